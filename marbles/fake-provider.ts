@@ -3,7 +3,7 @@ import { asyncScheduler, map, Observable } from 'rxjs';
 import { SlidingWindow } from '../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../operators/kernel/limits/token-bucket.js';
 import { FlowConfigError } from '../operators/options/errors.js';
-import { count, durationMs, flag, known, orDefault, positive, ratio, required, words } from '../operators/options/options.js';
+import { count, durationMs, flag, oneOf, onlyKnown, orDefault, positive, ratio, requiredFunction } from '../operators/options/options.js';
 import type { ResponseLike } from '../operators/options/types.js';
 import type { CallRecord } from './call-log.js';
 import { CallLog } from './call-log.js';
@@ -323,7 +323,7 @@ function retryAfter(waitMs: number): Readonly<Record<string, string>> {
 }
 
 function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
-  known(NAME, options, [...Object.keys(FAKE_PROVIDER_DEFAULTS), 'answer', 'rateHeaders', 'tokensOf', 'idOf', 'scheduler']);
+  onlyKnown(NAME, options, [...Object.keys(FAKE_PROVIDER_DEFAULTS), 'answer', 'rateHeaders', 'tokensOf', 'idOf', 'scheduler']);
   const given = <K extends keyof typeof FAKE_PROVIDER_DEFAULTS>(name: K) => orDefault(options[name], FAKE_PROVIDER_DEFAULTS[name]);
   const slowFactor = positive(NAME, 'slowFactor', given('slowFactor'));
   if (slowFactor < 1) throw new FlowConfigError(NAME, 'slowFactor', 'a number >= 1', slowFactor);
@@ -332,17 +332,17 @@ function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
   const poisoned: unknown = given('poisoned');
   if (!Array.isArray(poisoned)) throw new FlowConfigError(NAME, 'poisoned', 'a list of ids', poisoned);
   return {
-    answer: required(NAME, 'answer', options.answer),
-    rateHeaders: options.rateHeaders === undefined ? undefined : words('openai', 'anthropic')(NAME, 'rateHeaders', options.rateHeaders),
+    answer: requiredFunction(NAME, 'answer', options.answer),
+    rateHeaders: options.rateHeaders === undefined ? undefined : oneOf('openai', 'anthropic')(NAME, 'rateHeaders', options.rateHeaders),
     requestsPerMinute: positive(NAME, 'requestsPerMinute', given('requestsPerMinute')),
     tokensPerMinute: positive(NAME, 'tokensPerMinute', given('tokensPerMinute')),
-    discipline: words('bucket', 'sliding')(NAME, 'discipline', given('discipline')),
+    discipline: oneOf('bucket', 'sliding')(NAME, 'discipline', given('discipline')),
     burstSeconds: positive(NAME, 'burstSeconds', given('burstSeconds')),
-    tokensOf: required(NAME, 'tokensOf', orDefault(options.tokensOf, quarterOfText)),
+    tokensOf: requiredFunction(NAME, 'tokensOf', orDefault(options.tokensOf, quarterOfText)),
     latencyOf: checkedLatency(orDefault(options.latencyMs, FAKE_PROVIDER_DEFAULTS.latencyMs)),
     maxCalls: count(NAME, 'maxCalls', given('maxCalls')),
     poisoned: new Set(poisoned as readonly string[]),
-    idOf: required(NAME, 'idOf', orDefault(options.idOf, idOrText)),
+    idOf: requiredFunction(NAME, 'idOf', orDefault(options.idOf, idOrText)),
     namesPoison: flag(NAME, 'namesPoison', given('namesPoison')),
     maxItems: count(NAME, 'maxItems', given('maxItems')),
     maxTokens: positive(NAME, 'maxTokens', given('maxTokens')),
@@ -356,14 +356,14 @@ function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
 function checkedLatency<T>(latencyMs: NonNullable<FakeProviderOptions<T, unknown>['latencyMs']>): (items: readonly T[]) => number {
   if (typeof latencyMs === 'function') return latencyMs;
   const latency = typeof latencyMs === 'object' ? latencyMs : { base: latencyMs, perItem: 0 };
-  known(`${NAME}.latencyMs`, latency, ['base', 'perItem']);
+  onlyKnown(`${NAME}.latencyMs`, latency, ['base', 'perItem']);
   const base = durationMs(NAME, 'latencyMs.base', latency.base);
   const perItem = durationMs(NAME, 'latencyMs.perItem', latency.perItem);
   return (items) => base + perItem * items.length;
 }
 
 function checkedChances(rate: FakeErrorRate): FakeErrorRate {
-  known(`${NAME}.errorRate`, rate, CHANCES);
+  onlyKnown(`${NAME}.errorRate`, rate, CHANCES);
   const sum = CHANCES.reduce((total, kind) => total + ratio(NAME, `errorRate.${kind}`, orDefault(rate[kind], 0)), 0);
   if (sum > 1 + Number.EPSILON) throw new FlowConfigError(NAME, 'errorRate', 'chances of at most 1 together', sum);
   return rate;

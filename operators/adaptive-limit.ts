@@ -7,7 +7,7 @@ import { ask, verdictOf } from './options/ask.js';
 import { FlowConfigError } from './options/errors.js';
 import type { Limiter, Release } from './options/limiter.js';
 import { requiredLimiter } from './options/limiter-option.js';
-import { asGiven, check, checked, count, orDefault, ratio, required, words } from './options/options.js';
+import { check, checked, count, oneOf, orDefault, ratio, requiredFunction, unchecked } from './options/options.js';
 import type { Classify } from './options/types.js';
 import { isOverloaded } from './shell/error-evidence.js';
 import { report } from './shell/report.js';
@@ -135,12 +135,12 @@ function readOptions(options: AdaptiveLimitOptions) {
     { ...defaults, classify: classifyError },
     {
       algorithm: ruleOption,
-      initial: asGiven,
+      initial: unchecked,
       min: count,
       max: count,
-      backoffRatio: asGiven,
+      backoffRatio: unchecked,
       dropOn: classes,
-      classify: required,
+      classify: requiredFunction,
     },
   );
   const range = {
@@ -175,5 +175,5 @@ function within(option: string, value: number, least: number, most: number): num
 
 function classes(operator: string, option: string, list: readonly OverloadClass[]): readonly OverloadClass[] {
   if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(operator, option, 'a list of at least one class', list);
-  return Array.from(list, (word, i) => words(...OVERLOAD_CLASSES)(operator, `${option}[${String(i)}]`, word));
+  return Array.from(list, (word, i) => oneOf(...OVERLOAD_CLASSES)(operator, `${option}[${String(i)}]`, word));
 }

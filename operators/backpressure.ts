@@ -4,7 +4,7 @@ import { ask, weightOf } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { asGiven, checked, countFromZero, made, words } from './options/options.js';
+import { checked, countFromZero, madeBy, oneOf, unchecked } from './options/options.js';
 import type { Overflow } from './options/types.js';
 import type { Waiting } from './shell/ready-gate.js';
 import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
@@ -99,10 +99,10 @@ function readOptions<T>(options: BackpressureOptions<T>) {
   const settings = checked(NAME, options, { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const, {
     ...READY_CHECKS,
     maxQueued: countFromZero,
-    overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),
-    highWater: asGiven,
-    lowWater: asGiven,
-    pressure: made<BackpressureOptions<T>['pressure']>('next', 'an observer (an object with a function `next`)', undefined),
+    overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
+    highWater: unchecked,
+    lowWater: unchecked,
+    pressure: madeBy<BackpressureOptions<T>['pressure']>('next', 'an observer (an object with a function `next`)', undefined),
   });
   const { maxQueued, overflow } = settings;
   if (maxQueued === 0 && overflow !== 'latest' && overflow !== 'dropNewest')

@@ -1,7 +1,7 @@
 import { Observable } from 'rxjs';
 import { Job } from './kernel/machine/job.js';
 import { FlowConfigError } from './options/errors.js';
-import { required } from './options/options.js';
+import { requiredFunction } from './options/options.js';
 import type { Settled } from './options/types.js';
 import type { BatchWork } from './shell/batch-options.js';
 import type { BatchStreamOptions } from './shell/batch-stream.js';
@@ -73,7 +73,7 @@ export function batchMapFrom<T, R>(
   options: BatchMapFromOptions<T, NoInfer<R>> = {},
 ): Observable<Settled<T, R>> {
   const operator = 'batchMapFrom';
-  required(operator, 'work', work);
+  requiredFunction(operator, 'work', work);
   const { overflow, ...checks } = STREAM_CHECKS;
   const config = Object.assign(streamConfig(operator, options as BatchStreamOptions<T, R>, checks, { maxQueued: 80 }), { isPulled: true });
   const bounded = config.queue.lanes.find((lane) => (lane.maxQueued ?? lane.overflow) !== undefined);

@@ -1,7 +1,7 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { Job } from './kernel/machine/job.js';
-import { required } from './options/options.js';
+import { requiredFunction } from './options/options.js';
 import type { Settled } from './options/types.js';
 import type { BatchWork } from './shell/batch-options.js';
 import type { BatchStreamOptions } from './shell/batch-stream.js';
@@ -85,7 +85,7 @@ export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
  * @see {@link createBatcher} when every caller wants its own answer back.
  */
 export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T, NoInfer<R>> = {}): OperatorFunction<T, Settled<T, R>> {
-  required('batchMap', 'work', work);
+  requiredFunction('batchMap', 'work', work);
   const config = streamConfig('batchMap', options);
   keepOne('batchMap', () => TWO_ITEMS.pipe(batchMap(never, { maxSize: 1, concurrency: 1, timeoutMs: Infinity })).subscribe());
   return (source) =>

@@ -3,9 +3,9 @@ import { Observable, Subscription } from 'rxjs';
 import type { CloseWhen } from './options/ask.js';
 import { weightOf, whenToClose } from './options/ask.js';
 import type { FlowSink, FlushReason } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, positive, words } from './options/options.js';
+import { callback, checked, count, durationMs, oneOf, positive } from './options/options.js';
 import { LONGEST_DELAY_MS, schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { notifier } from './shell/notifier.js';
@@ -98,12 +98,12 @@ function readOptions<T>(options: BatchOptions<T>) {
     maxSize: count,
     maxWaitMs: durationMs,
     maxWeight: positive,
-    onSourceError: words('flush', 'abort'),
+    onSourceError: oneOf('flush', 'abort'),
     weigh: callback,
     closeWhen: callback,
     flush: notifier,
     scheduler: schedulerOption,
-    ...listened,
+    ...EVENT_CHECKS,
   });
 }
 

@@ -1,7 +1,7 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
-import { asGiven, callback, count, ofKeys, required } from './options/options.js';
+import { callback, count, ofKeys, requiredFunction, unchecked } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
@@ -25,7 +25,7 @@ export interface BulkheadMapOptions<T> extends ItemOptions<T> {
 }
 
 const NAME = 'bulkheadMap';
-const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: asGiven }))();
+const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: unchecked }))();
 
 /**
  * Runs one piece of work per item, so many at a time, and so many at a time for each key: a key that is full never blocks another.
@@ -103,7 +103,7 @@ export function bulkheadMap<T, R>(
   const config = itemConfig<T, R>(NAME, options, CHECKS, () => {
     const { key, perKey } = options;
     return {
-      project: required(NAME, 'project', project),
+      project: requiredFunction(NAME, 'project', project),
       key,
       limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
     };

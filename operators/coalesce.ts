@@ -2,9 +2,9 @@ import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { ask } from './options/ask.js';
 import type { FlowSink, FlushReason } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, maybe, required, words } from './options/options.js';
+import { callback, checked, count, durationMs, oneOf, optional, requiredFunction } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { inTurn } from './shell/in-turn.js';
@@ -101,15 +101,15 @@ type Settings<T> = ReturnType<typeof readOptions<T>>;
 function readOptions<T>(options: CoalesceOptions<T>) {
   const defaults = { pace: 'time', maxSize: 1000, onSourceError: 'flush' } as const;
   return checked(NAME, options, defaults, {
-    pace: words('time', 'frame'),
-    maxWaitMs: maybe(durationMs),
+    pace: oneOf('time', 'frame'),
+    maxWaitMs: optional(durationMs),
     maxSize: count,
-    onSourceError: words('flush', 'abort'),
-    merge: required,
+    onSourceError: oneOf('flush', 'abort'),
+    merge: requiredFunction,
     compatible: callback,
     passThrough: callback,
     scheduler: schedulerOption,
-    ...listened,
+    ...EVENT_CHECKS,
   });
 }
 

@@ -1,6 +1,6 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { ClosedError, FlowConfigError } from './options/errors.js';
-import { flag, maybe, required } from './options/options.js';
+import { flag, optional, requiredFunction } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
@@ -18,7 +18,7 @@ export interface ConcatMapByOptions<T> extends ItemOptions<T> {
 }
 
 const NAME = 'concatMapBy';
-const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, stopKey: maybe(flag) }))();
+const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, stopKey: optional(flag) }))();
 
 /**
  * Runs the items of a key one after the other, and keys beside each other: conversations, files, accounts.
@@ -86,8 +86,8 @@ export function concatMapBy<T, R>(
   options: ConcatMapByOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
   const config = itemConfig<T, R>(NAME, options, CHECKS, () => ({
-    project: required(NAME, 'project', project),
-    key: required(NAME, 'key', key),
+    project: requiredFunction(NAME, 'project', project),
+    key: requiredFunction(NAME, 'key', key),
     limitOf: () => 1,
     ...(options.stopKey && { stopped }),
   }));

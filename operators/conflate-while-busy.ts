@@ -3,7 +3,7 @@ import type { BackpressureOptions } from './backpressure.js';
 import { ask, weightOf } from './options/ask.js';
 import { OverflowError } from './options/errors.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { checked, required, words } from './options/options.js';
+import { checked, oneOf, requiredFunction } from './options/options.js';
 import type { Overflow } from './options/types.js';
 import type { Waiting } from './shell/ready-gate.js';
 import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
@@ -82,9 +82,9 @@ type Settings<T, A> = ReturnType<typeof tellerOf<ReturnType<typeof readOptions<T
 function readOptions<T, A>(options: ConflateWhileBusyOptions<T, A>) {
   const settings = checked(NAME, options, { overflow: 'error', ...READY_DEFAULTS } as const, {
     ...READY_CHECKS,
-    seed: required,
-    merge: required,
-    overflow: words('error', 'dropOldest', 'dropNewest'),
+    seed: requiredFunction,
+    merge: requiredFunction,
+    overflow: oneOf('error', 'dropOldest', 'dropNewest'),
   });
   return { ...settings, operator: NAME };
 }

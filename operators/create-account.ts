@@ -4,7 +4,7 @@ import type { LaneOptions } from './lanes.js';
 import { lanes } from './lanes.js';
 import { FlowConfigError } from './options/errors.js';
 import type { Limiter, LimiterJob, LimiterOptions, RateRule } from './options/limiter.js';
-import { finitePositive, flag, known, limit, maybe, orDefault, ratio } from './options/options.js';
+import { finitePositive, flag, limit, onlyKnown, optional, orDefault, ratio } from './options/options.js';
 import { perMinute } from './rates.js';
 import { LIMITER_CHECKS } from './shell/limiter/settings.js';
 
@@ -47,7 +47,7 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
  * ```
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
-  known(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => !SET.includes(name))]);
+  onlyKnown(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => !SET.includes(name))]);
   const { requestsPerMinute, tokensPerMinute, burst, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };
@@ -58,7 +58,7 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   return createLimiter({
     ...common,
     rates: [
-      rate('requests', requestsPerMinute, { ...savings, burst: maybe(finitePositive)(NAME, 'burst', burst) }),
+      rate('requests', requestsPerMinute, { ...savings, burst: optional(finitePositive)(NAME, 'burst', burst) }),
       rate('tokens', tokensPerMinute, savings),
     ],
     queue: lanes(

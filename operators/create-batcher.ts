@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
 import { ClosedError, FlowConfigError } from './options/errors.js';
-import { callback, count, durationMs, known, orDefault, positive, required } from './options/options.js';
+import { callback, count, durationMs, onlyKnown, orDefault, positive, requiredFunction } from './options/options.js';
 import type { Handle, Settled } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
@@ -177,7 +177,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
   dedupe: callback,
   cache: (operator: string, option: string, cache: LoadCacheOptions | undefined) => {
     if (cache === undefined) return undefined;
-    known(operator, cache, ['maxEntries', 'ttlMs'], option, `${option}.`);
+    onlyKnown(operator, cache, ['maxEntries', 'ttlMs'], option, `${option}.`);
     const maxEntries = count(operator, `${option}.maxEntries`, cache.maxEntries);
     return { maxEntries, ttlMs: positive(operator, `${option}.ttlMs`, orDefault(cache.ttlMs, Infinity)) };
   },
@@ -208,7 +208,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, waits = true) {
     super();
     this.operator = operator;
-    required(operator, 'work', work);
+    requiredFunction(operator, 'work', work);
     const config = batchConfig(operator, options, CHECKS) as BatcherConfig<T>;
     const { dedupe, cache, scheduler } = config;
     this.waitsAt = waits && config.overflow === 'error' ? config.maxQueued : Infinity;
@@ -362,7 +362,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
 
   private check(options: LoadOptions): void {
     if (options === NO_OPTIONS) return;
-    known(this.operator, options, LOAD_OPTION_NAMES, 'load options');
+    onlyKnown(this.operator, options, LOAD_OPTION_NAMES, 'load options');
     const { lane, signal, deadlineMs } = options;
     if (signal !== undefined) requiredSignal(this.operator, 'signal', signal);
     if (lane !== undefined) this.shell.checkLane(lane);

@@ -7,8 +7,8 @@ import { verdictOf } from './options/ask.js';
 import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
-import { listened, teller } from './options/events.js';
-import { asGiven, check, checked, count, known, maybe, orDefault, positive, ratio, required } from './options/options.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
+import { check, checked, count, onlyKnown, optional, orDefault, positive, ratio, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -152,7 +152,7 @@ class FlowBreaker implements Breaker {
   }
 
   run<R>(work: (context: BreakerContext) => WorkResult<R>): Observable<R> {
-    required(NAME, 'work', work);
+    requiredFunction(NAME, 'work', work);
     return new Observable<R>((subscriber) => {
       const now = this.#scheduler.now();
       const ticket = this.#circuit.enter(now);
@@ -172,7 +172,7 @@ class FlowBreaker implements Breaker {
 
   runAsync<R>(work: (context: BreakerContext) => WorkResult<R>, options: BreakerCallOptions = {}): Promise<R> {
     return new Promise((resolve, reject) => {
-      known(NAME, options, ['signal'], 'call options');
+      onlyKnown(NAME, options, ['signal'], 'call options');
       const { signal } = options;
       if (signal !== undefined && requiredSignal(NAME, 'signal', signal).aborted) throw signal.reason;
       const subscription = passLastValue(this.run(work), resolve, reject);
@@ -295,15 +295,15 @@ class BreakerCall<R> extends Call<R> implements BreakerContext {
 function readOptions(options: BreakerOptions) {
   const defaults = { openMs: 5_000, counts: ['transient', 'timeout'], classify: classifyByStatus } as const;
   const read = checked(NAME, options, defaults, {
-    opens: asGiven,
-    closes: asGiven,
+    opens: unchecked,
+    closes: unchecked,
     openMs: positive,
-    maxOpenMs: maybe(positive),
-    classify: required,
+    maxOpenMs: optional(positive),
+    classify: requiredFunction,
     counts: someOf(COUNTABLE),
-    state: maybe(savedState),
+    state: optional(savedState),
     scheduler: schedulerOption,
-    ...listened,
+    ...EVENT_CHECKS,
   });
   const { openMs, maxOpenMs = Math.max(openMs, LONGEST_MS) } = read;
   if (maxOpenMs < openMs) throw new FlowConfigError(NAME, 'maxOpenMs', `at least \`openMs\` (${String(openMs)})`, maxOpenMs);
@@ -316,7 +316,7 @@ function openRule(rule: OpenRule = {}) {
     NAME,
     rule,
     defaults,
-    { share: asGiven, minCalls: count, windowMs: positive, inARow: count },
+    { share: unchecked, minCalls: count, windowMs: positive, inARow: count },
     'opens.',
   );
   const never = share === undefined && rule.inARow !== undefined;

@@ -6,9 +6,9 @@ import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { asGiven, checked, count, countFromZero, known, made } from './options/options.js';
+import { checked, count, countFromZero, madeBy, onlyKnown, unchecked } from './options/options.js';
 import type { Handle } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -208,7 +208,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   #checked(options: OfferOptions): OfferOptions {
     if (options === NO_OPTIONS) return options;
-    known(NAME, options, OFFER_OPTION_NAMES, 'offer options');
+    onlyKnown(NAME, options, OFFER_OPTION_NAMES, 'offer options');
     if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
     if (options.lane !== undefined) laneAt(NAME, this.#rule, options.lane);
     return options;
@@ -306,10 +306,10 @@ function readOptions<T>(options: IntakeOptions<T>) {
   const settings = checked(NAME, options, { maxQueued: 16, maxWaiting: 10_000, queue: ONE_LINE } as const, {
     maxQueued: count,
     maxWaiting: countFromZero,
-    highWater: asGiven,
-    lowWater: asGiven,
-    queue: made<GrantQueueRule<T>>('create', 'lanes([…])'),
-    ...listened,
+    highWater: unchecked,
+    lowWater: unchecked,
+    queue: madeBy<GrantQueueRule<T>>('create', 'lanes([…])'),
+    ...EVENT_CHECKS,
     scheduler: schedulerOption,
   });
   const queue: GrantQueueRule<T> = settings.queue;

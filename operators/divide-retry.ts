@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { Job } from './kernel/machine/job.js';
 import { FIFO } from './kernel/queues/line.js';
 import { FlowConfigError } from './options/errors.js';
-import { count, filled, known, required } from './options/options.js';
+import { count, nonEmpty, onlyKnown, requiredFunction } from './options/options.js';
 import type { Settled } from './options/types.js';
 import { divideAndConquer } from './repair.js';
 import { onAbort, requiredSignal } from './shell/abort.js';
@@ -98,7 +98,7 @@ export function divideRetry<T, R>(
   work: BatchWork<T, R>,
   options: DivideRetryOptions<T> = {},
 ): (items: readonly T[], context?: DivideRetryContext | number) => Observable<Settled<T, R>[]> {
-  required(NAME, 'work', work);
+  requiredFunction(NAME, 'work', work);
   const config = divideConfig(options);
 
   return (items, context) => {
@@ -158,9 +158,9 @@ function signalOf(context: DivideRetryContext | number | undefined): AbortSignal
 }
 
 function divideConfig<T>(options: DivideRetryOptions<T>): BatchConfig<T> {
-  known(NAME, options, OPTIONS);
+  onlyKnown(NAME, options, OPTIONS);
   const { lane, concurrency, ...rest } = options;
-  if (lane !== undefined) filled(NAME, 'lane', lane);
+  if (lane !== undefined) nonEmpty(NAME, 'lane', lane);
   const given = {
     repair: divideAndConquer(),
     ...rest,

@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import { CallbackError } from './options/errors.js';
-import { required } from './options/options.js';
+import { requiredFunction } from './options/options.js';
 import { show } from './options/show.js';
 import type { ReadableStreamLike } from './shell/pull.js';
 import { isAsyncIterable, isStream, openPull, readerOf } from './shell/pull.js';
@@ -52,7 +52,7 @@ export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
  * ```
  */
 export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | PromiseLike<StreamLike<T>>): Observable<T> {
-  required('fromStream', 'factory', factory);
+  requiredFunction('fromStream', 'factory', factory);
   return new Observable((subscriber) => {
     const { signal, observer } = untilLeft(subscriber);
     const open = async (): Promise<void> => {

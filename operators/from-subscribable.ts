@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import { CallbackError } from './options/errors.js';
-import { required } from './options/options.js';
+import { requiredFunction } from './options/options.js';
 import { show } from './options/show.js';
 import { connect } from './shell/connect.js';
 import { untilLeft } from './shell/until-left.js';
@@ -64,7 +64,7 @@ export interface SubscribableLike<T> {
  * @see {@link fromStream} for async iterables and web streams, {@link fromNative} for the platform's `Observable`.
  */
 export function fromSubscribable<T>(factory: (signal: AbortSignal) => SubscribableLike<T>): Observable<T> {
-  required(NAME, 'factory', factory);
+  requiredFunction(NAME, 'factory', factory);
   return new Observable((subscriber) => {
     const { signal, observer } = untilLeft(subscriber);
     try {

@@ -7,11 +7,11 @@ import { isAmount, unusable } from './options/answers.js';
 import { ask, verdictOf } from './options/ask.js';
 import { FlowConfigError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { asGiven, check, checked, durationMs, made, positive, required } from './options/options.js';
+import { check, checked, durationMs, madeBy, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { Call } from './shell/call.js';
@@ -172,7 +172,7 @@ const LEAST_DELAY_MS = 50;
  * @see {@link createLimiter} for the permits the attempts share with everybody else.
  */
 export function hedge<R>(attempt: HedgeAttempt<R>, options: HedgeOptions = {}): Observable<R> {
-  const settings = { attempt: required(NAME, 'attempt', attempt), ...readOptions(options) };
+  const settings = { attempt: requiredFunction(NAME, 'attempt', attempt), ...readOptions(options) };
   return new Observable((subscriber) => {
     const hedger = new Hedger<R>(settings, subscriber);
     subscriber.add(() => {
@@ -194,12 +194,12 @@ function readOptions(options: HedgeOptions) {
       budget: positive,
       delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
         value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
-      stats: made<HedgeStats>('tryHedge', 'a HedgeStats'),
+      stats: madeBy<HedgeStats>('tryHedge', 'a HedgeStats'),
       limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
-      job: asGiven,
-      classify: required,
+      job: unchecked,
+      classify: requiredFunction,
       scheduler: schedulerOption,
-      ...listened,
+      ...EVENT_CHECKS,
     },
   );
   const { job, limiter, stats } = settings;

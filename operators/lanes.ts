@@ -5,7 +5,7 @@ import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
 import { LaneUnknownError } from './options/errors.js';
 import { checkedLanes } from './options/lanes.js';
-import { callback, known, made, ratio } from './options/options.js';
+import { callback, madeBy, onlyKnown, ratio } from './options/options.js';
 import type { LaneOptions } from './options/types.js';
 
 export type { Fairness } from './kernel/queues/discipline.js';
@@ -46,7 +46,7 @@ const NAME = 'lanes';
  * ```
  */
 export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {
-  known(NAME, options, ['by', 'key', 'fairness']);
+  onlyKnown(NAME, options, ['by', 'key', 'fairness']);
   const laneOf = callback(NAME, 'by', options.by);
   const keyOf = callback(NAME, 'key', options.key);
   const fairness = fairnessOf(NAME, 'fairness', options.fairness);
@@ -122,5 +122,5 @@ export function roundRobin(): Fairness {
 /** The fairness to use. @throws FlowConfigError */
 export function fairnessOf(operator: string, option: string, fairness: Fairness | undefined): FairnessRule {
   if (fairness === undefined) return strict();
-  return made<FairnessRule>('create', 'strictWithFloor(), weighted() or roundRobin()')(operator, option, fairness as FairnessRule);
+  return madeBy<FairnessRule>('create', 'strictWithFloor(), weighted() or roundRobin()')(operator, option, fairness as FairnessRule);
 }

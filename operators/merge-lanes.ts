@@ -5,9 +5,9 @@ import type { Overflow } from './kernel/queues/queue.js';
 import type { LaneOptions } from './lanes.js';
 import { fairnessOf } from './lanes.js';
 import type { FlowSink } from './options/events.js';
-import { listened } from './options/events.js';
+import { EVENT_CHECKS } from './options/events.js';
 import { checkedLanes } from './options/lanes.js';
-import { asGiven, callback, checked, count, flag, maybe, positive, words } from './options/options.js';
+import { callback, checked, count, flag, oneOf, optional, positive, unchecked } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { connect } from './shell/connect.js';
 import type { LaneBatch, LaneMergerConfig } from './shell/lane-merger.js';
@@ -171,17 +171,17 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     maxWeight: positive,
     fairness: fairnessOf,
     maxQueued: count,
-    overflow: words(...OVERFLOWS),
-    laneError: words('propagate', 'isolate'),
+    overflow: oneOf(...OVERFLOWS),
+    laneError: oneOf('propagate', 'isolate'),
     eagerComplete: flag,
-    onSourceError: words('flush', 'abort'),
+    onSourceError: oneOf('flush', 'abort'),
     weigh: callback,
     flush: notifier,
     scheduler: schedulerOption,
-    ...listened,
+    ...EVENT_CHECKS,
   });
   const rule = fairness as FairnessRule;
-  const own = { source: asGiven, overflow: maybe(words(...OVERFLOWS)), maxQueued: maybe(count) };
+  const own = { source: unchecked, overflow: optional(oneOf(...OVERFLOWS)), maxQueued: optional(count) };
   const lanes = checkedLanes(NAME, list, rule, own).map((lane, i) => ({
     ...lane,
     waitMs: lane.maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2],

@@ -1,7 +1,7 @@
 import type { Order, OrderRule } from './kernel/queues/order.js';
 import { OrderedValues } from './kernel/queues/ordered-values.js';
 import { ReorderBuffer } from './kernel/queues/reorder-buffer.js';
-import { required } from './options/options.js';
+import { requiredFunction } from './options/options.js';
 
 export type { Order } from './kernel/queues/order.js';
 
@@ -54,6 +54,6 @@ export function inputOrder(): Order<unknown> {
  * ```
  */
 export function orderPerKey<T>(key: (item: T) => unknown): Order<T> {
-  const rule: OrderRule<T> = { keyOf: required('orderPerKey', 'key', key), gates: false, lines, values };
+  const rule: OrderRule<T> = { keyOf: requiredFunction('orderPerKey', 'key', key), gates: false, lines, values };
   return rule;
 }

@@ -4,11 +4,11 @@ import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import type { RepairRule } from './kernel/repair/rule.js';
 import type { Breaker } from './options/breaker.js';
 import type { FlowSink } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { asGiven, callback, checked, durationMs, flag, known, made, positive, required } from './options/options.js';
+import { callback, checked, durationMs, flag, madeBy, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -132,7 +132,7 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>,
   const signals = new AbortCalls();
 
   return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => {
-    required(operator, 'work', work);
+    requiredFunction(operator, 'work', work);
     const { signal, job, idempotent } = callOptions(operator, call, rules.limiter);
     const lane = job?.lane ?? rules.job?.lane ?? DEFAULT_LANE;
     const own = { job: job ? { ...rules.job, ...job } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
@@ -156,16 +156,16 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
     {
       fallback: callback,
       deadlineMs: durationMs,
-      breaker: made<Breaker | undefined>('trip', 'a breaker made by createBreaker', undefined),
-      retry: made<RepairRule | undefined>('failed', '`retryFailed({ … })`', undefined),
-      limiter: asGiven,
-      job: asGiven,
+      breaker: madeBy<Breaker | undefined>('trip', 'a breaker made by createBreaker', undefined),
+      retry: madeBy<RepairRule | undefined>('failed', '`retryFailed({ … })`', undefined),
+      limiter: unchecked,
+      job: unchecked,
       timeoutMs: positive,
       idempotent: flag,
-      classify: required,
-      ...listened,
+      classify: requiredFunction,
+      ...EVENT_CHECKS,
       scheduler: schedulerOption,
-      random: required,
+      random: requiredFunction,
     },
   );
   jobOption(operator, read.job, limiterOption(operator, read.limiter));
@@ -174,7 +174,7 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
 
 function callOptions(operator: string, call: PolicyCallOptions | number | undefined, permits: object | undefined): PolicyCallOptions {
   if (call === undefined || typeof call === 'number') return {};
-  known(operator, call, ['signal', 'job', 'idempotent'], 'call');
+  onlyKnown(operator, call, ['signal', 'job', 'idempotent'], 'call');
   const { signal, job, idempotent } = call;
   if (signal !== undefined) requiredSignal(operator, 'signal', signal);
   jobOption(operator, job, permits);

@@ -10,7 +10,7 @@ import { listener } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Cost, Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { laneOption, requiredLimiter } from './options/limiter-option.js';
-import { asGiven, callback, checked, countFromZero, words } from './options/options.js';
+import { callback, checked, countFromZero, oneOf, unchecked } from './options/options.js';
 import type { Bidder, Place } from './options/permits.js';
 import type { Overflow } from './options/types.js';
 import type { Handlers } from './shell/connect.js';
@@ -103,11 +103,11 @@ type Settings<T> = ReturnType<typeof readSettings<T>>;
 
 function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), options: RateLimitOptions<T>) {
   const settings = checked(NAME, options, DEFAULTS, {
-    lane: asGiven,
+    lane: unchecked,
     maxQueued: countFromZero,
-    overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),
+    overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
     onDrop: callback,
-    onSourceError: words('flush', 'abort'),
+    onSourceError: oneOf('flush', 'abort'),
     onEvent: listener,
   });
   requiredLimiter(NAME, limiter);

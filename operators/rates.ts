@@ -3,7 +3,7 @@ import { SlidingWindow } from './kernel/limits/sliding-window.js';
 import { TokenBucket } from './kernel/limits/token-bucket.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
-import { filled, finitePositive, flag, known, limit, positive } from './options/options.js';
+import { finitePositive, flag, limit, nonEmpty, onlyKnown, positive } from './options/options.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
 import { Rates } from './shell/limiter/rates.js';
 
@@ -39,7 +39,7 @@ export interface Quota {
  * @see {@link strict} for a provider that counts the last minute, and to use all of it at once.
  */
 export function perMinute(unit: string, amount: number, options: RateOptions = {}): RateRule {
-  known('perMinute', options, ['burst', 'borrow']);
+  onlyKnown('perMinute', options, ['burst', 'borrow']);
   return bucket('perMinute', { ...options, unit, amount, windowMs: 60_000 });
 }
 
@@ -57,7 +57,7 @@ export function perMinute(unit: string, amount: number, options: RateOptions = {
  * ```
  */
 export function per(rate: Quota & RateOptions): RateRule {
-  known('per', rate, ['unit', 'amount', 'windowMs', 'burst', 'borrow'], 'rate');
+  onlyKnown('per', rate, ['unit', 'amount', 'windowMs', 'burst', 'borrow'], 'rate');
   return bucket('per', rate);
 }
 
@@ -76,7 +76,7 @@ export function per(rate: Quota & RateOptions): RateRule {
  * ```
  */
 export function strict(rate: Quota): RateRule {
-  known('strict', rate, ['unit', 'amount', 'windowMs'], 'rate');
+  onlyKnown('strict', rate, ['unit', 'amount', 'windowMs'], 'rate');
   return rule({
     ...quota('strict', rate),
     burstMs: 0,
@@ -111,7 +111,8 @@ function rule(spec: RateSpec): RateRule {
 }
 
 function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
-  if (filled(operator, 'unit', unit) === 'slots') throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
+  if (nonEmpty(operator, 'unit', unit) === 'slots')
+    throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
   return { unit, amount: limit(operator, 'amount', amount), windowMs: finite(operator, 'windowMs', windowMs) };
 }
 

@@ -11,7 +11,7 @@ import { SameFault } from './kernel/repair/same-fault.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { drawnFrom, verdictOf } from './options/ask.js';
 import { DeadlineError, FlowConfigError, SplitBudgetError } from './options/errors.js';
-import { count, countFrom, countFromZero, flag, known, orDefault } from './options/options.js';
+import { count, countFrom, countFromZero, flag, onlyKnown, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
 import { retryRule } from './options/retry.js';
 
@@ -144,7 +144,7 @@ interface DivideNote {
  * ```
  */
 export function divideAndConquer(options: DivideOptions = {}): RepairRule {
-  known(DIVIDE, options, DIVIDE_OPTIONS);
+  onlyKnown(DIVIDE, options, DIVIDE_OPTIONS);
   const strategy = options.strategy as SearchRule | undefined;
   if (strategy !== undefined && options.factor !== undefined)
     throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
@@ -244,7 +244,7 @@ export interface SequentialSearchOptions {
  * ```
  */
 export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
-  known('sequentialSearch', options, ['confirm']);
+  onlyKnown('sequentialSearch', options, ['confirm']);
   const confirm = flag('sequentialSearch', 'confirm', orDefault(options.confirm, true));
   const rule: SearchRule = { search: (first, limits, note) => new SequentialSearch(first, { ...limits, confirm }, note) };
   return rule;
@@ -275,7 +275,7 @@ export interface RobustOptions {
  * ```
  */
 export function robust(options: RobustOptions = {}): readonly RepairRule[] {
-  known('robust', options, ['retry', 'divide']);
+  onlyKnown('robust', options, ['retry', 'divide']);
   return [retryFailed(options.retry), divideAndConquer(options.divide)];
 }
 

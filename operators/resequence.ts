@@ -5,9 +5,9 @@ import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
 import { SequenceError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { check, checked, countFromZero, durationMs, required, words } from './options/options.js';
+import { check, checked, countFromZero, durationMs, oneOf, requiredFunction } from './options/options.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
@@ -86,12 +86,12 @@ function readOptions<T>(options: ResequenceOptions<T>) {
     first: wholeNumber,
     maxQueued: countFromZero,
     maxGapWaitMs: durationMs,
-    onGap: words('error', 'skip'),
-    onDuplicate: words('drop', 'error'),
-    onSourceError: words('flush', 'abort'),
-    sequence: required,
+    onGap: oneOf('error', 'skip'),
+    onDuplicate: oneOf('drop', 'error'),
+    onSourceError: oneOf('flush', 'abort'),
+    sequence: requiredFunction,
     scheduler: schedulerOption,
-    ...listened,
+    ...EVENT_CHECKS,
   });
 }
 

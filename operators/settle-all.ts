@@ -1,6 +1,6 @@
 import { EMPTY, from, Observable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
-import { callback, orDefault, required } from './options/options.js';
+import { callback, orDefault, requiredFunction } from './options/options.js';
 import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
 import { connect } from './shell/connect.js';
 import type { Guard } from './shell/guard.js';
@@ -107,7 +107,7 @@ export function settleAll<T, R>(
   if (!Array.isArray(calls)) throw new FlowConfigError(NAME, 'calls', 'an array', calls);
   const list = [...(calls as readonly T[])];
   const hasProject = typeof second === 'function' || third !== undefined || !list.every((call) => typeof call === 'function');
-  const project = hasProject ? required(NAME, 'project', second as Project<T, R>) : (makeItself as Project<T, R>);
+  const project = hasProject ? requiredFunction(NAME, 'project', second as Project<T, R>) : (makeItself as Project<T, R>);
   const options = orDefault(hasProject ? third : second, {}) as SettleAllOptions<T>;
   return settleAllOf(NAME, list, project, options);
 }

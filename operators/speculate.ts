@@ -4,9 +4,9 @@ import { captureContext } from '#async-context';
 import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
 import type { FlowSink, Note } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, ofKeys, required } from './options/options.js';
+import { callback, checked, count, durationMs, ofKeys, requiredFunction } from './options/options.js';
 import type { WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { Call } from './shell/call.js';
@@ -137,16 +137,16 @@ function readOptions<P, T, R>(options: SpeculateOptions<P, T, R>) {
     {
       predict: stream,
       confirm: stream,
-      match: required,
-      isEqual: required,
+      match: requiredFunction,
+      isEqual: requiredFunction,
       key: callback,
-      run: required,
+      run: requiredFunction,
       ttlMs: durationMs,
       maxInFlight: count,
       maxKeys: count,
       maxHeld: count,
       scheduler: schedulerOption,
-      ...listened,
+      ...EVENT_CHECKS,
     },
   );
   ofKeys(NAME, 'maxKeys', options.maxKeys, settings.key !== undefined, settings.maxKeys);

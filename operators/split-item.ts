@@ -1,6 +1,6 @@
 import { ask } from './options/ask.js';
 import { CallbackError } from './options/errors.js';
-import { known, required } from './options/options.js';
+import { onlyKnown, requiredFunction } from './options/options.js';
 import type { SplitItem } from './options/oversize.js';
 import { cut } from './shell/cut-item.js';
 
@@ -32,9 +32,9 @@ export interface SplitItemOptions<T, R> {
  */
 export function splitItem<T, R>(options: SplitItemOptions<T, R>): SplitItem<T, R> {
   const name = 'splitItem';
-  known(name, options, ['into', 'join']);
-  const into = required(name, 'into', options.into);
-  const join = required(name, 'join', options.join);
+  onlyKnown(name, options, ['into', 'join']);
+  const into = requiredFunction(name, 'into', options.into);
+  const join = requiredFunction(name, 'join', options.join);
   return {
     into: (operator, item) => {
       const parts: unknown = ask(operator, 'splitItem.into', into, item);

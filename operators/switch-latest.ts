@@ -3,9 +3,9 @@ import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import { ask } from './options/ask.js';
 import type { FlowSink } from './options/events.js';
-import { listened, teller } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, required, words } from './options/options.js';
+import { callback, checked, oneOf, requiredFunction } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import { schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
@@ -97,7 +97,7 @@ export function switchLatest<T, R>(
   options: SwitchLatestOptions<T>,
 ): OperatorFunction<T, R | Settled<T, R>>;
 export function switchLatest<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T> = {}): OperatorFunction<T, R | Settled<T, R>> {
-  const settings = readOptions(required(NAME, 'project', project), options);
+  const settings = readOptions(requiredFunction(NAME, 'project', project), options);
   return (source) =>
     new Observable((subscriber) => {
       switchInto(settings, source, subscriber);
@@ -110,11 +110,11 @@ type Settings<T, R> = ReturnType<typeof readOptions<T, R>>;
 function readOptions<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T>) {
   const defaults = { errors: 'propagate', onSourceError: 'abort' } as const;
   const settings = checked(NAME, options, defaults, {
-    errors: words('settle', 'propagate'),
-    onSourceError: words('flush', 'abort', 'drain'),
+    errors: oneOf('settle', 'propagate'),
+    onSourceError: oneOf('flush', 'abort', 'drain'),
     key: callback,
     scheduler: schedulerOption,
-    ...listened,
+    ...EVENT_CHECKS,
   });
   return { ...settings, project };
 }

@@ -1,6 +1,6 @@
 import type { Observable, Subscription } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
-import { known } from './options/options.js';
+import { onlyKnown } from './options/options.js';
 import { listen, observable } from './shell/listen.js';
 import type { NativeObservable, NativeObservableClass } from './shell/native.js';
 
@@ -52,7 +52,7 @@ export interface ToNativeOptions {
  */
 export function toNative<T>(source: Observable<T>, options: ToNativeOptions = {}): NativeObservable<T> {
   observable('toNative', 'source', source);
-  known('toNative', options, ['observableClass']);
+  onlyKnown('toNative', options, ['observableClass']);
   const { observableClass: Native = platformClass() } = options;
   if (typeof Native !== 'function') {
     throw new FlowConfigError('toNative', 'observableClass', 'a class, because this platform has no `Observable` of its own', Native);

@@ -1,5 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { checked, durationMs, maybe, words } from './options/options.js';
+import { checked, durationMs, oneOf, optional } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { observable } from './shell/listen.js';
 import type { Store } from './shell/snapshot-store.js';
@@ -77,8 +77,8 @@ export function toStore<T, S = T>(source: Observable<T>, initial: S, options: To
   observable(NAME, 'source', source);
   const defaults = { pace: 'time', keepAliveMs: 0 } as const;
   const settings = checked(NAME, options, defaults, {
-    pace: words('time', 'frame'),
-    maxWaitMs: maybe(durationMs),
+    pace: oneOf('time', 'frame'),
+    maxWaitMs: optional(durationMs),
     keepAliveMs: durationMs,
     scheduler: schedulerOption,
   });

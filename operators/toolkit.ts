@@ -4,27 +4,27 @@ export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
 export { mayPass } from './kernel/repair/verdict.js';
 export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
-export { instanceOf, listened, listener, safeSink, teller } from './options/events.js';
+export { EVENT_CHECKS, instanceOf, listener, safeSink, teller } from './options/events.js';
 export { checkedLanes, DEFAULT_LANE } from './options/lanes.js';
 export { laneOption, limiterOption } from './options/limiter-option.js';
 export {
-  asGiven,
   callback,
   checked,
   count,
   countFromZero,
   durationMs,
-  filled,
   flag,
   group,
-  known,
-  made,
-  maybe,
+  madeBy,
+  nonEmpty,
+  oneOf,
+  onlyKnown,
+  optional,
   orDefault,
   positive,
   ratio,
-  required,
-  words,
+  requiredFunction,
+  unchecked,
 } from './options/options.js';
 export { retryRule } from './options/retry.js';
 export { show } from './options/show.js';

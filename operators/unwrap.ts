@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import type { FlowSink } from './options/events.js';
 import { listener } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { known, words } from './options/options.js';
+import { oneOf, onlyKnown } from './options/options.js';
 import type { Fulfilled, Settled } from './options/types.js';
 import { attach } from './shell/connect.js';
 import { inTurn } from './shell/in-turn.js';
@@ -53,8 +53,8 @@ export interface UnwrapOptions {
 export function unwrap<R>(mode: 'values' | 'first', options?: UnwrapOptions): OperatorFunction<Settled<unknown, R>, R>;
 export function unwrap<R>(mode: 'all', options?: UnwrapOptions): OperatorFunction<Settled<unknown, R>, R[]>;
 export function unwrap<R>(mode: 'values' | 'first' | 'all', options: UnwrapOptions = {}): OperatorFunction<Settled<unknown, R>, R | R[]> {
-  words('values', 'first', 'all')('unwrap', 'mode', mode);
-  known('unwrap', options, ['onEvent']);
+  oneOf('values', 'first', 'all')('unwrap', 'mode', mode);
+  onlyKnown('unwrap', options, ['onEvent']);
   const onEvent = listener('unwrap', 'onEvent', options.onEvent);
   return (source) =>
     new Observable((subscriber) => {

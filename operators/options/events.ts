@@ -1,6 +1,6 @@
 import type { ItemNote } from '../kernel/machine/batch-host.js';
 import type { RepairNote } from '../kernel/repair/rule.js';
-import { callback, filled, maybe } from './options.js';
+import { callback, nonEmpty, optional } from './options.js';
 import type { ErrorClass } from './types.js';
 
 /** Why a batch was closed. */
@@ -96,9 +96,9 @@ export type Happening =
 
 export type FlowSink = (event: FlowEvent) => void;
 
-/** An event as an operator tells it. */
-export type Note = Unsigned<FlowEvent>;
-type Unsigned<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
+/** An event before `teller` adds who tells it and when. */
+export type Note = Unstamped<FlowEvent>;
+type Unstamped<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
 
 /** What is told of items, which have no lanes. */
 export type LanelessNote<N = Note> = N extends unknown ? Omit<N, 'lane'> : never;
@@ -139,7 +139,7 @@ export function listener(operator: string, option: string, sink: FlowSink | unde
 }
 
 /** The checks of {@link ListenedOptions}; `teller` swallows what the listener throws. */
-export const listened = { onEvent: callback<FlowSink | undefined>, name: /* @__PURE__ */ maybe<string>(filled) };
+export const EVENT_CHECKS = { onEvent: callback<FlowSink | undefined>, name: /* @__PURE__ */ optional<string>(nonEmpty) };
 
 /** The listener with its throws swallowed: telemetry must never break the flow it watches. */
 export function safeSink(sink: FlowSink | undefined): FlowSink | undefined {

@@ -2,7 +2,7 @@ import type { FairnessRule } from '../kernel/queues/discipline.js';
 import { strictWithFloor } from '../kernel/queues/strict-with-floor.js';
 import { FlowConfigError } from './errors.js';
 import type { Check, Checked } from './options.js';
-import { checked, countFromZero, durationMs, filled, finitePositive, flag, maybe, ratio, words } from './options.js';
+import { checked, countFromZero, durationMs, finitePositive, flag, nonEmpty, oneOf, optional, ratio } from './options.js';
 import type { LaneOptions } from './types.js';
 
 /** The lane of everything when no lanes are declared. */
@@ -12,12 +12,12 @@ const DEFAULTS = { share: 1, piggyback: true };
 
 /** How each field is checked. Whoever has more fields, or others, says so. */
 const CHECKS = /* @__PURE__ */ (() => ({
-  name: filled,
-  maxWaitMs: maybe(durationMs),
-  maxQueued: maybe(countFromZero),
-  overflow: maybe(words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest')),
+  name: nonEmpty,
+  maxWaitMs: optional(durationMs),
+  maxQueued: optional(countFromZero),
+  overflow: optional(oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest')),
   share: finitePositive,
-  floor: maybe<number>(ratio),
+  floor: optional<number>(ratio),
   piggyback: flag,
 }))();
 

@@ -1,11 +1,11 @@
 import { FlowConfigError } from './errors.js';
 import type { Limiter, LimiterJob } from './limiter.js';
-import { filled, made, object } from './options.js';
+import { madeBy, nonEmpty, object } from './options.js';
 import type { Permits } from './permits.js';
 
 /** A limiter that must be there. */
 export function requiredLimiter<L extends Permits>(operator: string, limiter: L): L {
-  return made<L>('enlist', 'a limiter made by createLimiter')(operator, 'limiter', limiter);
+  return madeBy<L>('enlist', 'a limiter made by createLimiter')(operator, 'limiter', limiter);
 }
 
 /** The `limiter` option of an operator: one made by `createLimiter`, in place of a `concurrency`, or none. */
@@ -18,7 +18,7 @@ export function limiterOption<L extends Permits>(operator: string, limiter: L | 
 /** The one lane of the limiter that an operator uses, or its last. */
 export function laneOption(operator: string, lane: string | undefined, limiter: Limiter | undefined): string | undefined {
   if (lane === undefined) return undefined;
-  filled(operator, 'lane', lane);
+  nonEmpty(operator, 'lane', lane);
   const lanes = limiter?.lanes;
   if (lanes?.includes(lane) === false) throw new FlowConfigError(operator, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
   return lane;

@@ -1,11 +1,11 @@
 import { isAmount } from './answers.js';
 import { FlowConfigError } from './errors.js';
 
-/** A check of one option: its value when it is good. @throws FlowConfigError */
-type Refusing<V> = (operator: string, option: string, value: unknown) => V;
+/** A check of one option: answers its value. @throws FlowConfigError */
+type TypedCheck<V> = (operator: string, option: string, value: unknown) => V;
 
-/** Makes a check of what is expected and how that is recognised. */
-export function check<V>(expected: string, isGood: (value: never) => boolean): Refusing<V> {
+/** Makes a check from what is expected and a test for it. */
+export function check<V>(expected: string, isGood: (value: never) => boolean): TypedCheck<V> {
   return (operator, option, value) => {
     if (isGood(value as never)) return value as V;
     throw new FlowConfigError(operator, option, expected, value);
@@ -13,7 +13,7 @@ export function check<V>(expected: string, isGood: (value: never) => boolean): R
 }
 
 /** Makes a check for a whole number >= `least`, or Infinity for "no limit". */
-export function countFrom(least: number): Refusing<number> {
+export function countFrom(least: number): TypedCheck<number> {
   const isGood = (given: number): boolean => given === Infinity || (Number.isSafeInteger(given) && given >= least);
   return check(`a whole number >= ${least} or Infinity`, isGood);
 }
@@ -27,16 +27,16 @@ export const durationMs = /* @__PURE__ */ check<number>('a number of millisecond
 /** A number > 0, or Infinity for "no limit". */
 export const positive = /* @__PURE__ */ check<number>('a number > 0 or Infinity', (value) => isAmount(value) && value > 0);
 
-/** What may be written as `0`, but not as Infinity. */
+/** A finite number >= 0. */
 export const amount = /* @__PURE__ */ check<number>('a finite number >= 0', (value) => isAmount(value) && value < Infinity);
 
-/** What there is some of. */
+/** A finite number > 0. */
 export const finitePositive = /* @__PURE__ */ check<number>(
   'a finite number > 0',
   (value) => isAmount(value) && value > 0 && value < Infinity,
 );
 
-/** How much there may be of something. */
+/** A number >= 0, or Infinity for "no limit". */
 export const limit = /* @__PURE__ */ check<number>('a number >= 0 or Infinity', isAmount);
 
 /** A finite number between `least` and `most`, both included. */
@@ -45,8 +45,8 @@ export function ratio(operator: string, option: string, value: unknown, least = 
   return check<number>(`a number from ${least} to ${most}`, isGood)(operator, option, value);
 }
 
-/** Makes a check for one of a closed set of words. */
-export function words<const V extends string>(...allowed: readonly V[]): Refusing<V> {
+/** Makes a check for one of these words. */
+export function oneOf<const V extends string>(...allowed: readonly V[]): TypedCheck<V> {
   return check(`one of '${allowed.join("', '")}'`, (given: V) => allowed.includes(given));
 }
 
@@ -62,28 +62,28 @@ export function ofKeys<V, D>(operator: string, option: string, value: V | undefi
   return value;
 }
 
-type Same = <F>(operator: string, option: string, value: F) => F;
+type SameType = <F>(operator: string, option: string, value: F) => F;
 
 /** A function. */
-export const required = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as Same;
+export const requiredFunction = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as SameType;
 
 /** A function, or nothing. */
-export const callback = /* @__PURE__ */ maybe(required) as Same;
+export const callback = /* @__PURE__ */ optional(requiredFunction) as SameType;
 
 /** A text with something in it. */
-export const filled = /* @__PURE__ */ check<string>('a non-empty string', (value) => typeof value === 'string' && value !== '');
+export const nonEmpty = /* @__PURE__ */ check<string>('a non-empty string', (value) => typeof value === 'string' && value !== '');
 
-/** Anything with fields. */
-export const object = /* @__PURE__ */ check('an object', (value: unknown) => typeof value === 'object' && value !== null) as Same;
+/** An object. */
+export const object = /* @__PURE__ */ check('an object', (value: unknown) => typeof value === 'object' && value !== null) as SameType;
 
 /** True or false. */
 export const flag = /* @__PURE__ */ check<boolean>('true or false', (value) => typeof value === 'boolean');
 
 /**
- * An options object (or what else is called by `what`) without fields nobody knows: a misspelt option is an error, not a default.
- * `within` is the option they are part of, with a dot.
+ * Checks that an options object has only these names: a misspelt option is an error, not a default. `what` is what the error calls the object;
+ * `within` is the option that it is part of, with a dot.
  */
-export function known(operator: string, options: unknown, names: readonly string[], what = 'options', within = ''): void {
+export function onlyKnown(operator: string, options: unknown, names: readonly string[], what = 'options', within = ''): void {
   object(operator, what, options);
   // Not `Object.keys`: this is on the way of every job of a limiter.
   for (const name in options as object) {
@@ -116,7 +116,7 @@ export function checked<O extends object, D extends object>(
   checks: { readonly [K in keyof O]-?: Check },
   within = '',
 ): Checked<O, D> {
-  known(operator, options, Object.keys(checks), within.slice(0, -1) || 'options', within);
+  onlyKnown(operator, options, Object.keys(checks), within.slice(0, -1) || 'options', within);
   const all: Record<string, unknown> = {};
   for (const name in checks) {
     const { [name]: value = defaults[name as never] } = options;
@@ -125,21 +125,21 @@ export function checked<O extends object, D extends object>(
   return all as Checked<O, D>;
 }
 
-/** A check of what may be left out and has no default. */
-export function maybe<V>(check: (operator: string, option: string, value: V) => V) {
+/** Makes a check for an option that may be left out and has no default. */
+export function optional<V>(check: (operator: string, option: string, value: V) => V) {
   return (operator: string, option: string, value: V | undefined): V | undefined =>
     value === undefined ? value : check(operator, option, value);
 }
 
-/** A check of a value made by one of our functions, known by a method, or of one of some others. */
-export function made<V>(method: string, expected: string, ...others: readonly unknown[]) {
+/** Makes a check for a value made by one of our functions, which is known by this method, or for one of some other values. */
+export function madeBy<V>(method: string, expected: string, ...others: readonly unknown[]) {
   return check<V>(
     expected,
     (value) => others.includes(value) || typeof (Object(value) as Record<string, unknown>)[method] === 'function',
   ) as (operator: string, option: string, value: V) => V;
 }
 
-/** For an option that is looked at together with others. */
-export function asGiven<V>(_operator: string, _option: string, value: V): V {
+/** No check here: the option is checked together with others. */
+export function unchecked<V>(_operator: string, _option: string, value: V): V {
   return value;
 }

@@ -1,6 +1,6 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
 import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
-import { checked, count, durationMs, group, positive, words } from './options.js';
+import { checked, count, durationMs, group, oneOf, positive } from './options.js';
 
 export interface RetryOptions {
   /** Attempts one call (or batch) may take, the first included. @defaultValue 3 */
@@ -28,7 +28,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
   initialMs: durationMs,
   factor: positive,
   maxMs: durationMs,
-  jitter: words('full', 'equal', 'none'),
+  jitter: oneOf('full', 'equal', 'none'),
   budget: positive,
 }))();
 

@@ -9,10 +9,10 @@ import { isAmount, unusable } from '../options/answers.js';
 import { ask } from '../options/ask.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
-import { listened } from '../options/events.js';
+import { EVENT_CHECKS } from '../options/events.js';
 import { limiterOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
-import { callback, checked, count, durationMs, made, positive, required, words } from '../options/options.js';
+import { callback, checked, count, durationMs, madeBy, oneOf, positive, requiredFunction } from '../options/options.js';
 import type { SplitItem } from '../options/oversize.js';
 import type { Permits } from '../options/permits.js';
 import type { BatchResult, CallContext, WorkResult } from '../options/types.js';
@@ -104,12 +104,12 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     maxSize: count,
     maxWeight: positive,
     weigh: callback,
-    oversize: made('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
+    oversize: madeBy('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
     flush: notifier,
-    queue: made('create', 'lanes([…])'),
+    queue: madeBy('create', 'lanes([…])'),
     maxQueued: count,
-    overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-    order: made('lines', 'inputOrder() or orderPerKey(key)', undefined),
+    overflow: oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+    order: madeBy('lines', 'inputOrder() or orderPerKey(key)', undefined),
     window: windowOption,
     concurrency: concurrencyOption,
     limiter: (operator: string, _option: string, given: Permits | undefined) => limiterOption(operator, given),
@@ -119,9 +119,9 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     timeoutMs: positive,
     deadlineMs: (operator: string, option: string, given: number | (() => number)) =>
       typeof given === 'function' ? given : durationMs(operator, option, given),
-    ...listened,
+    ...EVENT_CHECKS,
     scheduler: schedulerOption,
-    random: required,
+    random: requiredFunction,
   }) satisfies { readonly [K in keyof GateOptions<never>]-?: Check })();
 
 /** One whose answers are checked. */

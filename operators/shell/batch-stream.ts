@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import type { Job } from '../kernel/machine/job.js';
-import { count, words } from '../options/options.js';
+import { count, oneOf } from '../options/options.js';
 import type { Settled } from '../options/types.js';
 import type { BatchConfig, BatchWork, GateOptions } from './batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './batch-options.js';
@@ -18,7 +18,7 @@ export interface BatchStreamOptions<T, R = never> extends GateOptions<T, R> {
   readonly onSourceError?: 'abort' | 'drain' | 'flush';
 }
 
-export const STREAM_CHECKS = /* @__PURE__ */ (() => ({ ...BATCH_CHECKS, onSourceError: words('abort', 'drain', 'flush') }))();
+export const STREAM_CHECKS = /* @__PURE__ */ (() => ({ ...BATCH_CHECKS, onSourceError: oneOf('abort', 'drain', 'flush') }))();
 
 /** The options, checked. */
 export interface StreamConfig<T> extends BatchConfig<T> {

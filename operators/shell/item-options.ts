@@ -3,10 +3,10 @@ import { isObservable } from 'rxjs';
 import type { Order, OrderRule } from '../kernel/queues/order.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import type { FlowSink } from '../options/events.js';
-import { listened } from '../options/events.js';
+import { EVENT_CHECKS } from '../options/events.js';
 import { limiterOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
-import { asGiven, checked, count, countFromZero, made, maybe, ofKeys, positive, words } from '../options/options.js';
+import { checked, count, countFromZero, madeBy, ofKeys, oneOf, optional, positive, unchecked } from '../options/options.js';
 import type { Permits } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
 import { schedulerOption } from './alarm.js';
@@ -65,16 +65,16 @@ const DEFAULTS = {
 /** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
 export const ITEM_CHECKS = /* @__PURE__ */ (() => ({
   concurrency: concurrencyOption,
-  limiter: asGiven,
-  maxKeys: maybe(count),
+  limiter: unchecked,
+  maxKeys: optional(count),
   maxQueued: countFromZero,
-  overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),
-  order: made<OrderRule<never> | undefined>('lines', 'inputOrder() or orderPerKey()', undefined),
-  errors: words('settle', 'propagate'),
+  overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
+  order: madeBy<OrderRule<never> | undefined>('lines', 'inputOrder() or orderPerKey()', undefined),
+  errors: oneOf('settle', 'propagate'),
   timeoutMs: positive,
   deadlineMs: positive,
-  onSourceError: words('abort', 'flush', 'drain'),
-  ...listened,
+  onSourceError: oneOf('abort', 'flush', 'drain'),
+  ...EVENT_CHECKS,
   scheduler: schedulerOption,
 }))();
 

@@ -4,7 +4,7 @@ import { OverflowError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { listener } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
-import { checked, count, maybe, words } from '../options/options.js';
+import { checked, count, oneOf, optional } from '../options/options.js';
 import { onAbort, requiredSignal } from './abort.js';
 import type { Demand } from './demand.js';
 import { readBy } from './demand.js';
@@ -36,8 +36,8 @@ type PullSettings = ReturnType<typeof readPullOptions>;
 export function readPullOptions(operator: string, options: ToAsyncIterableOptions) {
   const settings = checked(operator, options, { maxQueued: 1000, overflow: 'error' } as const, {
     maxQueued: count,
-    overflow: words(...OVERFLOWS),
-    signal: maybe(requiredSignal),
+    overflow: oneOf(...OVERFLOWS),
+    signal: optional(requiredSignal),
     onEvent: listener,
   });
   return { operator, ...settings };

@@ -3,9 +3,9 @@ import { asyncScheduler, from, Observable } from 'rxjs';
 import { ask } from '../options/ask.js';
 import { FlowConfigError, ItemTooHeavyError } from '../options/errors.js';
 import type { ListenedOptions, Note } from '../options/events.js';
-import { listened, teller } from '../options/events.js';
+import { EVENT_CHECKS, teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
-import { callback, positive, words } from '../options/options.js';
+import { callback, oneOf, positive } from '../options/options.js';
 import type { Handlers } from './connect.js';
 import { connect } from './connect.js';
 import type { InTurn } from './in-turn.js';
@@ -19,9 +19,9 @@ export const READY_CHECKS = /* @__PURE__ */ (() => ({
   ready: levels,
   maxWeight: positive,
   weigh: callback,
-  onSourceError: /* @__PURE__ */ words('flush', 'abort'),
+  onSourceError: /* @__PURE__ */ oneOf('flush', 'abort'),
   onDrop: callback,
-  ...listened,
+  ...EVENT_CHECKS,
 }))();
 
 function levels(operator: string, option: string, ready: ObservableInput<boolean>): Observable<boolean> {

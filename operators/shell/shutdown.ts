@@ -1,7 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler, Subscription } from 'rxjs';
 import { ClosedError } from '../options/errors.js';
-import { durationMs, known, orDefault } from '../options/options.js';
+import { durationMs, onlyKnown, orDefault } from '../options/options.js';
 import type { Drained, DrainOptions, Handle } from '../options/types.js';
 import { onAbort, requiredSignal } from './abort.js';
 import { Alarm } from './alarm.js';
@@ -88,7 +88,7 @@ export class Shutdown {
 
   #timeoutMs(options: DrainOptions): number {
     const { operator } = this.#host;
-    known(operator, options, ['timeoutMs'], 'drain options');
+    onlyKnown(operator, options, ['timeoutMs'], 'drain options');
     return durationMs(operator, 'timeoutMs', orDefault(options.timeoutMs, Infinity));
   }
 }

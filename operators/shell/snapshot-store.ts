@@ -1,6 +1,6 @@
 import type { Observable, Subscription } from 'rxjs';
 import { Subject } from 'rxjs';
-import { callback, required } from '../options/options.js';
+import { callback, requiredFunction } from '../options/options.js';
 import { LONGEST_DELAY_MS } from './alarm.js';
 import { hear, Link } from './connect.js';
 import type { PaceSettings } from './pace.js';
@@ -58,7 +58,7 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
 
   const store: Store<S> = {
     subscribe: (listener) => {
-      required('toStore', 'listener', listener);
+      requiredFunction('toStore', 'listener', listener);
       // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
       const entry = changes.subscribe(() => {
         listener();
@@ -151,7 +151,7 @@ export function selected<S, P>(
   of: (snapshot: S) => P,
   isEqual: ((one: P, other: P) => boolean) | undefined = Object.is,
 ): Store<P> {
-  required('toStore', 'of', of);
+  requiredFunction('toStore', 'of', of);
   callback('toStore', 'isEqual', isEqual);
   /** Asked again only for another snapshot. */
   const partOf = (read: () => S): (() => P) => {
@@ -177,7 +177,7 @@ export function selected<S, P>(
   };
   const self: Store<P> = {
     subscribe: (listener) => {
-      required('toStore', 'listener', listener);
+      requiredFunction('toStore', 'listener', listener);
       // As its first listener will find it: that it is live is no news to whoever makes it so.
       let last: readonly unknown[] = ['live', look()[1]];
       const leave = store.subscribe(() => {

@@ -1,5 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { asGiven, callback, checked, made, schedulerOption, words } from '../../operators/toolkit.js';
+import { callback, checked, madeBy, oneOf, schedulerOption, unchecked } from '../../operators/toolkit.js';
 import type { Limiter, LimiterJob } from '../../operators/types.js';
 import { AGUI_DELTAS } from './ag-ui/coalesce-events.js';
 import type { AguiFlowEvent } from './ag-ui/run-events.js';
@@ -98,11 +98,11 @@ export function aguiFlow(options: AguiFlowOptions = {}): AguiFlow {
     {
       fetch: callback,
       key: callback,
-      coalesce: asGiven,
-      tools: made('run', 'a tool runner', undefined),
-      cancelledAs: words('finished', 'error'),
+      coalesce: unchecked,
+      tools: madeBy('run', 'a tool runner', undefined),
+      cancelledAs: oneOf('finished', 'error'),
       onSupersede: callback,
-      limiter: made('enlist', 'a limiter', undefined),
+      limiter: madeBy('enlist', 'a limiter', undefined),
       job: callback,
       scheduler: schedulerOption,
     },

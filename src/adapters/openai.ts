@@ -3,7 +3,7 @@
 import type { OpenAI } from 'openai';
 import { VERSION } from 'openai/version';
 import { FlowConfigError } from '../../operators/errors.js';
-import { count, filled, known } from '../../operators/toolkit.js';
+import { count, nonEmpty, onlyKnown } from '../../operators/toolkit.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
 import { embeddingsIn } from '../pipelines/embeddings-api.js';
@@ -167,10 +167,10 @@ export function openAIEmbeddings(
 ): Required<Pick<ClientEmbedderOptions, 'call' | 'model'>> {
   const name = 'openAIEmbeddings';
   checkClient(name, client);
-  known(name, options, ['model', 'dimensions', 'user']);
-  filled(name, 'model', options.model);
+  onlyKnown(name, options, ['model', 'dimensions', 'user']);
+  nonEmpty(name, 'model', options.model);
   if (options.dimensions !== undefined) count(name, 'dimensions', options.dimensions);
-  if (options.user !== undefined) filled(name, 'user', options.user);
+  if (options.user !== undefined) nonEmpty(name, 'user', options.user);
   const settings = { ...options };
   return {
     call: async (texts, context) => {

@@ -1,7 +1,7 @@
 import type { Attributes, Meter, Tracer } from '@opentelemetry/api';
 import { metrics, trace } from '@opentelemetry/api';
 import { FlowConfigError } from '../../operators/errors.js';
-import { asGiven, checked, count, filled, known, orDefault, required } from '../../operators/toolkit.js';
+import { checked, count, nonEmpty, onlyKnown, orDefault, requiredFunction, unchecked } from '../../operators/toolkit.js';
 import type { FlowSink } from '../../operators/types.js';
 import { readEvent } from '../inspector/read-event.js';
 import type { CallRecord } from '../metrics/call-record.js';
@@ -83,8 +83,8 @@ export function createOtel(options: OtelOptions = {}): Otel {
     options,
     { ...OTEL_DEFAULTS, names: {}, modelAttributes: {} },
     {
-      tracer: asGiven,
-      meter: asGiven,
+      tracer: unchecked,
+      meter: unchecked,
       names: tableOf,
       modelAttributes: plain,
       maxLabels: count,
@@ -111,25 +111,25 @@ export function createOtel(options: OtelOptions = {}): Otel {
     observe: (name, observed) => {
       if (typeof name !== 'string' || name === '' || instruments?.has(name) === true)
         throw new FlowConfigError(NAME, 'name', 'a non-empty string that is not in use', name);
-      required(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
+      requiredFunction(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
       return instruments?.observe(name, observed) ?? (() => undefined);
     },
   };
 }
 
 function checkedTracer(tracer: Tracer): Tracer {
-  required(NAME, 'tracer.startSpan', (Object(tracer) as Partial<Tracer>).startSpan);
+  requiredFunction(NAME, 'tracer.startSpan', (Object(tracer) as Partial<Tracer>).startSpan);
   return tracer;
 }
 
 function checkedMeter(meter: Meter): Meter {
-  required(NAME, 'meter.createHistogram', (Object(meter) as Partial<Meter>).createHistogram);
+  requiredFunction(NAME, 'meter.createHistogram', (Object(meter) as Partial<Meter>).createHistogram);
   return meter;
 }
 
 function tableOf(operator: string, option: string, names: Partial<OtelNames>): Partial<OtelNames> {
-  known(operator, plain(operator, option, names), Object.keys(FLOW_NAMES), option, `${option}.`);
-  for (const [key, name] of Object.entries(names)) filled(operator, `${option}.${key}`, name);
+  onlyKnown(operator, plain(operator, option, names), Object.keys(FLOW_NAMES), option, `${option}.`);
+  for (const [key, name] of Object.entries(names)) nonEmpty(operator, `${option}.${key}`, name);
   return names;
 }
 

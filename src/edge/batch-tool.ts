@@ -1,7 +1,7 @@
 import { map } from 'rxjs';
 import * as z from 'zod';
 import { FlowConfigError } from '../../operators/errors.js';
-import { checked, count, filled, positive } from '../../operators/toolkit.js';
+import { checked, count, nonEmpty, positive } from '../../operators/toolkit.js';
 import { failed, runOf } from '../pipelines/tools/tool-results.js';
 import type { Tool, ToolCall, ToolFailure, ToolResult, ToolRun } from '../pipelines/tools/tool-types.js';
 
@@ -71,8 +71,8 @@ export interface BatchToolOptions {
  */
 export function createBatchTool(options: BatchToolOptions = {}): Tool<BatchToolInput, ToolRun> {
   const { maxCalls, disallow, ...given } = checked(NAME, options, BATCH_TOOL_DEFAULTS, {
-    name: filled,
-    description: filled,
+    name: nonEmpty,
+    description: nonEmpty,
     maxCalls: count,
     disallow: names,
     timeoutMs: positive,

@@ -1,6 +1,6 @@
 import { EventClient } from '@tanstack/devtools-event-client';
 import { FlowConfigError } from '../../operators/errors.js';
-import { checked, filled } from '../../operators/toolkit.js';
+import { checked, nonEmpty } from '../../operators/toolkit.js';
 import type { FlowEvent } from '../../operators/types.js';
 import type { FlowCounters, LaneView } from '../inspector/counters.js';
 import { exportRecording } from '../inspector/export-recording.js';
@@ -68,7 +68,7 @@ export function toDevtools(source: InspectorSource, options: DevtoolsOptions): (
 }
 
 function connect(source: InspectorSource, options: DevtoolsOptions): () => void {
-  const { key } = checked(NAME, options, {}, { key: filled });
+  const { key } = checked(NAME, options, {}, { key: nonEmpty });
   if (typeof (source as unknown) !== 'object' || (source as unknown) === null)
     throw new FlowConfigError(NAME, 'source', 'an object', source);
   return new Link(key, source).close;

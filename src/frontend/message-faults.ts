@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../operators/errors.js';
-import { words } from '../../operators/toolkit.js';
+import { oneOf } from '../../operators/toolkit.js';
 import { isBlank } from './turn-messages.js';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -29,7 +29,7 @@ const CALL_ID = /^[a-zA-Z0-9_-]+$/;
  */
 export function messageFaults(messages: readonly object[], protocol: 'chat' | 'anthropic' | 'responses'): string[] {
   if (!Array.isArray(messages)) throw new FlowConfigError(NAME, 'messages', 'an array', messages);
-  const { [words('chat', 'anthropic', 'responses')(NAME, 'protocol', protocol)]: look } = {
+  const { [oneOf('chat', 'anthropic', 'responses')(NAME, 'protocol', protocol)]: look } = {
     chat: chatFaults,
     anthropic: anthropicFaults,
     responses: responsesFaults,

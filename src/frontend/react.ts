@@ -2,7 +2,7 @@ import { useMemo, useState } from 'react';
 import { Observable } from 'rxjs';
 import type { ToStoreOptions } from '../../operators/to-store.js';
 import { toStore } from '../../operators/to-store.js';
-import { orDefault, words } from '../../operators/toolkit.js';
+import { oneOf, orDefault } from '../../operators/toolkit.js';
 import type { FlowStore, Reader } from './react-readers.js';
 import { useAtOnce, useTransitions } from './react-readers.js';
 
@@ -48,7 +48,7 @@ export function useFlowValue<S, R = S>(
   isEqual: (a: R, b: R) => boolean = Object.is,
   options: FlowValueOptions = {},
 ): R {
-  const [read] = useState(() => readers[words('sync', 'concurrent')('useFlowValue', 'updates', orDefault(options.updates, 'sync'))]);
+  const [read] = useState(() => readers[oneOf('sync', 'concurrent')('useFlowValue', 'updates', orDefault(options.updates, 'sync'))]);
   return read(store, select, isEqual);
 }
 

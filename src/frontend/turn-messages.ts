@@ -1,4 +1,4 @@
-import { words } from '../../operators/toolkit.js';
+import { oneOf } from '../../operators/toolkit.js';
 import type { OpaqueProtocol } from '../streams/model-part.js';
 import type { TurnMessage, UserContent } from './turn-types.js';
 
@@ -66,7 +66,7 @@ const NAME = 'toMessages';
  * ```
  */
 export function toMessages<P extends keyof TurnProtocols>(messages: readonly TurnMessage[], protocol: P): TurnProtocols[P][] {
-  const { [words('chat', 'anthropic', 'responses', 'ag-ui')(NAME, 'protocol', protocol)]: write } = writers;
+  const { [oneOf('chat', 'anthropic', 'responses', 'ag-ui')(NAME, 'protocol', protocol)]: write } = writers;
   return write(messages) as TurnProtocols[P][];
 }
 

@@ -1,20 +1,20 @@
 import type { SchedulerLike } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import {
-  asGiven,
   ask,
   callback,
   checked,
   count,
-  filled,
   flag,
-  known,
+  nonEmpty,
+  oneOf,
+  onlyKnown,
   orDefault,
   positive,
-  required,
+  requiredFunction,
   requiredSignal,
   schedulerOption,
-  words,
+  unchecked,
 } from '../../operators/toolkit.js';
 import { createToolRunner } from '../pipelines/create-tool-runner.js';
 import type { ModelStream } from '../pipelines/models/model-types.js';
@@ -67,14 +67,14 @@ export function readOptions(options: AnyTurnOptions) {
     options,
     { ...AGENT_TURN_DEFAULTS, tools: [] },
     {
-      model: required,
-      tools: asGiven,
+      model: requiredFunction,
+      tools: unchecked,
       guard: callback,
       needsApproval: callback,
-      speculate: asGiven,
-      history: asGiven,
+      speculate: unchecked,
+      history: unchecked,
       toContent: callback,
-      unfinished: words('keep', 'drop'),
+      unfinished: oneOf('keep', 'drop'),
       maxSteps: count,
       timeoutMs: positive,
       deadlineMs: positive,
@@ -101,8 +101,8 @@ function isRunner(tools: unknown): boolean {
 }
 
 function guessRules(options: SpeculateOptions, runner: ToolRunner): GuessRules {
-  known(NAME, options, ['tools', 'ttlMs', 'maxHeld'], 'speculate', 'speculate.');
-  const given = checked(NAME, options, SPECULATE_DEFAULTS, { tools: asGiven, ttlMs: positive, maxHeld: count }, 'speculate.');
+  onlyKnown(NAME, options, ['tools', 'ttlMs', 'maxHeld'], 'speculate', 'speculate.');
+  const given = checked(NAME, options, SPECULATE_DEFAULTS, { tools: unchecked, ttlMs: positive, maxHeld: count }, 'speculate.');
   const { tools } = given;
   if (!Array.isArray(tools)) throw new FlowConfigError(NAME, 'speculate.tools', 'an array of names', tools);
   for (const [i, name] of tools.entries()) {
@@ -129,33 +129,33 @@ function checkedHistory(messages: readonly TurnMessage[]): OpenHistory {
 }
 
 export function askOptions(options: AskOptions = {}) {
-  known(NAME, options, ['key', 'signal', 'context'], 'ask options');
+  onlyKnown(NAME, options, ['key', 'signal', 'context'], 'ask options');
   const { signal, context } = options;
   if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
   return { key: keyOption(options.key), signal, context };
 }
 
 export function guessOptions(options: GuessOptions = {}) {
-  known(NAME, options, ['key', 'context'], 'speculate options');
+  onlyKnown(NAME, options, ['key', 'context'], 'speculate options');
   return { key: keyOption(options.key), context: options.context };
 }
 
 export function answerOptions(options: AnswerOptions = {}) {
-  known(NAME, options, ['key', 'scope'], 'answer options');
+  onlyKnown(NAME, options, ['key', 'scope'], 'answer options');
   const { key, scope } = options;
   return {
     key: key === undefined ? undefined : keyOption(key),
-    scope: words('call', 'tool')(NAME, 'scope', orDefault(scope, 'call')),
+    scope: oneOf('call', 'tool')(NAME, 'scope', orDefault(scope, 'call')),
   };
 }
 
 export function historyOptions(options: HistoryOptions = {}) {
-  known(NAME, options, ['open'], 'history options');
+  onlyKnown(NAME, options, ['open'], 'history options');
   return { open: flag(NAME, 'open', orDefault(options.open, false)) };
 }
 
 export function keyOption(key: string | undefined): string {
-  return filled(NAME, 'key', orDefault(key, AGENT_TURN_DEFAULTS.key));
+  return nonEmpty(NAME, 'key', orDefault(key, AGENT_TURN_DEFAULTS.key));
 }
 
 /** What of it `toStore` takes, that says itself. */

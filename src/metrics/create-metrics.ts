@@ -1,7 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable, Subject } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
-import { Alarm, checked, count, maybe, ratio, required, schedulerOption } from '../../operators/toolkit.js';
+import { Alarm, checked, count, optional, ratio, requiredFunction, schedulerOption } from '../../operators/toolkit.js';
 import type { FlowEvent, FlowSink } from '../../operators/types.js';
 import type { CallRecord } from './call-record.js';
 import type { CollectedMetrics } from './collected.js';
@@ -88,7 +88,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     intervalMs: count,
     maxLabels: count,
     maxBatchSize: count,
-    windowMs: maybe<number>((operator, option, value) => ratio(operator, option, value, 10, 86_400_000)),
+    windowMs: optional<number>((operator, option, value) => ratio(operator, option, value, 10, 86_400_000)),
     scheduler: schedulerOption,
   });
   return new FlowMetricsCollector(settings);
@@ -153,7 +153,7 @@ class FlowMetricsCollector implements Metrics {
   observe(name: string, observed: Observed): () => void {
     if (typeof name !== 'string' || name === '' || this.#observed.has(name))
       throw new FlowConfigError(NAME, 'name', 'a non-empty string that is not in use', name);
-    required(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
+    requiredFunction(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
     this.#observed.set(name, observed);
     if (this.#listeners > 0) this.#link(name, observed);
     this.#changed();

@@ -1,7 +1,7 @@
 import type { ObservableInput } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import { lanes } from '../../operators/lanes.js';
-import { filled, known, maybe, show } from '../../operators/toolkit.js';
+import { nonEmpty, onlyKnown, optional, show } from '../../operators/toolkit.js';
 import type { CallContext } from '../../operators/types.js';
 import { graded } from '../../operators/windows.js';
 import type { BudgetPort } from './budget/budget-types.js';
@@ -58,7 +58,7 @@ const ENDPOINT: readonly string[] = ['baseUrl', 'apiKey', 'headers', 'fetch', 'd
 
 /** Which of the two kinds of options they are; nothing of the other is among them. @throws FlowConfigError */
 export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): options is ClientEmbedderOptions {
-  known(NAME, options, ['maxSize', ...BATCH_RULES, ...TEXT_RULES, 'budget', 'model', ...ENDPOINT, 'call']);
+  onlyKnown(NAME, options, ['maxSize', ...BATCH_RULES, ...TEXT_RULES, 'budget', 'model', ...ENDPOINT, 'call']);
   const given: Readonly<Record<string, unknown>> = { ...options };
   if (given['call'] === undefined) {
     if (given['baseUrl'] === undefined) throw new FlowConfigError(NAME, 'baseUrl', 'given, or a `call`', undefined);
@@ -70,6 +70,6 @@ export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): 
     const shown = typeof value === 'string' ? 'a string' : show(value);
     if (value !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `call` is given', undefined, shown);
   }
-  maybe<string>(filled)(NAME, 'model', options.model);
+  optional<string>(nonEmpty)(NAME, 'model', options.model);
   return true;
 }

@@ -1,6 +1,6 @@
 import { from, map } from 'rxjs';
 import { BatchShapeError } from '../../operators/errors.js';
-import { count, isPromise, required } from '../../operators/toolkit.js';
+import { count, isPromise, requiredFunction } from '../../operators/toolkit.js';
 import type { BatchWork } from '../../operators/types.js';
 import type { ClientEmbedderOptions, EmbedCall, EmbedderOptions } from './embedder-options.js';
 import { isOverClient, NAME } from './embedder-options.js';
@@ -10,7 +10,7 @@ import { VectorCheck } from './vector-check.js';
 
 /** What is done with a batch of texts. @throws FlowConfigError */
 export function embedderWork(options: EmbedderOptions | ClientEmbedderOptions): BatchWork<string, Float32Array> {
-  const call = isOverClient(options) ? required(NAME, 'call', options.call) : endpointCall(options);
+  const call = isOverClient(options) ? requiredFunction(NAME, 'call', options.call) : endpointCall(options);
   const vectors = new VectorCheck(NAME);
   return (texts, context) => {
     const answered = (answer: unknown): readonly (Float32Array | Error)[] => {

@@ -1,6 +1,6 @@
 import type { AccountOptions } from '../../operators/create-account.js';
 import { FlowConfigError } from '../../operators/errors.js';
-import { filled, known, orDefault, positive, ratio, words } from '../../operators/toolkit.js';
+import { nonEmpty, oneOf, onlyKnown, orDefault, positive, ratio } from '../../operators/toolkit.js';
 
 /** A stage, and what it is expected to have to do. */
 export interface StageLoad {
@@ -341,23 +341,23 @@ const LIMITS: readonly string[] = [
 ];
 
 function check(plan: ThroughputPlan): void {
-  known(NAME, plan, ['documents', 'batches', 'stages', 'limits']);
+  onlyKnown(NAME, plan, ['documents', 'batches', 'stages', 'limits']);
   const { documents, batches = {}, stages, limits = {} } = plan;
   finite('documents', documents);
-  known(NAME, batches, ['concurrency'], 'batches', 'batches.');
+  onlyKnown(NAME, batches, ['concurrency'], 'batches', 'batches.');
   if (batches.concurrency !== undefined) positive(NAME, 'batches.concurrency', batches.concurrency);
   if (!Array.isArray(stages) || stages.length === 0) throw new FlowConfigError(NAME, 'stages', 'a list of at least one stage', stages);
   for (const [i, stage] of (stages as readonly StageLoad[]).entries()) {
     const within = `stages[${String(i)}].`;
-    known(NAME, stage, STAGE, within.slice(0, -1), within);
-    filled(NAME, `${within}name`, stage.name);
+    onlyKnown(NAME, stage, STAGE, within.slice(0, -1), within);
+    nonEmpty(NAME, `${within}name`, stage.name);
     positive(NAME, `${within}concurrency`, orDefault(stage.concurrency, Infinity));
-    words('shared', 'perBatch')(NAME, `${within}scope`, orDefault(stage.scope, 'shared'));
+    oneOf('shared', 'perBatch')(NAME, `${within}scope`, orDefault(stage.scope, 'shared'));
     for (const name of ['itemsPerDocument', 'callsPerItem', 'secondsPerCall', 'tokensPerCall'] as const) {
       finite(`${within}${name}`, orDefault(stage[name], 0));
     }
   }
-  known(NAME, limits, LIMITS, 'limits', 'limits.');
+  onlyKnown(NAME, limits, LIMITS, 'limits', 'limits.');
   positive(NAME, 'limits.concurrency', orDefault(limits.concurrency, Infinity));
   for (const name of ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds'] as const) {
     positive(NAME, `limits.${name}`, orDefault(limits[name], 1));

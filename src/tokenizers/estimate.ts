@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../operators/errors.js';
-import { known } from '../../operators/toolkit.js';
+import { onlyKnown } from '../../operators/toolkit.js';
 
 export interface TokenEstimatorOptions {
   /** What every estimate is multiplied by, so that few texts cost more than estimated; finite and > 0. @defaultValue 1.15 */
@@ -98,7 +98,7 @@ export function estimateTokens(text: string): number {
  * ```
  */
 export function createTokenEstimator(options: TokenEstimatorOptions = {}): (text: string) => number {
-  known('createTokenEstimator', options, ['safetyMargin']);
+  onlyKnown('createTokenEstimator', options, ['safetyMargin']);
   const { safetyMargin = TOKEN_ESTIMATOR_DEFAULTS.safetyMargin } = options;
   if (!(Number.isFinite(safetyMargin) && safetyMargin > 0)) {
     throw new FlowConfigError('createTokenEstimator', 'safetyMargin', 'a finite number > 0', safetyMargin);

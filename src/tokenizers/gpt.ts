@@ -1,5 +1,5 @@
 import { FlowError } from '../../operators/errors.js';
-import { known, words } from '../../operators/toolkit.js';
+import { oneOf, onlyKnown } from '../../operators/toolkit.js';
 
 export interface GptTokenCounterOptions {
   /** `'o200k_base'`: GPT-4o and later; `'cl100k_base'`: GPT-4, GPT-3.5 and the embedding models of both generations. @defaultValue 'o200k_base' */
@@ -44,8 +44,8 @@ type Count = (text: string, options: typeof PLAIN_TEXT) => number;
  * ```
  */
 export async function createGptTokenCounter(options: GptTokenCounterOptions = {}): Promise<(text: string) => number> {
-  known('createGptTokenCounter', options, ['encoding']);
-  const encoding = words('o200k_base', 'cl100k_base')(
+  onlyKnown('createGptTokenCounter', options, ['encoding']);
+  const encoding = oneOf('o200k_base', 'cl100k_base')(
     'createGptTokenCounter',
     'encoding',
     options.encoding ?? GPT_TOKEN_COUNTER_DEFAULTS.encoding,

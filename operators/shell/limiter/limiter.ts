@@ -14,7 +14,7 @@ import type {
   Release,
   SavedLimits,
 } from '../../options/limiter.js';
-import { amount, count, known, orDefault, required } from '../../options/options.js';
+import { amount, count, onlyKnown, orDefault, requiredFunction } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
 import type { ResponseLike, WorkResult } from '../../options/types.js';
 import { laneAt } from '../describe-item.js';
@@ -105,17 +105,17 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   run<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Observable<R> {
-    return this.stream(required(NAME, 'work', work), job);
+    return this.stream(requiredFunction(NAME, 'work', work), job);
   }
 
   runAsync<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Promise<R> {
     return new Promise((resolve, reject) => {
-      this.request(required(NAME, 'work', work), job, resolve, reject);
+      this.request(requiredFunction(NAME, 'work', work), job, resolve, reject);
     });
   }
 
   wrap<A extends unknown[], R>(work: (...args: A) => WorkResult<R>, job: LimiterJob = NO_JOB): (...args: A) => Promise<R> {
-    required(NAME, 'work', work);
+    requiredFunction(NAME, 'work', work);
     const lane = this.laneOf(job);
     const charge = this.chargeOf(job);
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the function has a `this` of its own
@@ -132,8 +132,8 @@ export class FlowLimiter extends GrantLoop implements Limiter {
 
   enlist(bidder: Bidder, lane?: string): Place {
     const { granted, refused, requests, key } = Object(bidder) as Partial<Bidder>;
-    required(NAME, 'bidder.granted', granted);
-    required(NAME, 'bidder.refused', refused);
+    requiredFunction(NAME, 'bidder.granted', granted);
+    requiredFunction(NAME, 'bidder.refused', refused);
     if (requests !== undefined) amount(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.laneAt(lane), bidder);
     if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
@@ -165,15 +165,15 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   watch(listener: () => void): () => void {
-    return (this.watchers ??= new Listeners()).add(required(NAME, 'listener', listener));
+    return (this.watchers ??= new Listeners()).add(requiredFunction(NAME, 'listener', listener));
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    return (this.releases ??= new Listeners()).add(required(NAME, 'listener', listener));
+    return (this.releases ??= new Listeners()).add(requiredFunction(NAME, 'listener', listener));
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
-    known(NAME, options, ['sentAt']);
+    onlyKnown(NAME, options, ['sentAt']);
     const { sentAt } = options;
     if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
     this.learn(response, undefined, sentAt);
@@ -185,7 +185,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   setLimits(limits: LimiterLimits): void {
-    known(NAME, limits, ['concurrency', 'rates']);
+    onlyKnown(NAME, limits, ['concurrency', 'rates']);
     const concurrency = count(NAME, 'concurrency', orDefault(limits.concurrency, this.slots));
     const rates = ratesOption(NAME, 'rates', orDefault(limits.rates, []));
     this.slots = concurrency;

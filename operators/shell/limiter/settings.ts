@@ -3,7 +3,7 @@ import { isSameRate, ONE_REQUEST } from '../../kernel/limits/limit.js';
 import { ONE_LINE } from '../../kernel/queues/line.js';
 import type { GrantQueueRule } from '../../kernel/queues/queue.js';
 import { FlowConfigError } from '../../options/errors.js';
-import { listened } from '../../options/events.js';
+import { EVENT_CHECKS } from '../../options/events.js';
 import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
 import type { Checked } from '../../options/options.js';
 import {
@@ -14,13 +14,13 @@ import {
   countFromZero,
   durationMs,
   flag,
-  known,
-  made,
-  maybe,
+  madeBy,
   object,
+  oneOf,
+  onlyKnown,
+  optional,
   ratio,
-  required,
-  words,
+  requiredFunction,
 } from '../../options/options.js';
 import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
@@ -52,13 +52,13 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   concurrency: count,
   rates: ratesOption,
   headroom: headroomOption,
-  queue: made<GrantQueueRule<LimiterJob>>('create', 'a queue made by lanes'),
+  queue: madeBy<GrantQueueRule<LimiterJob>>('create', 'a queue made by lanes'),
   maxQueued: countFromZero,
-  overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-  learn: made<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
+  overflow: oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+  learn: madeBy<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
   refunds: flag,
   abortGraceMs: durationMs,
-  restore: maybe(
+  restore: optional(
     check<SavedLimits>('what `save` has answered', (saved) => {
       const { at, pausedForMs, rates } = Object(saved) as SavedLimits;
       if (!Array.isArray(rates)) return false;
@@ -70,8 +70,8 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
       return [at, pausedForMs, ...rates.flatMap(numbersOf)].every(Number.isFinite);
     }),
   ),
-  random: required,
-  ...listened,
+  random: requiredFunction,
+  ...EVENT_CHECKS,
   scheduler: schedulerOption,
 }))();
 
@@ -83,7 +83,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
 /** @throws FlowConfigError */
 export function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
   if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
-  const rate = made<RateRule & RateSpec>('addTo', 'made by perMinute, per or strict');
+  const rate = madeBy<RateRule & RateSpec>('addTo', 'made by perMinute, per or strict');
   const rules: (RateRule & RateSpec)[] = [];
   // Not `forEach`, which passes over holes.
   for (const [i, rule] of (rates as readonly (RateRule & RateSpec)[]).entries()) {
@@ -102,10 +102,10 @@ function headroomOption(operator: string, option: string, value: number): number
 
 /** @throws FlowConfigError */
 export function checkJob(job: LimiterJob): void {
-  known(NAME, job, JOB, 'job');
+  onlyKnown(NAME, job, JOB, 'job');
   if (job.signal !== undefined) requiredSignal(NAME, 'signal', job.signal);
   if (job.deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', job.deadlineMs);
-  if (job.holder !== undefined) made('granted', 'made by heldBy')(NAME, 'holder', job.holder);
+  if (job.holder !== undefined) madeBy('granted', 'made by heldBy')(NAME, 'holder', job.holder);
 }
 
 const UNITS = ['slots', 'requests', 'tokens'] as const;
@@ -128,6 +128,6 @@ export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit
 
 /** What `whenQueued` is asked. @throws FlowConfigError */
 export function belowOption(options: { readonly below: number }): number {
-  known(NAME, options, ['below']);
+  onlyKnown(NAME, options, ['below']);
   return count(NAME, 'below', options.below);
 }

@@ -1,6 +1,6 @@
 import type { EmbeddingModelMiddleware } from 'ai';
 import { classifyError } from '../../../operators/classify-error.js';
-import { orDefault, verdictOrFatal, words } from '../../../operators/toolkit.js';
+import { oneOf, orDefault, verdictOrFatal } from '../../../operators/toolkit.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
 import { dealtWith } from './answers.js';
 import type { EmbeddingRules, Result } from './embeddings.js';
@@ -50,7 +50,7 @@ const NAME = 'createEmbeddingModelMiddleware';
  */
 export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddlewareOptions = {}): EmbeddingModelMiddleware {
   const open = opener(NAME, options, ['rejected']);
-  const rejected = words('throw', 'empty')(NAME, 'rejected', orDefault(options.rejected, EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS.rejected));
+  const rejected = oneOf('throw', 'empty')(NAME, 'rejected', orDefault(options.rejected, EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS.rejected));
   const { retry, classify = classifyError } = options;
   const isItsFault = (error: unknown, isAlone: boolean): boolean => {
     const verdict = verdictOrFatal(NAME, classify, error, { size: 1, attempt: 1, aborted: false });

@@ -4,7 +4,7 @@ import { FlowBatcher } from '../../../operators/create-batcher.js';
 import { lanes } from '../../../operators/lanes.js';
 import type { DivideOptions } from '../../../operators/repair.js';
 import { DIVIDE_OPTIONS, divideAndConquer, retryFailed } from '../../../operators/repair.js';
-import { batchConfig, callback, durationMs, group, known, orDefault, positive, retryRule } from '../../../operators/toolkit.js';
+import { batchConfig, callback, durationMs, group, onlyKnown, orDefault, positive, retryRule } from '../../../operators/toolkit.js';
 import type { GateOptions } from '../../../operators/types.js';
 import { natural } from '../../../operators/windows.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
@@ -48,12 +48,12 @@ export function opener(
   rules: EmbeddingRules,
   own: readonly string[],
 ): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
-  known(name, rules, [...RULES, ...own]);
+  onlyKnown(name, rules, [...RULES, ...own]);
   const { limiter, lane, concurrency, countTokens } = rules;
   onlyLane(name, lane, limiter);
   const { retry, split } = rules;
   retryRule(name, retry, Infinity);
-  if (split !== undefined && split !== false) known(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
+  if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
   const options: GateOptions<string> = {
     classify: classifyError,
     ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),

@@ -5,16 +5,16 @@ import { FlowConfigError } from '../../../operators/errors.js';
 import {
   Alarm,
   abortReason,
-  asGiven,
   checked,
   count,
   drawnFrom,
   flag,
   mayPass,
-  required,
+  requiredFunction,
   retryDelayMs,
   retryRule,
   schedulerOption,
+  unchecked,
   unusable,
 } from '../../../operators/toolkit.js';
 import type { RetryOptions, RetryRule } from '../../../operators/types.js';
@@ -109,13 +109,13 @@ type Settings = ReturnType<typeof readOptions>;
 function readOptions(request: EventStreamRequest, options: EventStreamOptions) {
   const { reconnect, fetch, random, ...rest } = checked(NAME, options, DEFAULTS, {
     fetch: (operator: string, option: string, value: typeof globalThis.fetch | undefined) =>
-      value === undefined ? undefined : required(operator, option, value),
-    reconnect: asGiven,
+      value === undefined ? undefined : requiredFunction(operator, option, value),
+    reconnect: unchecked,
     reconnectAtEnd: flag,
     maxEventChars: count,
     scheduler: schedulerOption,
     random: (operator: string, option: string, value: (() => number) | undefined) =>
-      value === undefined ? Math.random : required(operator, option, value),
+      value === undefined ? Math.random : requiredFunction(operator, option, value),
   });
   const retry: RetryRule | undefined = retryRule(NAME, reconnect, Infinity, 'reconnect');
   return { ...rest, retry, random: random ?? Math.random, send: sender(request, fetch) };

@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { known, orDefault, words } from '../../../operators/toolkit.js';
+import { oneOf, onlyKnown, orDefault } from '../../../operators/toolkit.js';
 import { EMBEDDER_DEFAULTS } from '../../pipelines/embedder-options.js';
 import type { EmbedderRules, TextBatches } from '../../pipelines/text-batches.js';
 import { BATCH_RULES, TEXT_RULES, textBatches } from '../../pipelines/text-batches.js';
@@ -33,13 +33,13 @@ interface Parts {
 
 /** @throws FlowConfigError naming the option */
 export function partsOf(options: FlowEmbeddingsOptions): Parts {
-  known(NAME, options, ['embeddings', 'fetch', 'queries', 'maxSize', ...TEXT_RULES, ...BATCH_RULES]);
+  onlyKnown(NAME, options, ['embeddings', 'fetch', 'queries', 'maxSize', ...TEXT_RULES, ...BATCH_RULES]);
   const d = FLOW_EMBEDDINGS_DEFAULTS;
   const inner = innerEmbeddings(NAME, options);
   const most = inner.batchSize ?? d.maxSize;
   const batches = textBatches(NAME, options, { ...d, maxSize: most });
   const { maxSize } = batches.options;
   if (maxSize > most) throw new FlowConfigError(NAME, 'maxSize', `at most ${String(most)}, the \`batchSize\` of the embeddings`, maxSize);
-  const queries = words('together', 'alone')(NAME, 'queries', orDefault(options.queries, d.queries));
+  const queries = oneOf('together', 'alone')(NAME, 'queries', orDefault(options.queries, d.queries));
   return { inner, batches, areQueriesAlone: queries === 'alone' };
 }

@@ -1,7 +1,7 @@
 import type { EmbeddingsInterface } from '@langchain/core/embeddings';
 import { AsyncCaller } from '@langchain/core/utils/async_caller';
 import { FlowConfigError } from '../../../operators/errors.js';
-import { ask, orDefault, required } from '../../../operators/toolkit.js';
+import { ask, orDefault, requiredFunction } from '../../../operators/toolkit.js';
 import type { CallContext } from '../../../operators/types.js';
 import type { Over } from '../support/held-call.js';
 import { followBody } from '../support/http-call.js';
@@ -48,7 +48,7 @@ const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);
 /** @throws FlowConfigError when the embeddings are none */
 export function innerEmbeddings(operator: string, { embeddings, fetch }: InnerOptions): Inner {
   const isMade = typeof embeddings === 'function';
-  const base = required(operator, 'fetch', orDefault(fetch, globalFetch));
+  const base = requiredFunction(operator, 'fetch', orDefault(fetch, globalFetch));
   if (fetch !== undefined && !isMade) throw new FlowConfigError(operator, 'fetch', 'absent unless `embeddings` is a function', fetch);
   const around = (its: Fetch): EmbeddingsInterface => checked(operator, isMade ? ask(operator, 'embeddings', embeddings, its) : embeddings);
   const { batchSize } = around(base) as { readonly batchSize?: unknown };

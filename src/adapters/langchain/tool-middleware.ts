@@ -2,7 +2,7 @@ import { createMiddleware, MiddlewareError, ToolInvocationError, ToolMessage } f
 import { childOf } from '../../../operators/child-of.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
-import { count, known, lastOf, limiterOption, orDefault, positive, schedulerOption, words } from '../../../operators/toolkit.js';
+import { count, lastOf, limiterOption, oneOf, onlyKnown, orDefault, positive, schedulerOption } from '../../../operators/toolkit.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -64,10 +64,10 @@ const NAME = 'createToolMiddleware';
  * ```
  */
 export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middleware {
-  known(NAME, options, ['limiter', 'onEvent', 'scheduler', 'concurrency', 'toolConcurrency', 'lane', 'timeoutMs', 'errors']);
+  onlyKnown(NAME, options, ['limiter', 'onEvent', 'scheduler', 'concurrency', 'toolConcurrency', 'lane', 'timeoutMs', 'errors']);
   const d = TOOL_MIDDLEWARE_DEFAULTS;
   const { concurrency, toolConcurrency, lane, timeoutMs, errors, limiter, ...rules } = options;
-  const tells = words('tell', 'throw')(NAME, 'errors', orDefault(errors, d.errors)) === 'tell';
+  const tells = oneOf('tell', 'throw')(NAME, 'errors', orDefault(errors, d.errors)) === 'tell';
   const slotsOf = perTool('toolConcurrency', orDefault(toolConcurrency, d.toolConcurrency), d.toolConcurrency, count);
   const timeoutOf = perTool('timeoutMs', orDefault(timeoutMs, d.timeoutMs), d.timeoutMs, positive);
   const optionsOf = callOptionsOf(NAME, { ...(limiter && { limiter }), ...(lane !== undefined && { lane }) }, (_tool: string) => 0);

@@ -1,7 +1,7 @@
 import { classifyError } from '../../../operators/classify-error.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import { known, orDefault, positive } from '../../../operators/toolkit.js';
+import { onlyKnown, orDefault, positive } from '../../../operators/toolkit.js';
 import type { RetryOptions } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 
@@ -39,7 +39,7 @@ export const CALL_RULES_DEFAULTS = { timeoutMs: Infinity } as const;
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range
  */
 export function callPolicy(adapter: string, options: CallRules, others: readonly string[]): AttemptPolicy {
-  known(adapter, options, [...RULES, ...others]);
+  onlyKnown(adapter, options, [...RULES, ...others]);
   const retry = retryOf(adapter, options.retry);
   const rules: Partial<Record<keyof PolicyOptions, unknown>> = {
     timeoutMs: positive(adapter, 'timeoutMs', orDefault(options.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),

@@ -1,6 +1,6 @@
 import type { MonoTypeOperatorFunction, SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
-import { attach, checked, createPace, durationMs, inTurn, maybe, positive, schedulerOption, words } from '../../../operators/toolkit.js';
+import { attach, checked, createPace, durationMs, inTurn, oneOf, optional, positive, schedulerOption } from '../../../operators/toolkit.js';
 
 /** How fast the deltas of a stream are handed on; the same for every protocol. */
 export interface DeltaOptions {
@@ -31,8 +31,8 @@ export interface DeltaRule<E> {
 
 /** The options of `coalesceDeltas` as they are checked, for an adapter that has more of its own. */
 export const deltaChecks = {
-  pace: /* @__PURE__ */ words('time', 'frame'),
-  maxWaitMs: /* @__PURE__ */ maybe(durationMs),
+  pace: /* @__PURE__ */ oneOf('time', 'frame'),
+  maxWaitMs: /* @__PURE__ */ optional(durationMs),
   maxChars: positive,
   scheduler: schedulerOption,
 };

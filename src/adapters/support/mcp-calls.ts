@@ -4,7 +4,7 @@ import { childOf } from '../../../operators/child-of.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import { ClosedError, OverflowError } from '../../../operators/errors.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
-import { AbortCalls, connect, filled, lastOf, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
+import { AbortCalls, connect, lastOf, nonEmpty, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
 import type { Limiter, LimiterJob } from '../../../operators/types.js';
 import { callPolicy } from './call-rules.js';
 import type { McpLink } from './mcp-link.js';
@@ -79,7 +79,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   }
 
   callTool(call: McpCall, how: McpCallOptions = {}): Observable<R> {
-    const name = filled(NAME, 'name', (Object(call) as Partial<McpCall>).name);
+    const name = nonEmpty(NAME, 'name', (Object(call) as Partial<McpCall>).name);
     const request = requestOf(how, this.#config.maxSilenceMs);
     return this.#watched(how.signal, (open) => {
       // The list of tools may come in the context of another call.

@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { callback, count, countFromZero, known, orDefault, positive, requiredSignal } from '../../../operators/toolkit.js';
+import { callback, count, countFromZero, onlyKnown, orDefault, positive, requiredSignal } from '../../../operators/toolkit.js';
 import { onlyLane } from './call-job.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';
@@ -33,7 +33,7 @@ export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, m
 
 /** What the client is to be told about a call, apart from its signal. */
 export function requestOf(how: McpCallOptions, maxSilenceMs: number): Omit<McpRequest, 'signal'> {
-  known(NAME, how, ['signal', 'onProgress', 'maxSilenceMs'], 'call options');
+  onlyKnown(NAME, how, ['signal', 'onProgress', 'maxSilenceMs'], 'call options');
   if (how.signal !== undefined) requiredSignal(NAME, 'signal', how.signal);
   return {
     timeout: Math.min(silence(how.maxSilenceMs, maxSilenceMs), LONGEST_MS),

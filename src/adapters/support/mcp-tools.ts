@@ -1,5 +1,5 @@
 import { map } from 'rxjs';
-import { filled, known } from '../../../operators/toolkit.js';
+import { nonEmpty, onlyKnown } from '../../../operators/toolkit.js';
 import type { SchemaAnswer, Tool } from '../../pipelines/tools/tool-types.js';
 import type { McpCaller, McpResult, McpTool } from './mcp-types.js';
 
@@ -58,9 +58,9 @@ export async function toolsOf<R extends McpResult>(
   caller: McpCaller<R>,
   options: McpToolsOptions = {},
 ): Promise<readonly McpToolDefinition<R>[]> {
-  known(NAME, options, ['prefix']);
+  onlyKnown(NAME, options, ['prefix']);
   const { prefix } = options;
-  const inFront = prefix === undefined ? '' : filled(NAME, 'prefix', prefix);
+  const inFront = prefix === undefined ? '' : nonEmpty(NAME, 'prefix', prefix);
   return (await caller.listTools()).map((tool) => definition(caller, tool, inFront));
 }
 

@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { known, words } from '../../../operators/toolkit.js';
+import { oneOf, onlyKnown } from '../../../operators/toolkit.js';
 import { crossChecks } from './cross-checks.js';
 import { type Env, type Filled, fillIn } from './env.js';
 import { showPath } from './finding.js';
@@ -44,9 +44,9 @@ export function parseWithOrigins(
   input: unknown,
   options: ParseConfigOptions,
 ): { readonly parsed: ParsedConfig; readonly origins: Filled['origins'] } {
-  known('parseConfig', options, ['env', 'format']);
+  onlyKnown('parseConfig', options, ['env', 'format']);
   const { env = {}, format = 'yaml' } = options;
-  words('yaml', 'json')('parseConfig', 'format', format);
+  oneOf('yaml', 'json')('parseConfig', 'format', format);
   if (typeof env !== 'object' || (env as unknown) === null)
     throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, `a ${typeof env}`);
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);

@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { callback, checked, filled, known, listener, positive, ratio, schedulerOption } from '../../../operators/toolkit.js';
+import { callback, checked, listener, nonEmpty, onlyKnown, positive, ratio, schedulerOption } from '../../../operators/toolkit.js';
 import type {
   BudgetCall,
   BudgetLimit,
@@ -32,7 +32,7 @@ export function readOptions(options: BudgetOptions) {
       warnAt: (operator, option, value: number) => ratio(operator, option, value),
       onWarn: callback,
       onEvent: listener,
-      name: (operator, option, value: string | undefined) => (value === undefined ? value : filled(operator, option, value)),
+      name: (operator, option, value: string | undefined) => (value === undefined ? value : nonEmpty(operator, option, value)),
       store: storeOption,
       scheduler: schedulerOption,
     },
@@ -49,10 +49,10 @@ export function budgetOption(operator: string, option: string, budget: BudgetPor
 
 /** What is about to be called, with its tokens as whole numbers. @throws FlowConfigError */
 export function checkedCall(call: BudgetCall): BudgetCall & CallTokens {
-  known(NAME, call, ['model', 'key', 'inputTokens', 'outputTokens', 'tokens'], 'call', 'call.');
+  onlyKnown(NAME, call, ['model', 'key', 'inputTokens', 'outputTokens', 'tokens'], 'call', 'call.');
   const { model, key, inputTokens = 0, outputTokens = 0, tokens = 0 } = call;
   return {
-    model: filled(NAME, 'call.model', model),
+    model: nonEmpty(NAME, 'call.model', model),
     key,
     inputTokens: Math.ceil(amount('call.inputTokens', inputTokens)),
     outputTokens: Math.ceil(amount('call.outputTokens', outputTokens)),
@@ -84,13 +84,13 @@ function limitRules(limits: readonly BudgetLimit[], prices: PriceList): readonly
   if (!Array.isArray(limits)) throw new FlowConfigError(NAME, 'limits', 'an array', limits);
   return (limits as readonly BudgetLimit[]).map((limit, i) => {
     const at = `limits[${String(i)}]`;
-    known(NAME, limit, ['key', 'model', 'usd', 'tokens', 'windowMs'], at, `${at}.`);
+    onlyKnown(NAME, limit, ['key', 'model', 'usd', 'tokens', 'windowMs'], at, `${at}.`);
     const { key, model, usd, tokens, windowMs = Infinity } = limit;
     if (usd !== undefined && tokens !== undefined)
       throw new FlowConfigError(NAME, `${at}.tokens`, 'absent beside `usd`: make it two limits', tokens);
     const rule = {
-      key: key === undefined ? key : filled(NAME, `${at}.key`, key),
-      model: model === undefined ? model : filled(NAME, `${at}.model`, model),
+      key: key === undefined ? key : nonEmpty(NAME, `${at}.key`, key),
+      model: model === undefined ? model : nonEmpty(NAME, `${at}.model`, model),
       windowMs: positive(NAME, `${at}.windowMs`, windowMs),
     };
     if (tokens !== undefined) return { ...rule, unit: 'tokens', limit: wholeAmount(`${at}.tokens`, tokens) } as const;
@@ -111,7 +111,7 @@ function priceList(prices: ModelPrices): PriceList {
   const list = new Map(Object.entries(prices));
   for (const [model, price] of list) {
     const at = `prices['${model}']`;
-    known(NAME, price, ['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall'], at, `${at}.`);
+    onlyKnown(NAME, price, ['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall'], at, `${at}.`);
     for (const [field, usd] of Object.entries(price)) if (usd !== undefined) amount(`${at}.${field}`, usd);
   }
   return list;

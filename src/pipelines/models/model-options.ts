@@ -16,16 +16,16 @@ import {
   countFromZero,
   DEFAULT_LANE,
   durationMs,
-  filled,
-  known,
   limiterOption,
-  maybe,
+  nonEmpty,
+  oneOf,
+  onlyKnown,
+  optional,
   orDefault,
   positive,
-  required,
+  requiredFunction,
   requiredSignal,
   schedulerOption,
-  words,
 } from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, LaneOptions, Limiter, RetryOptions, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
@@ -131,12 +131,12 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
   const isChat = 'baseUrl' in options;
   // Before unknown options are shown: one of them is a key.
   if (!isChat) withBaseUrl(options);
-  known(NAME, options, [...RULES, ...(isChat ? ENDPOINT : CLIENT)]);
+  onlyKnown(NAME, options, [...RULES, ...(isChat ? ENDPOINT : CLIENT)]);
   const client = isChat ? (chatClient(options) as unknown as Client<Q, R, C>) : ownClient(options);
   const rules = options as ModelCallerRules<Q, R, C, P>;
   const d = MODEL_CALLER_DEFAULTS;
   const scheduler = schedulerOption(NAME, 'scheduler', rules.scheduler);
-  const classify = required(NAME, 'classify', orDefault(rules.classify, classifyError));
+  const classify = requiredFunction(NAME, 'classify', orDefault(rules.classify, classifyError));
   const own = { scheduler, onEvent: tell };
   const ownLimiter = rules.limiter === undefined ? newLimiter(rules, own) : shareOf(rules);
   const limiter = ownLimiter ?? sharedLimiter(rules);
@@ -164,8 +164,8 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     classify,
     onRecord: callback(NAME, 'onRecord', rules.onRecord),
     scheduler,
-    name: maybe<string>(filled)(NAME, 'name', rules.name),
-    random: required(NAME, 'random', orDefault(rules.random, Math.random)),
+    name: optional<string>(nonEmpty)(NAME, 'name', rules.name),
+    random: requiredFunction(NAME, 'random', orDefault(rules.random, Math.random)),
   };
 }
 
@@ -179,12 +179,12 @@ export function checkCall(options: ModelCallOptions): void {
 export function checkCallAll(options: ModelCallAllOptions): void {
   checkFields(options, CALL_ALL);
   const { mode, deadlineMs } = options;
-  if (mode !== undefined) words('all', 'settle', 'collect')(NAME, 'mode', mode);
+  if (mode !== undefined) oneOf('all', 'settle', 'collect')(NAME, 'mode', mode);
   if (deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', deadlineMs);
 }
 
 function checkFields(options: ModelCallOptions, names: readonly string[]): void {
-  known(NAME, options, names, 'call options');
+  onlyKnown(NAME, options, names, 'call options');
   if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
   text('lane', options.lane);
   text('key', options.key);
@@ -205,7 +205,7 @@ function withBaseUrl(options: object): void {
 function ownClient<Q, R, C, P>({ call, stream, model = 'default' }: ModelCallerOptions<Q, R, C, P>): Client<Q, R, C> {
   if (typeof model !== 'function') text('model', model);
   return {
-    call: required(NAME, 'call', call),
+    call: requiredFunction(NAME, 'call', call),
     stream: callback(NAME, 'stream', stream),
     model: typeof model === 'function' ? model : () => model,
     estimateTokens: undefined,
@@ -276,16 +276,16 @@ function breakerOf(
 
 function repairOf<Q, R, C, P>({ repair, parse }: ModelCallerRules<Q, R, C, P>): Required<ModelRepairOptions<Q, R>> | undefined {
   if (repair === undefined) return undefined;
-  known(NAME, repair, ['rounds', 'ask'], 'repair', 'repair.');
+  onlyKnown(NAME, repair, ['rounds', 'ask'], 'repair', 'repair.');
   if (parse === undefined) throw new FlowConfigError(NAME, 'parse', 'given together with `repair`', undefined);
   const { rounds = 1 } = repair;
   if (!Number.isSafeInteger(rounds) || rounds < 1) throw new FlowConfigError(NAME, 'repair.rounds', 'a whole number >= 1', rounds);
-  return { rounds, ask: required(NAME, 'repair.ask', repair.ask) };
+  return { rounds, ask: requiredFunction(NAME, 'repair.ask', repair.ask) };
 }
 
 function cacheOf<Q, P>(cache: ModelCacheOptions<Q, P> | undefined): CacheRules<Q, P> | undefined {
   if (cache === undefined) return undefined;
-  known(NAME, cache, ['key', 'ttlMs', 'store', 'timeoutMs'], 'cache', 'cache.');
+  onlyKnown(NAME, cache, ['key', 'ttlMs', 'store', 'timeoutMs'], 'cache', 'cache.');
   const { store = new QuickLRU<string, ModelEntry<P>>({ maxSize: MODEL_CALLER_DEFAULTS.cacheEntries }) } = cache;
   const { get, set, delete: forget } = Object(store) as Partial<ModelStore<P>>;
   if (![get, set, forget].every((method) => typeof method === 'function'))
@@ -294,13 +294,13 @@ function cacheOf<Q, P>(cache: ModelCacheOptions<Q, P> | undefined): CacheRules<Q
     store,
     ttlMs: positive(NAME, 'cache.ttlMs', orDefault(cache.ttlMs, Infinity)),
     timeoutMs: positive(NAME, 'cache.timeoutMs', orDefault(cache.timeoutMs, MODEL_CALLER_DEFAULTS.cacheTimeoutMs)),
-    key: required(NAME, 'cache.key', cache.key),
+    key: requiredFunction(NAME, 'cache.key', cache.key),
   };
 }
 
 function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly string[]): CallerConfig<never, never, never, never>['hedge'] {
   if (hedge === undefined) return undefined;
-  known(NAME, hedge, ['delayMs', 'maxHedges', 'budget', 'lanes'], 'hedge', 'hedge.');
+  onlyKnown(NAME, hedge, ['delayMs', 'maxHedges', 'budget', 'lanes'], 'hedge', 'hedge.');
   const { delayMs, maxHedges, budget = MODEL_CALLER_DEFAULTS.hedgeBudget, lanes = knownLanes.slice(0, 1) } = hedge;
   if (typeof delayMs !== 'function' && delayMs !== undefined) durationMs(NAME, 'hedge.delayMs', delayMs);
   if (maxHedges !== undefined && (!Number.isSafeInteger(maxHedges) || maxHedges < 0))

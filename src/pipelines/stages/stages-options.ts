@@ -3,22 +3,22 @@ import { classifyError } from '../../../operators/classify-error.js';
 import { FlowConfigError } from '../../../operators/errors.js';
 import type { RepairRule } from '../../../operators/repair.js';
 import {
-  asGiven,
   callback,
   checked,
   count,
   countFromZero,
-  filled,
   flag,
   isAmount,
   laneOption,
   limiterOption,
   listener,
+  nonEmpty,
+  oneOf,
   orDefault,
   positive,
-  required,
+  requiredFunction,
   schedulerOption,
-  words,
+  unchecked,
 } from '../../../operators/toolkit.js';
 import type { Classify, Cost, FlowSink, Limiter } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
@@ -74,16 +74,16 @@ export interface StagesConfig {
 export function stagesConfig(options: StagesOptions<unknown>): StagesConfig {
   const { batches, stages, ...read } = checked(NAME, options, { batches: {}, classify: classifyError, random: Math.random } as const, {
     stages: stagesOption,
-    batches: asGiven,
+    batches: unchecked,
     limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
-    lane: asGiven,
+    lane: unchecked,
     journal: journalOption,
     id: callback,
-    classify: required,
+    classify: requiredFunction,
     onEvent: listener,
-    name: (operator, option, name: string | undefined) => (name === undefined ? name : filled(operator, option, name)),
+    name: (operator, option, name: string | undefined) => (name === undefined ? name : nonEmpty(operator, option, name)),
     scheduler: schedulerOption,
-    random: required,
+    random: requiredFunction,
   });
   if (read.lane !== undefined && read.limiter === undefined)
     throw new FlowConfigError(NAME, 'lane', 'absent without a `limiter`', read.lane);
@@ -119,7 +119,7 @@ function batchesOption(operator: string, option: string, batches: BatchRules<unk
     { concurrency: STAGES_DEFAULTS.documents, scheduling: 'fair' } as const,
     {
       concurrency: count,
-      scheduling: words('fair', 'priority', 'roundRobin'),
+      scheduling: oneOf('fair', 'priority', 'roundRobin'),
       priority: callback,
       maxQueued: (_operator, name, value: number | undefined) => (value === undefined ? value : countFromZero(NAME, name, value)),
     },
@@ -127,7 +127,7 @@ function batchesOption(operator: string, option: string, batches: BatchRules<unk
   );
   const { concurrency: documents, scheduling, priority, maxQueued } = read;
   const isByPriority = scheduling === 'priority';
-  if (isByPriority) required(operator, `${within}priority`, priority);
+  if (isByPriority) requiredFunction(operator, `${within}priority`, priority);
   for (const [name, value] of Object.entries({ priority, maxQueued })) {
     if (!isByPriority && value !== undefined)
       throw new FlowConfigError(operator, within + name, "absent without `scheduling: 'priority'`", value);
@@ -150,16 +150,16 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[]): Sta
     given as Omit<AnyStage, 'work' | 'steps'> & { readonly work?: Work | undefined; readonly steps?: Work | undefined },
     defaults,
     {
-      name: filled,
+      name: nonEmpty,
       work: callback,
       steps: callback,
       expands: flag,
       concurrency: count,
-      scope: words('shared', 'perBatch'),
+      scope: oneOf('shared', 'perBatch'),
       timeoutMs: positive,
       deadlineMs: positive,
       allowPartialFailure: flag,
-      retry: asGiven,
+      retry: unchecked,
       cost: (_operator, option, cost: StageConfig['cost']) => {
         if (typeof cost !== 'function') costOption(option, cost);
         return cost;
@@ -169,7 +169,7 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[]): Sta
     `${at}.`,
   );
   const { name, work, steps, cost, local } = stage;
-  if (work === undefined && steps === undefined) required(NAME, `${at}.work`, work);
+  if (work === undefined && steps === undefined) requiredFunction(NAME, `${at}.work`, work);
   if (work !== undefined && steps !== undefined) throw new FlowConfigError(NAME, `${at}.steps`, 'absent beside `work`', steps);
   if (local && cost !== undefined) throw new FlowConfigError(NAME, `${at}.cost`, 'absent in a `local` stage', cost);
   if (all.find((other) => other.name === name) !== given)

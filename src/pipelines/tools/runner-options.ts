@@ -3,23 +3,23 @@ import { childOf } from '../../../operators/child-of.js';
 import { classifyError } from '../../../operators/classify-error.js';
 import { FlowConfigError } from '../../../operators/errors.js';
 import {
-  asGiven,
   callback,
   checked,
   count,
   countFromZero,
   durationMs,
-  filled,
-  known,
   laneOption,
   limiterOption,
   listener,
-  maybe,
+  nonEmpty,
+  onlyKnown,
+  optional,
   orDefault,
   positive,
-  required,
+  requiredFunction,
   requiredSignal,
   schedulerOption,
+  unchecked,
 } from '../../../operators/toolkit.js';
 import type { Limiter } from '../../../operators/types.js';
 import { budgetOption } from '../budget/budget-options.js';
@@ -40,9 +40,9 @@ export type AnyRunnerOptions = ToolRunnerOptions<any>;
 
 const RUN_OPTIONS = ['context', 'key', 'signal', 'deadlineMs'] as const;
 export function runOptions(options: RunToolsOptions = {}) {
-  known(NAME, options, RUN_OPTIONS, 'run options');
+  onlyKnown(NAME, options, RUN_OPTIONS, 'run options');
   const { signal, deadlineMs, ...given } = options;
-  if (given.key !== undefined) filled(NAME, 'key', given.key);
+  if (given.key !== undefined) nonEmpty(NAME, 'key', given.key);
   if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
   return { given, signal, deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(deadlineMs, Infinity)) };
 }
@@ -64,7 +64,7 @@ export function readOptions(options: AnyRunnerOptions) {
   const { limiter, concurrency, adaptive } = Object(options) as AnyRunnerOptions;
   const defaults = { ...TOOL_RUNNER_DEFAULTS, perTool: {}, classify: classifyError, random: Math.random };
   const given = checked(NAME, options, defaults, {
-    tools: asGiven,
+    tools: unchecked,
     concurrency: count,
     adaptive: (operator, option, value: AdaptiveLimitOptions | undefined) =>
       value === undefined ? value : plainObject(operator, option, value),
@@ -74,20 +74,20 @@ export function readOptions(options: AnyRunnerOptions) {
       if (shared === undefined || concurrency === undefined) return shared;
       return childOf(shared, { concurrency: count(operator, 'concurrency', concurrency) });
     },
-    lane: asGiven,
+    lane: unchecked,
     perTool: limitsByName,
     guard: callback,
     budget: budgetOption,
     timeoutMs: positive,
-    retry: asGiven,
-    classify: required,
+    retry: unchecked,
+    classify: requiredFunction,
     maxQueued: countFromZero,
     maxResultChars: count,
     abortGraceMs: durationMs,
-    name: maybe<string>(filled),
+    name: optional<string>(nonEmpty),
     onEvent: listener,
     scheduler: schedulerOption,
-    random: required,
+    random: requiredFunction,
   });
   if (adaptive !== undefined && limiter !== undefined)
     throw new FlowConfigError(

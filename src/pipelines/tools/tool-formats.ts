@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { checked, words } from '../../../operators/toolkit.js';
+import { checked, oneOf } from '../../../operators/toolkit.js';
 import type { ToolCall, ToolResult } from './tool-types.js';
 
 /** A tool call as the chat completions of OpenAI have it: of a function, or of a custom tool, whose input is a text. */
@@ -138,7 +138,7 @@ export function toToolResults<P extends ToolProtocol>(
         ...(result.is_error && { error: result.error.message }),
       })),
   };
-  return make[words(...(Object.keys(make) as ToolProtocol[]))('toToolResults', 'protocol', protocol) as P]();
+  return make[oneOf(...(Object.keys(make) as ToolProtocol[]))('toToolResults', 'protocol', protocol) as P]();
 }
 
 function names(operator: string, option: string, value: unknown): readonly string[] {

@@ -1,7 +1,17 @@
 import type { SchedulerLike } from 'rxjs';
 import { childOf } from '../../../operators/child-of.js';
 import { FlowConfigError } from '../../../operators/errors.js';
-import { callback, count, filled, flag, known, orDefault, positive, required, retryRule } from '../../../operators/toolkit.js';
+import {
+  callback,
+  count,
+  flag,
+  nonEmpty,
+  onlyKnown,
+  orDefault,
+  positive,
+  requiredFunction,
+  retryRule,
+} from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, Limiter, RetryOptions, RetryRule } from '../../../operators/types.js';
 import type { BudgetPort } from '../budget/budget-types.js';
 import type { AnyTool, ToolGuard } from './tool-types.js';
@@ -79,15 +89,15 @@ export function withTools(
 }
 
 function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup {
-  known(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
+  onlyKnown(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
   const { name, description, parameters } = tool;
   const { execute, format, spends } = tool as Readonly<Record<'execute' | 'format' | 'spends', unknown>>;
-  filled(NAME, `${at}.name`, name);
-  filled(NAME, `${at}.description`, description);
+  nonEmpty(NAME, `${at}.name`, name);
+  nonEmpty(NAME, `${at}.description`, description);
   const { safeParse, '~standard': standard } = Object(parameters) as { safeParse?: unknown; '~standard'?: { validate?: unknown } };
   if (typeof safeParse !== 'function' && typeof standard?.validate !== 'function')
     throw new FlowConfigError(NAME, `${at}.parameters`, 'a schema with `safeParse` or `~standard`', parameters);
-  required(NAME, `${at}.execute`, execute);
+  requiredFunction(NAME, `${at}.execute`, execute);
   callback(NAME, `${at}.format`, format);
   callback(NAME, `${at}.spends`, spends);
   const readOnly = flag(NAME, `${at}.readOnly`, orDefault(tool.readOnly, false));
