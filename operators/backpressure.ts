@@ -6,8 +6,8 @@ import type { FlowSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, countFromZero, madeBy, oneOf, unchecked } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import type { Waiting } from './shell/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
+import type { ReadyBuffer } from './shell/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady, withTeller } from './shell/ready-gate.js';
 import { waterMarks } from './shell/water-marks.js';
 
 export interface BackpressureOptions<T> {
@@ -90,10 +90,10 @@ const NAME = 'backpressure';
  */
 export function backpressure<T>(options: BackpressureOptions<T>): MonoTypeOperatorFunction<T> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings, () => new Queue(tellerOf(settings)));
+  return (source) => whenReady(source, settings, () => new Queue(withTeller(settings)));
 }
 
-type Settings<T> = ReturnType<typeof tellerOf<ReturnType<typeof readOptions<T>>>>;
+type Settings<T> = ReturnType<typeof withTeller<ReturnType<typeof readOptions<T>>>>;
 
 function readOptions<T>(options: BackpressureOptions<T>) {
   const settings = checked(NAME, options, { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const, {
@@ -116,7 +116,7 @@ interface Queued<T> {
 }
 
 /** What waits in one subscription. */
-class Queue<T> implements Waiting<T, T> {
+class Queue<T> implements ReadyBuffer<T, T> {
   readonly #settings: Settings<T>;
   readonly #queued = new Ring<Queued<T>>();
   #weight = 0;

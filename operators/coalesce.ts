@@ -7,8 +7,8 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, oneOf, optional, requiredFunction } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
-import { inTurn } from './shell/in-turn.js';
 import { createPace } from './shell/pace.js';
+import { trampoline } from './shell/trampoline.js';
 
 const NAME = 'coalesce';
 
@@ -116,9 +116,9 @@ function readOptions<T>(options: CoalesceOptions<T>) {
 /** One subscription. Everything that arrives while an item is being handed out waits its turn. */
 function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
   const { merge, compatible, passThrough, maxSize, scheduler } = settings;
-  const turn = inTurn(to, fail);
+  const enqueue = trampoline(to, fail);
   const pace = createPace(settings, 16, () => {
-    turn(flush, 'time' as const);
+    enqueue(flush, 'time' as const);
   });
   const tell = teller(NAME, settings, () => scheduler.now());
   /** What waits; only when `size` > 0. */
@@ -134,13 +134,13 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
   });
   attach(source, to, {
     next: (item) => {
-      turn(accept, item);
+      enqueue(accept, item);
     },
     error: (error) => {
-      turn(fail, error);
+      enqueue(fail, error);
     },
     complete: () => {
-      turn(() => {
+      enqueue(() => {
         flush('complete');
         to.complete();
       });

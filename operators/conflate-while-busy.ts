@@ -5,8 +5,8 @@ import { OverflowError } from './options/errors.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, oneOf, requiredFunction } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import type { Waiting } from './shell/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
+import type { ReadyBuffer } from './shell/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady, withTeller } from './shell/ready-gate.js';
 
 export interface ConflateWhileBusyOptions<T, A>
   extends Pick<BackpressureOptions<T>, 'ready' | 'maxWeight' | 'weigh' | 'onSourceError' | 'onEvent' | 'name'> {
@@ -74,10 +74,10 @@ const NAME = 'conflateWhileBusy';
  */
 export function conflateWhileBusy<T, A>(options: ConflateWhileBusyOptions<T, A>): OperatorFunction<T, A> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings, () => new Pending(tellerOf(settings)));
+  return (source) => whenReady(source, settings, () => new Pending(withTeller(settings)));
 }
 
-type Settings<T, A> = ReturnType<typeof tellerOf<ReturnType<typeof readOptions<T, A>>>>;
+type Settings<T, A> = ReturnType<typeof withTeller<ReturnType<typeof readOptions<T, A>>>>;
 
 function readOptions<T, A>(options: ConflateWhileBusyOptions<T, A>) {
   const settings = checked(NAME, options, { overflow: 'error', ...READY_DEFAULTS } as const, {
@@ -96,7 +96,7 @@ interface Conflated<A> {
 }
 
 /** The one aggregate that waits in one subscription, if any. */
-class Pending<T, A> implements Waiting<T, A> {
+class Pending<T, A> implements ReadyBuffer<T, A> {
   readonly #settings: Settings<T, A>;
   #pending: Conflated<A> | undefined;
 

@@ -8,14 +8,14 @@ import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
 import { isPromise } from './shell/call.js';
 import { keepOne, never } from './shell/keep.js';
-import type { Kept, LoadCacheOptions } from './shell/load-memory.js';
-import { LoadMemory } from './shell/load-memory.js';
+import type { CachedValue, LoadCacheOptions } from './shell/load-cache.js';
+import { LoadCache } from './shell/load-cache.js';
 import { LoadShell } from './shell/load-shell.js';
 import { Item, isItem, Load, promisedLoad, settledLoad, signalLoads } from './shell/loads.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import type { SignalGroups } from './shell/signal-groups.js';
 
-export type { LoadCacheOptions } from './shell/load-memory.js';
+export type { LoadCacheOptions } from './shell/load-cache.js';
 
 /** Options of {@link createBatcher}. */
 export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
@@ -195,7 +195,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   private readonly operator: string;
   private readonly shell: LoadShell<T, R>;
   /** What loads of equal keys share, if they do. */
-  private readonly memory: LoadMemory<T, R> | undefined;
+  private readonly memory: LoadCache<T, R> | undefined;
   private readonly stoppable: SignalGroups<Load<T, R>>;
   /** Promised loads that wait for room, if they may. */
   private readonly line = new Map<Load<T, R>, { readonly input: T; readonly options: LoadOptions }>();
@@ -212,7 +212,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     const config = batchConfig(operator, options, CHECKS) as BatcherConfig<T>;
     const { dedupe, cache, scheduler } = config;
     this.waitsAt = waits && config.overflow === 'error' ? config.maxQueued : Infinity;
-    this.memory = (dedupe ?? cache) === undefined ? undefined : new LoadMemory(operator, dedupe, cache, scheduler);
+    this.memory = (dedupe ?? cache) === undefined ? undefined : new LoadCache(operator, dedupe, cache, scheduler);
     const following = new Subscription();
     this.stoppable = signalLoads((loads) => {
       let left: readonly Load<T, R>[] = [];
@@ -388,7 +388,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     for (const [load, { input, options }] of this.line) {
       if (this.shell.machine.room <= 0) return;
       this.line.delete(load);
-      load.stay();
+      load.leaveSignal();
       this.join(input, options, load, true);
     }
   }
@@ -408,7 +408,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
       load.end(true, isClosed ? new ClosedError(this.operator) : signal?.reason);
       return;
     }
-    let item: Item<T, R> | Kept<R>;
+    let item: Item<T, R> | CachedValue<R>;
     try {
       item = this.memory ? this.open(this.memory, input, deadlineMs !== undefined, isInTime) : new Item<T, R>(input, undefined);
     } catch (error) {
@@ -428,11 +428,11 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     }
     if (signal) load.stopWith(this.stoppable.of(signal));
     if (item.index === -1) this.send(item, lane, deadlineMs);
-    else if (lane !== undefined) this.shell.hurry(item, lane);
+    else if (lane !== undefined) this.shell.promote(item, lane);
   }
 
   /** @throws what the load is refused with */
-  private open(memory: LoadMemory<T, R>, item: T, alone: boolean, isInTime = false): Item<T, R> | Kept<R> {
+  private open(memory: LoadCache<T, R>, item: T, alone: boolean, isInTime = false): Item<T, R> | CachedValue<R> {
     const found = memory.open(item, alone);
     // `dedupe` may have ended the batcher.
     if (isInTime ? this.fate === undefined : !this.shutdown.isClosed) return found;
@@ -448,7 +448,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   }
 
   /** Loads that cannot leave need no promise of their own. */
-  private loadShared(memory: LoadMemory<T, R>, input: T): Promise<R> {
+  private loadShared(memory: LoadCache<T, R>, input: T): Promise<R> {
     let found;
     try {
       found = this.open(memory, input, false);
@@ -472,7 +472,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   /** False for a load that was not waiting. */
   private leave(load: Load<T, R>): boolean {
     const { item } = load;
-    load.stay();
+    load.leaveSignal();
     if (this.line.delete(load)) return true;
     if (!item?.part(load)) return false;
     if (item.isEmpty) {
@@ -489,6 +489,6 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
       this.shutdown.count(isGivenUp ? (item.attempts > 0 ? 'aborted' : 'dropped') : 'done');
     }
     this.memory?.settled(item);
-    item.tellAll();
+    item.deliver();
   }
 }

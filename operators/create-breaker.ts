@@ -265,7 +265,7 @@ class BreakerCall<R> extends Call<R> implements BreakerContext {
     return this.given(this);
   }
 
-  override said(value: R): void {
+  override got(value: R): void {
     this.hasAnswered = true;
     this.to.next(value);
   }

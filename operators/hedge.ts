@@ -448,7 +448,7 @@ class Attempt<R> extends Call<R> implements HedgeContext {
     return this.hedger.make(this);
   }
 
-  override said(value: R): void {
+  override got(value: R): void {
     if (!this.over) this.hedger.value(this, value);
   }
 

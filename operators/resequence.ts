@@ -11,8 +11,8 @@ import { check, checked, countFromZero, durationMs, oneOf, requiredFunction } fr
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
-import type { InTurn } from './shell/in-turn.js';
-import { inTurn } from './shell/in-turn.js';
+import type { Trampoline } from './shell/trampoline.js';
+import { trampoline } from './shell/trampoline.js';
 
 export interface ResequenceOptions<T> {
   /** The number of an item: a whole number, one more than that of the item before it. */
@@ -101,7 +101,7 @@ const wholeNumber = /* @__PURE__ */ check<number>('a whole number', (value: numb
 class Resequencer<T> implements Handlers<T> {
   readonly #settings: Settings<T>;
   readonly #to: Subscriber<T>;
-  readonly #turn: InTurn;
+  readonly #enqueue: Trampoline;
   readonly #alarm: Alarm;
   readonly #tell: ((note: Note) => void) | undefined;
   readonly #buffer: SequenceBuffer<T>;
@@ -109,10 +109,10 @@ class Resequencer<T> implements Handlers<T> {
   constructor(settings: Settings<T>, to: Subscriber<T>) {
     this.#settings = settings;
     this.#to = to;
-    this.#turn = inTurn(to);
+    this.#enqueue = trampoline(to);
     this.#buffer = new SequenceBuffer(settings.first);
     this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#turn(() => {
+      this.#enqueue(() => {
         this.#giveUpOverdue();
       });
     });
@@ -120,17 +120,17 @@ class Resequencer<T> implements Handlers<T> {
   }
 
   next(item: T): void {
-    this.#turn(this.#accept, item);
+    this.#enqueue(this.#accept, item);
   }
 
   error(error: unknown): void {
-    this.#turn(() => {
+    this.#enqueue(() => {
       this.#fail(error);
     });
   }
 
   complete(): void {
-    this.#turn(() => {
+    this.#enqueue(() => {
       this.#giveUp(Infinity, this.#settings.onGap);
       if (!this.#to.closed) this.#to.complete();
     });

@@ -11,9 +11,9 @@ import type { WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { Call } from './shell/call.js';
 import { connect } from './shell/connect.js';
-import type { InTurn } from './shell/in-turn.js';
-import { inTurn } from './shell/in-turn.js';
 import { stream } from './shell/notifier.js';
+import type { Trampoline } from './shell/trampoline.js';
+import { trampoline } from './shell/trampoline.js';
 
 const NAME = 'speculate';
 
@@ -169,7 +169,7 @@ class Speculator<P, T, R> implements Owner<R> {
   readonly #open = new Map<Run<R>, { readonly predicted: P; readonly key: unknown; readonly expiresAt: number }>();
   /** Confirmed runs under way. */
   readonly #confirmed = new Set<Run<R>>();
-  readonly #turn: InTurn;
+  readonly #enqueue: Trampoline;
   /** Whether the consumer is being handed a value. */
   #telling = false;
   #done = false;
@@ -178,7 +178,7 @@ class Speculator<P, T, R> implements Owner<R> {
     this.#settings = settings;
     this.#to = to;
     this.#tellEvent = teller(NAME, settings, () => this.#alarm.now());
-    this.#turn = inTurn(to);
+    this.#enqueue = trampoline(to);
     this.#alarm = new Alarm(settings.scheduler, () => {
       this.#do(() => {
         this.#expire();
@@ -254,13 +254,13 @@ class Speculator<P, T, R> implements Owner<R> {
   }
 
   #do(command: () => void): void {
-    this.#turn(command);
-    if (this.#done && !this.#turn.isBusy && this.#confirmed.size === 0 && !this.#to.closed) this.#to.complete();
+    this.#enqueue(command);
+    if (this.#done && !this.#enqueue.isBusy && this.#confirmed.size === 0 && !this.#to.closed) this.#to.complete();
   }
 
   /** Inside a turn as well, or a run that emits at once for ever would never be left; but not while the consumer has a value in hand. */
   #tell(command: () => void): void {
-    if (this.#turn.isBusy && !this.#telling) command();
+    if (this.#enqueue.isBusy && !this.#telling) command();
     else this.#do(command);
   }
 
@@ -362,7 +362,7 @@ class Run<R> extends Call<R> implements SpeculateContext {
     return this.run(this);
   }
 
-  override said(value: R): void {
+  override got(value: R): void {
     this.held.push(value);
     this.owner.toldMore(this);
   }

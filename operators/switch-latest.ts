@@ -269,8 +269,8 @@ class Run<T, R> extends Call<R> implements ItemContext {
     return this.told.project(this.input, this);
   }
 
-  override said(value: R, isWhole: boolean): void {
-    if (this.told.settles) super.said(value, isWhole);
+  override got(value: R, isWhole: boolean): void {
+    if (this.told.settles) super.got(value, isWhole);
     else this.told.emit(this, value);
   }
 
@@ -287,7 +287,7 @@ class Run<T, R> extends Call<R> implements ItemContext {
     this.told.over(this, true, reason);
   }
 
-  override failedUnheard(): void {
+  override failedLate(): void {
     this.told.swallowed();
   }
 }

@@ -6,7 +6,7 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import { oneOf, onlyKnown } from './options/options.js';
 import type { Fulfilled, Settled } from './options/types.js';
 import { attach } from './shell/connect.js';
-import { inTurn } from './shell/in-turn.js';
+import { trampoline } from './shell/trampoline.js';
 
 export interface UnwrapOptions {
   /** Told of every failure that `'values'` leaves out (`dropped`). @defaultValue none */
@@ -58,7 +58,7 @@ export function unwrap<R>(mode: 'values' | 'first' | 'all', options: UnwrapOptio
   const onEvent = listener('unwrap', 'onEvent', options.onEvent);
   return (source) =>
     new Observable((subscriber) => {
-      const turn = inTurn(subscriber);
+      const enqueue = trampoline(subscriber);
       const kept: Fulfilled<unknown, R>[] = [];
       const take = (settled: Settled<unknown, R>): void => {
         if (settled.status === 'fulfilled') {
@@ -72,15 +72,15 @@ export function unwrap<R>(mode: 'values' | 'first' | 'all', options: UnwrapOptio
       };
       attach(source, subscriber, {
         next: (settled) => {
-          turn(take, settled);
+          enqueue(take, settled);
         },
         error: (error) => {
-          turn(() => {
+          enqueue(() => {
             subscriber.error(error);
           });
         },
         complete: () => {
-          turn(() => {
+          enqueue(() => {
             if (mode === 'all') subscriber.next(kept.sort((a, b) => a.index - b.index).map(({ value }) => value));
             subscriber.complete();
           });

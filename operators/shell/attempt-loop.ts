@@ -44,7 +44,7 @@ export interface AttemptContext extends PolicyContext {
 
 export type AttemptWork<R> = (context: AttemptContext) => WorkResult<R>;
 
-/** What all calls of one policy have under way, for the retry budget. */
+/** How much the calls of one policy have under way, for the retry budget. */
 export interface PolicyLoad {
   calls: number;
   active: number;
@@ -55,7 +55,7 @@ export interface PolicyLoad {
 /** Where attempts get their permits: a limiter, or what stands for one. */
 export type PermitSource = Pick<Limiter, 'acquire' | 'penalize'>;
 
-/** What the attempts of a call go by. */
+/** The options of the attempts of a call. */
 export interface AttemptRules {
   readonly operator: string;
   readonly retry: RepairRule | undefined;
@@ -74,8 +74,8 @@ export interface AttemptRules {
 }
 
 /**
- * The attempts of one call, one after the other: each waits for a permit, is cut off after its time and gives its permit back before the
- * next is even thought of. A pause holds nothing.
+ * The attempts of one call, one after the other. Each waits for a permit, is aborted at its timeout, and releases its permit before the next one is
+ * planned. No permit is held during a pause.
  */
 export class AttemptLoop<R> {
   readonly #rules: AttemptRules;
@@ -83,10 +83,10 @@ export class AttemptLoop<R> {
   readonly #deadlineAt: number;
   readonly #work: AttemptWork<R>;
   readonly #alarm: Alarm;
-  /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
+  /** The caller's context: attempts begin in timers, and inside other calls that release a permit. */
   readonly context = captureContext();
   #to!: Subscriber<R>;
-  /** The one under way, or the last one. */
+  /** The running attempt, or the last one. */
   #attempt: Attempt<R> | undefined;
   #hasAnswered = false;
   #isRetry = false;
@@ -96,7 +96,7 @@ export class AttemptLoop<R> {
   count = 0;
   /** What the last attempt failed with. */
   failure: unknown = undefined;
-  /** It was left by a consumer that has the whole answer. */
+  /** The consumer has left with the whole answer. */
   hasSucceeded = false;
   /** It gave up because the next pause would have gone beyond the deadline. */
   isOutOfTime = false;
@@ -106,7 +106,7 @@ export class AttemptLoop<R> {
     this.#deadlineAt = deadlineAt;
     this.#work = work;
     this.#alarm = new Alarm(rules.scheduler, () => {
-      this.#rang();
+      this.#onTimer();
     });
   }
 
@@ -157,7 +157,7 @@ export class AttemptLoop<R> {
     this.#ended(attempt, outcome);
   }
 
-  /** Gives the permit of the last attempt back, if it still has it, for somebody who takes over. */
+  /** Releases the permit of the last attempt, if it still has it, for the fallback. */
   giveBack(): void {
     this.#attempt?.release('error', this.failure);
   }
@@ -182,12 +182,12 @@ export class AttemptLoop<R> {
   }
 
   /** Called by an attempt. */
-  make(attempt: Attempt<R>): WorkResult<R> {
+  callWork(attempt: Attempt<R>): WorkResult<R> {
     return this.#work(attempt);
   }
 
   /** Called by an attempt. */
-  said(value: R): void {
+  got(value: R): void {
     this.#hasAnswered = true;
     this.#to.next(value);
   }
@@ -201,7 +201,7 @@ export class AttemptLoop<R> {
   }
 
   /** The attempt has taken too long, or the pause is over. */
-  #rang(): void {
+  #onTimer(): void {
     const attempt = this.#attempt;
     if (attempt === undefined || attempt.isOver) {
       this.#next();
@@ -210,34 +210,34 @@ export class AttemptLoop<R> {
     this.failed(attempt, new AttemptTimeoutError(this.#rules.operator, this.#rules.timeoutMs));
   }
 
-  /** Tells of the error before the permit goes back: whoever gives up other calls for it is not to see them begin first. */
+  /** The error goes out before the permit is released: whoever cancels other calls because of it must not see them begin first. */
   failed(attempt: Attempt<R>, error: unknown): void {
     const verdict = this.#judge(error);
-    // Whoever was asked, or heard of the pause, may have made the consumer leave.
+    // `classify`, or a listener to the pause, may have made the consumer leave.
     if (attempt.isOver) return;
     attempt.isOver = true;
     // One that has failed by itself has stopped.
     if (!attempt.hasEnded) attempt.stop();
     this.#ended(attempt, verdict.class);
-    if (!this.#to.closed) this.#goOn(error, verdict);
+    if (!this.#to.closed) this.#retryOrFail(error, verdict);
     attempt.release('error', error);
   }
 
-  /** What is to be thought of an attempt's error. A wait that was asked for concerns everybody: it begins before the permit goes back. */
+  /** Classifies an error. A `retry-after` concerns everybody, so that pause begins before the permit is released. */
   #judge(error: unknown): Verdict {
     const verdict = this.classify(error);
-    // Another limiter or breaker inside the work speaks for itself, not for the backend.
+    // An error of another limiter or breaker inside the work says nothing about the backend.
     if (verdict.retryAfterMs && mayPass(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
     return verdict;
   }
 
   /** The limiter gave no permit: nothing was sent, so nothing is learnt about the backend. */
   #refused(error: unknown): void {
-    this.#goOn(error, this.classify(error));
+    this.#retryOrFail(error, this.classify(error));
   }
 
   /** Tries again after a pause, or gives up. */
-  #goOn(error: unknown, verdict: Verdict): void {
+  #retryOrFail(error: unknown, verdict: Verdict): void {
     const { lane, tell, load, id } = this.#rules;
     this.failure = error;
     this.#endRetry();
@@ -263,7 +263,7 @@ export class AttemptLoop<R> {
     if (!(this.#to.closed as boolean)) this.#alarm.set(retryAt);
   }
 
-  /** What the rule says of a call that carries one item. */
+  /** Asks the retry rule, as if the call were a batch of one item. */
   #repairOf(error: unknown, verdict: Verdict): Repair<unknown> | undefined {
     const { operator, idempotent, random, retry, load, id } = this.#rules;
     // What has timed out may have had its effect.
@@ -307,13 +307,13 @@ export class AttemptLoop<R> {
   }
 }
 
-/** One attempt: what its work is told, and what hears of it. */
+/** One attempt; also the context that its work gets. */
 class Attempt<R> extends PermittedCall<R> implements AttemptContext {
   whenAborted: (() => void) | undefined = undefined;
   giveBack: ((release: () => void) => void) | undefined = undefined;
-  /** Ended, stopped or cut off, for the loop. */
+  /** Ended, cancelled or timed out. */
   isOver = false;
-  /** Whoever leaves now has the whole answer. */
+  /** The whole answer is out: leaving now cancels nothing. */
   isAnswered = false;
 
   constructor(
@@ -341,7 +341,7 @@ class Attempt<R> extends PermittedCall<R> implements AttemptContext {
   }
 
   work(): WorkResult<R> {
-    return this.loop.make(this);
+    return this.loop.callWork(this);
   }
 
   override abort(): void {
@@ -351,17 +351,17 @@ class Attempt<R> extends PermittedCall<R> implements AttemptContext {
     super.abort();
   }
 
-  protected override free(permit: Permit, outcome: Outcome, error: unknown): void {
+  protected override returnPermit(permit: Permit, outcome: Outcome, error: unknown): void {
     const free = (): void => {
-      super.free(permit, outcome, error);
+      super.returnPermit(permit, outcome, error);
     };
     if (this.giveBack) this.giveBack(free);
     else free();
   }
 
-  override said(value: R, isWhole: boolean): void {
+  override got(value: R, isWhole: boolean): void {
     this.isAnswered = isWhole;
-    this.loop.said(value);
+    this.loop.got(value);
   }
 
   done(): void {

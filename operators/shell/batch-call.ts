@@ -9,13 +9,13 @@ import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, WorkRes
 import type { BatchWork } from './batch-options.js';
 import { PermittedCall } from './call.js';
 
-/** Something to be done to the outside once a step is over: an event told, a call started or stopped. */
-export interface Act {
+/** A side effect that waits until the current step is over: telling an event, starting or stopping a call. */
+export interface Effect {
   run(): void;
 }
 
-/** What is told of a call when it begins. */
-interface About {
+/** Fields of the events that a call tells. */
+interface CallFields {
   readonly lane: string;
   readonly batchId: string;
   readonly parentBatchId?: string;
@@ -24,33 +24,33 @@ interface About {
   readonly seqs: readonly number[];
 }
 
-/** What a call needs of whoever makes it. */
+/** The shell, as its calls see it. */
 interface BatchCaller<T, R> {
   readonly operator: string;
   readonly machine: BatchMachine<T, R>;
   readonly permits: Permits;
   readonly context: AsyncContext;
   readonly work: BatchWork<T, R>;
-  /** Calls whose permits are to be given back. */
-  readonly spent: { push(call: BatchCall<T, R>): void };
-  readonly say: ((note: Note) => void) | undefined;
+  /** Calls whose permits are to be released once their results are out. */
+  readonly toRelease: { push(call: BatchCall<T, R>): void };
+  readonly tellNow: ((note: Note) => void) | undefined;
   readonly tell: ((note: Note) => void) | undefined;
   ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void;
 }
 
-/** What became of one position of a call. */
+/** The result of one item of a call. */
 type Outcome<R> = R | ItemFailure;
 
-/** Says what of an answer does not fit; `received` is how many results there are. */
-type Misfit = (received: number, problem?: string) => BatchShapeError;
+/** Makes the error for an answer that does not fit the batch; `received` is how many results it has. */
+type ShapeErrorOf = (received: number, problem?: string) => BatchShapeError;
 
-/** One call of the work, for a batch that has its permit. It is an act of its shell: first it begins; once it is to stop, it stops. */
-export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Act {
+/** One call of the work, for a batch that has its permit. Run as an effect it begins the call, or stops it when `isStopping`. */
+export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Effect {
   isStopping = false;
   /** Why it has failed, or was stopped. */
   fault: { readonly error: unknown } | undefined = undefined;
-  /** What listeners have been told of it. */
-  private about: About | undefined = undefined;
+  /** Set once its start was told. */
+  private fields: CallFields | undefined = undefined;
 
   /** @param reason why the batch was closed; undefined when nobody listens */
   constructor(
@@ -69,8 +69,8 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ac
       this.cancel(this.fault ? 'error' : 'cancelled', this.fault?.error);
       return;
     }
-    if (reason && batch.slot !== -1) this.announce(reason);
-    // Everybody has left before it was made.
+    if (reason && batch.slot !== -1) this.tellStart(reason);
+    // All items left before it began.
     if (batch.slot === -1) {
       this.release('unused');
       return;
@@ -98,24 +98,24 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ac
     this.caller.ended(this, undefined, { error });
   }
 
-  /** Decides what becomes of its items. Callbacks are asked on the way, and may do anything. */
+  /** Decides what becomes of its items. On the way it calls callbacks, which may do anything. */
   conclude(answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
     const { batch, caller } = this;
     const { machine } = caller;
     let outcomes: readonly Outcome<R>[] = [];
     if (!fault) {
       try {
-        outcomes = this.stitch(answer as BatchResult<R>);
+        outcomes = this.match(answer as BatchResult<R>);
       } catch (error) {
         fault = { error };
       }
     }
     const judged = fault && machine.judge(fault.error, batch);
     this.tellEnd(fault ? (judged?.verdict.class ?? 'failed') : 'ok');
-    // One that was stopped gives its permit back as the work lets it.
+    // A call that was stopped has released its permit already, or will when its work ends.
     if (!this.fault) {
       this.fault = fault;
-      caller.spent.push(this);
+      caller.toRelease.push(this);
     }
     if (fault) machine.failed(batch, judged ? judged.reason : fault.error, judged?.verdict);
     else machine.succeeded(batch, outcomes);
@@ -126,57 +126,57 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ac
    *
    * @throws BatchShapeError when that cannot be done without guessing; results are never shifted to a neighbour
    */
-  stitch(answer: BatchResult<R>): readonly Outcome<R>[] {
+  match(answer: BatchResult<R>): readonly Outcome<R>[] {
     const { batch, caller } = this;
     const { jobs } = batch;
-    const misfit: Misfit = (received, problem) => new BatchShapeError(caller.operator, jobs.length, received, problem);
+    const shapeError: ShapeErrorOf = (received, problem) => new BatchShapeError(caller.operator, jobs.length, received, problem);
     if (Array.isArray(answer)) {
       if (answer.length === jobs.length) return ofList<R>(answer as readonly unknown[]);
-      throw misfit(answer.length);
+      throw shapeError(answer.length);
     }
     const { get, has, keys } = Object(answer) as Readonly<Record<string, unknown>>;
     if (typeof get === 'function' && typeof has === 'function' && typeof keys === 'function') {
       const ids = jobs.map(({ id }) => id);
-      return ofMap(answer as ReadonlyMap<string, R>, ids, misfit);
+      return ofMap(answer as ReadonlyMap<string, R>, ids, shapeError);
     }
-    throw misfit(0, 'expected the work to answer an array, a Map or a list of settled results');
+    throw shapeError(0, 'expected the work to answer an array, a Map or a list of settled results');
   }
 
   /**
-   * Its results are out. It forgets its batch: with it, the items of every call that is over were still there at the next collection of the young,
-   * and V8 then made their lists old from the start, which cost four times the CPU from the first full collection on.
+   * Called when its results are out. Also drops the batch: while calls that are over kept theirs, the items survived the next minor collection, V8 took
+   * their arrays for long-lived ones, and from the first full collection on that cost four times the CPU.
    */
-  giveUpPermit(): void {
+  releasePermit(): void {
     this.release(this.fault ? 'error' : 'ok', this.fault?.error);
     (this as { batch: unknown }).batch = undefined;
   }
 
   tellEnd(outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass): void {
-    const { about, caller, batch } = this;
-    if (!about) return;
-    const { weight, seqs, ...ids } = about;
+    const { fields, caller, batch } = this;
+    if (!fields) return;
+    const { weight, seqs, ...ids } = fields;
     caller.tell?.({ ...ids, type: 'attemptEnded', attempt: batch.attempt, outcome, latencyMs: caller.machine.now - batch.startedAt });
   }
 
-  /** Tells of it before it is made; a listener may do anything. */
-  private announce(reason: FlushReason): void {
+  /** Tells the events of its start; a listener may do anything. */
+  private tellStart(reason: FlushReason): void {
     const { batch, caller } = this;
-    const { say, permits, machine } = caller;
+    const { tellNow, permits, machine } = caller;
     batch.tidy();
     const { jobs, lane, id, parentId, attempt, depth: splitDepth, weight, startedAt } = batch;
-    const about: About = {
+    const fields: CallFields = {
       ...{ lane: machine.laneName(lane), batchId: id, ...(parentId !== undefined && { parentBatchId: parentId }) },
       ...{ size: jobs.length, weight, seqs: jobs.map(({ index }) => index) },
     };
-    say?.({ ...about, type: 'batchFormed', reason, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
-    // Given up meanwhile, it does not begin.
+    tellNow?.({ ...fields, type: 'batchFormed', reason, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
+    // The listener may have given it up: then it does not begin.
     if (batch.slot === -1) return;
-    this.about = about;
-    say?.({ ...about, type: 'attemptStarted', attempt, splitDepth, executing: permits.executing });
+    this.fields = fields;
+    tellNow?.({ ...fields, type: 'attemptStarted', attempt, splitDepth, executing: permits.executing });
   }
 }
 
-/** What a work function sees of its call. Getters make what is rarely asked for, as functions that may be taken out of the context. */
+/** The context that a work function gets. What is rarely used is made by getters, as functions that work without the context. */
 class Context<T, R> implements CallContext {
   readonly attempt: number;
   readonly splitDepth: number;
@@ -229,12 +229,12 @@ function ofEntry<R>(entry: R): Outcome<R> {
   return entry instanceof Error ? new ItemFailure(entry) : entry;
 }
 
-function ofMap<R>(map: ReadonlyMap<string, R>, ids: readonly string[], misfit: Misfit): Outcome<R>[] {
+function ofMap<R>(map: ReadonlyMap<string, R>, ids: readonly string[], shapeError: ShapeErrorOf): Outcome<R>[] {
   const wanted = new Set(ids);
-  if (wanted.size !== ids.length) throw misfit(map.size, 'two items of the batch have the same id, so results by id cannot be matched');
-  for (const id of map.keys()) if (!wanted.has(id)) throw misfit(map.size, 'the work answered with an id that was not in the batch');
+  if (wanted.size !== ids.length) throw shapeError(map.size, 'two items of the batch have the same id, so results by id cannot be matched');
+  for (const id of map.keys()) if (!wanted.has(id)) throw shapeError(map.size, 'the work answered with an id that was not in the batch');
   return ids.map((id) =>
-    map.has(id) ? ofEntry(map.get(id) as R) : new ItemFailure(misfit(map.size, 'the work answered without a result for this item')),
+    map.has(id) ? ofEntry(map.get(id) as R) : new ItemFailure(shapeError(map.size, 'the work answered without a result for this item')),
   );
 }
 

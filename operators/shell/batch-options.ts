@@ -96,7 +96,7 @@ const DEFAULTS = /* @__PURE__ */ (() =>
     ...{ timeoutMs: 30_000, deadlineMs: Infinity, random: Math.random },
   }) as const)();
 
-const MOST_CALLS = 4;
+const DEFAULT_CONCURRENCY = 4;
 
 /** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
 export const BATCH_CHECKS = /* @__PURE__ */ (() =>
@@ -144,10 +144,10 @@ function rules(operator: string, option: string, given: Repairs = []): readonly 
   throw new FlowConfigError(operator, option, 'a repair such as retryFailed() or robust(), or a list of them', wrong);
 }
 
-type Given<T> = Checked<GateOptions<T>, typeof DEFAULTS>;
+type CheckedOptions<T> = Checked<GateOptions<T>, typeof DEFAULTS>;
 
 /** The options, checked and with their defaults. */
-export interface BatchConfig<T> extends Omit<Given<T>, 'repair' | 'flush' | 'concurrency'> {
+export interface BatchConfig<T> extends Omit<CheckedOptions<T>, 'repair' | 'flush' | 'concurrency'> {
   readonly operator: string;
   readonly repair: readonly RepairRule[];
   readonly flush: Observable<unknown> | undefined;
@@ -166,9 +166,9 @@ export function batchConfig<T, R>(
   checks: Readonly<Record<string, Check>> = BATCH_CHECKS,
   defaults: object = {},
 ): BatchConfig<T> {
-  const all = checked(operator, options, { ...DEFAULTS, ...defaults }, checks as never) as unknown as Given<T> &
+  const all = checked(operator, options, { ...DEFAULTS, ...defaults }, checks as never) as unknown as CheckedOptions<T> &
     Pick<BatchConfig<T>, 'repair' | 'flush'>;
-  const { concurrency = MOST_CALLS, limiter, queue } = all;
+  const { concurrency = DEFAULT_CONCURRENCY, limiter, queue } = all;
   limiterOption(operator, limiter, all.concurrency);
   const missing = queue.isDeclared && queue.lanes.find(({ name }) => limiter?.lanes?.includes(name) === false);
   if (missing) throw new FlowConfigError(operator, 'queue', `lanes the limiter has (${String(limiter?.lanes)})`, missing.name);
@@ -176,7 +176,7 @@ export function batchConfig<T, R>(
   // Not by spreading: that makes a shape of its own for each object, and whatever reads them for each item is slower by half.
   return Object.assign(all, {
     operator,
-    concurrency: isChanging ? MOST_CALLS : concurrency,
+    concurrency: isChanging ? DEFAULT_CONCURRENCY : concurrency,
     concurrency$: isChanging ? concurrency : undefined,
     frames: options.scheduler ?? asapScheduler,
   });

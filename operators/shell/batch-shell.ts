@@ -13,48 +13,49 @@ import { teller } from '../options/events.js';
 import type { Bidder, Permit, Permits, Place } from '../options/permits.js';
 import type { BatchResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
-import type { Act } from './batch-call.js';
+import type { Effect } from './batch-call.js';
 import { BatchCall } from './batch-call.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
 import { describe } from './describe-item.js';
 import { Slots } from './slots.js';
 
-/** Longest that a batch is held for company when no window is given. */
-const LONGEST_MS = 100;
+/** Longest that a batch which is not full is held when no window is given. */
+const LONGEST_WINDOW_MS = 100;
 
 /**
- * Drives a batch machine: asks your callbacks about each item, gathers those of one frame, waits for permits and for time, makes the calls, and
- * hands out the results. Whoever extends it says what is done with these, one thing at a time.
+ * Drives a batch machine: calls your callbacks for each item, collects the items of one frame, waits for permits and timers, makes the calls, and hands
+ * out the results one by one. A subclass says what is done with them.
  *
- * One loop does everything. Whatever happens while it runs (a sink that feeds the source, work that completes at once, a permit granted inside a
- * release) changes the machine and lets the loop come round again, so nothing recurses. Listeners are told, and calls started and stopped, between
- * its steps, so whoever is reached may do anything.
+ * One loop does everything. Whatever happens while it runs (a consumer that feeds the source, work that completes at once, a permit granted inside a
+ * release) changes the machine and makes the loop go round again, so nothing recurses. Side effects (events, starting and stopping calls) run between
+ * its steps, so the callbacks they reach may do anything.
  */
 export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   readonly operator: string;
-  /** Of whoever made this: a batch has items of several callers, and must not run as whoever freed the slot. */
+  /** The context in which this was made. A batch has items of several callers, and must not run in the context of whoever freed the slot. */
   readonly context = captureContext();
   readonly machine: BatchMachine<T, R>;
   readonly permits: Permits;
-  readonly say: ReturnType<typeof teller>;
+  /** Tells an event at once; `tell` does after the current step. Undefined when nobody listens. */
+  readonly tellNow: ReturnType<typeof teller>;
   readonly tell: ReturnType<typeof teller> = undefined;
-  protected readonly own: Slots | undefined;
+  protected readonly slots: Slots | undefined;
   private readonly alarm: Alarm;
   /** Whether all items are alike: nothing is asked about them, none is too heavy, and results keep no order. */
   private readonly isUniform: boolean;
   /** How many more items may come before anything has to be looked at. */
   private spare = 0;
-  /** Items about which callbacks are being asked: nothing is over before they are in. */
+  /** Items that are being accepted: it cannot finish before they are queued. */
   private entering = 0;
-  /** It has been left. */
+  /** Closed. */
   private isOver = false;
   private isFinished = false;
   private isBusy = false;
   private again = false;
-  private readonly acts = new Backlog<Act>();
-  private isActing = false;
-  /** Calls whose permits go back once their results are out. */
-  readonly spent = new Backlog<BatchCall<T, R>>();
+  private readonly effects = new Backlog<Effect>();
+  private isRunning = false;
+  /** Calls whose permits are released once their results are out. */
+  readonly toRelease = new Backlog<BatchCall<T, R>>();
   /** Its place in the queue for permits, and the lane it has there. */
   protected place: Place | undefined = undefined;
   private placeLane = -1;
@@ -73,13 +74,13 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       this.run();
     });
     const say = teller(operator, config, () => this.alarm.now());
-    this.say = say;
+    this.tellNow = say;
     if (say)
       this.tell = (note) => {
-        this.acts.push({ run: say.bind(undefined, note) });
+        this.effects.push({ run: say.bind(undefined, note) });
       };
-    this.own = limiter ? undefined : new Slots(concurrency, scheduler);
-    this.permits = limiter ?? (this.own as Slots);
+    this.slots = limiter ? undefined : new Slots(concurrency, scheduler);
+    this.permits = limiter ?? (this.slots as Slots);
     this.machine = new BatchMachine<T, R>(config, this);
     this.isUniform =
       (weigh ?? order ?? id ?? queue.laneOf ?? queue.keyOf) === undefined && !queue.isDeclared && deadlineMs === Infinity && maxWeight >= 1;
@@ -109,9 +110,9 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     }
     this.accept(job);
     this.submit(job);
-    // While a frame is open, nothing has to be looked at as long as items are all alike, fill no batch, and nobody hears of them.
+    // While a frame is open, items that are all alike, fill no batch and cause no event need no further look.
     const isQuiet = machine.isFramed && !machine.isFinishing && !machine.refusal && !this.isBusy && !this.place;
-    if (isQuiet && this.isUniform && !this.say) this.spare = machine.spare;
+    if (isQuiet && this.isUniform && !this.tellNow) this.spare = machine.spare;
   }
 
   /** The first half of `add`, in which callbacks are asked about the item. */
@@ -119,7 +120,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     const { machine, config } = this;
     this.spare = 0;
     this.entering++;
-    // The items of a frame came at one time: to look at the clock costs more than to queue one.
+    // All items of a frame have the same time: reading the clock costs more than queueing an item.
     if (!machine.isFramed || config.frames !== asapScheduler) machine.now = this.alarm.now();
     if (this.isUniform && laneName === undefined && deadlineMs === undefined) machine.stamp(job);
     else describe(job, this, laneName, deadlineMs);
@@ -132,17 +133,17 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     let changes = false;
     if (job.state === ACCEPTED && !this.isOver) {
       this.tell?.({ type: 'accepted', lane: machine.laneName(lane), queued: machine.queued, seq: index });
-      // With a place in the queue for permits, or a frame to wait for, one more item behind others changes nothing yet.
+      // With a place in the queue for permits, or an open frame, one more item behind others changes nothing yet.
       changes = !machine.enter(job) || (this.place ? lane < this.placeLane : !this.waitsForFrame(acceptedAt));
       changes ||= this.isBusy || deadlineAt !== Infinity || machine.results.length > 0;
     }
     this.entering--;
     if (changes || machine.isFinishing) this.run();
-    else if (!this.isBusy && this.acts.length > 0) this.step();
+    else if (!this.isBusy && this.effects.length > 0) this.step();
   }
 
-  /** Looks at what can be granted at all: answers what one item may weigh. */
-  look(): number {
+  /** Reads what the permits can grant at most, for the weight of a batch. Answers the most that one item may weigh. */
+  readCapacity(): number {
     const { machine, permits } = this;
     const { weigh, maxWeight } = this.config;
     const { tokenCapacity } = permits;
@@ -160,16 +161,16 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       machine.isFramed = true;
       machine.now = acceptedAt;
       const frame = this.config.frames.schedule(() => {
-        this.landFrame();
+        this.endFrame();
         this.run();
       }, 0);
-      // Some schedulers (`queueScheduler`) do it at once.
+      // Some schedulers (`queueScheduler`) run it at once.
       if (machine.isFramed as boolean) this.frame = frame;
     }
     return machine.isFramed;
   }
 
-  private landFrame(): void {
+  private endFrame(): void {
     this.machine.isFramed = false;
     this.frame?.unsubscribe();
     this.frame = undefined;
@@ -179,23 +180,23 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Changes the number of its own slots. */
   setConcurrency(concurrency: number): void {
-    const { own } = this;
-    if (own) own.concurrency = concurrency;
-    own?.poke();
+    const { slots } = this;
+    if (slots) slots.concurrency = concurrency;
+    slots?.poke();
     this.run();
   }
 
   /** Makes everything that waits now due, whatever its window. */
   flush(): void {
     this.machine.flush();
-    this.landFrame();
+    this.endFrame();
     this.run();
   }
 
   /** No more items will come: what waits leaves as soon as permits allow. */
   finish(): void {
     this.machine.isFinishing = true;
-    this.landFrame();
+    this.endFrame();
     this.run();
   }
 
@@ -206,34 +207,34 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       this.withdraw();
     });
     this.run();
-    this.performNow();
+    this.runEffectsNow();
   }
 
-  /** Leaves at once: timers, queue and calls are gone, nothing is reported any more. */
+  /** Stops at once: clears timers and queue, cancels the calls, hands out nothing more. */
   close(): void {
     if (this.isOver) return;
     this.isOver = true;
     this.spare = 0;
-    this.landFrame();
+    this.endFrame();
     this.alarm.clear();
     this.machine.clear();
     this.withdraw();
-    this.performNow();
+    this.runEffectsNow();
     this.releaseAll();
     this.watch(false);
-    this.own?.close();
+    this.slots?.close();
   }
 
   // ---- the loop -----------------------------------------------------------------------------------------------------
 
-  /** Does something whole before anything is made of it; then the outside hears of it. */
+  /** Makes a change as one step, then runs the effects and the loop. */
   protected step(change?: () => void): void {
     const wasBusy = this.isBusy;
     this.spare = 0;
     this.isBusy = true;
     change?.();
     if (wasBusy) return;
-    this.perform();
+    this.runEffects();
     this.isBusy = false;
     if (this.again) this.run();
   }
@@ -243,23 +244,23 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     if (this.isBusy) return;
     this.spare = 0;
     this.isBusy = true;
-    while (!this.isOver && this.comeRound());
+    while (!this.isOver && this.round());
     this.isBusy = false;
     if (!this.isOver) return;
-    // Work that ended while everything was left.
-    this.perform();
+    // Work may have ended while it was closed.
+    this.runEffects();
     this.releaseAll();
   }
 
-  /** Does what there is to do; true when that has made more. */
-  private comeRound(): boolean {
+  /** One round of the loop; true when there is more to do. */
+  private round(): boolean {
     const { machine } = this;
-    // Whatever has happened until now is seen to in this round.
+    // This round deals with all that has happened until now.
     this.again = false;
-    this.perform();
+    this.runEffects();
     if (!this.deliver()) return false;
     machine.now = this.alarm.now();
-    this.look();
+    this.readCapacity();
     machine.wake();
     for (let batch = machine.overdue(); batch; batch = machine.overdue()) {
       const call = batch.call as BatchCall<T, R>;
@@ -267,30 +268,30 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       this.stop(batch);
       this.ended(call, undefined, call.fault);
     }
-    this.perform();
+    this.runEffects();
     this.dispatch();
     if (!this.isOver) this.hasRoom?.();
     if (this.isOver || this.hasMore()) return true;
-    // The window is asked, and may do anything.
+    // This calls the window, which may do anything.
     this.arm();
     if (!this.hasMore()) this.endIfDone();
     return this.hasMore();
   }
 
   private hasMore(): boolean {
-    return this.again || this.acts.length + this.machine.results.length + this.spent.length > 0;
+    return this.again || this.effects.length + this.machine.results.length + this.toRelease.length > 0;
   }
 
   private endIfDone(): void {
     const { machine } = this;
     if (this.isOver || !machine.isFinishing || this.isFinished || machine.queued + machine.calls.length + this.entering > 0) return;
     this.isFinished = true;
-    this.say?.({ type: 'drained' });
+    this.tellNow?.({ type: 'drained' });
     // A listener may have left it.
     if (!(this.isOver as boolean)) this.finished();
   }
 
-  /** Hands out results first, then frees the slots they held: a result is never overtaken by the next call's. False when it has been left. */
+  /** Hands out results, then releases their permits, so that the next call's results cannot overtake them. False when it was closed. */
   private deliver(): boolean {
     const { machine } = this;
     for (let job = machine.results.shift(); job; job = machine.results.shift()) {
@@ -300,12 +301,12 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     const { overflowed } = machine;
     machine.overflowed = undefined;
     if (overflowed) this.overflowed?.(overflowed.error);
-    this.spent.shift()?.giveUpPermit();
+    this.toRelease.shift()?.releasePermit();
     return !this.isOver;
   }
 
   private releaseAll(): void {
-    for (let call = this.spent.shift(); call; call = this.spent.shift()) call.giveUpPermit();
+    for (let call = this.toRelease.shift(); call; call = this.toRelease.shift()) call.releasePermit();
   }
 
   private dispatch(): void {
@@ -314,17 +315,17 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     let { lead } = machine;
     while (!this.place && lead !== -1 && machine.results.length === 0 && this.isDue(lead) && !this.isOver) {
       this.enlist(lead);
-      this.perform();
+      this.runEffects();
       lead = machine.lead;
     }
     // Results first: the loop comes round again.
     if (this.isOver || !this.place || machine.results.length > 0) return;
-    if (lead === this.placeLane || (this.own && lead !== -1)) {
-      // Without tokens what is wanted never changes, and who left is to make way at the end of the frame only.
+    if (lead === this.placeLane || (this.slots && lead !== -1)) {
+      // Without tokens the bid never changes. After items have left, others are granted only at the end of the frame.
       if (stood && machine.charges) this.place.poke();
       return;
     }
-    // Something more urgent has come, or what was urgent has left: stand in the right lane instead.
+    // Something more urgent has come, or what was urgent has left: take a place in the right lane instead.
     this.withdraw();
     this.again = lead !== -1;
   }
@@ -333,7 +334,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     const { machine, config } = this;
     if (machine.isUrgent) return true;
     if (machine.dueAt(this.windowMs) > machine.now) return false;
-    // A window of one's own may fail, or do anything, after another lane was found to be due.
+    // The window may have failed, or changed anything, after another lane was found to be due.
     return !config.window || (machine.results.length === 0 && machine.lead === lead);
   }
 
@@ -342,7 +343,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     const { config, machine, permits } = this;
     try {
       const { executing, concurrency, load } = permits;
-      if (!config.window) return LONGEST_MS * load;
+      if (!config.window) return LONGEST_WINDOW_MS * load;
       const { fresh: queued, freshWeight: queuedWeight, now, oldestAt } = machine;
       return config.window({ executing, concurrency, load, queued, queuedWeight, oldestMs: now - oldestAt });
     } catch (fault) {
@@ -371,7 +372,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     this.watch(false);
     this.placeLane = lead;
     machine.budget = machine.aim;
-    const permit = this.own?.take();
+    const permit = this.slots?.take();
     if (permit) {
       this.launch(permit, lead);
       return;
@@ -388,7 +389,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     place?.withdraw();
   }
 
-  /** Listens to permits that others use as well, while a window holds what waits; slots of its own say nothing new. */
+  /** Watches a shared limiter while a window holds items back. Its own slots need no watching. */
   private watch(on: boolean): void {
     if (on === (this.unwatch !== undefined)) return;
     this.unwatch?.();
@@ -431,16 +432,16 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   private launch(permit: Permit, lead: number): void {
     const { machine } = this;
-    const reason = this.say && machine.reason(lead);
+    const reason = this.tellNow && machine.reason(lead);
     const batch = machine.take(lead, permit.budget ?? machine.budget);
     const call = new BatchCall<T, R>(this, batch, permit, reason);
     batch.call = call;
-    this.acts.push(call);
+    this.effects.push(call);
   }
 
   // ---- calls --------------------------------------------------------------------------------------------------------
 
-  /** A call is over: what becomes of its items is decided before anything else is made of it. */
+  /** A call is over. What becomes of its items is decided before anything else happens. */
   ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
     const { machine, isBusy } = this;
     const { batch } = call;
@@ -466,7 +467,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   pause(pauseMs: number): void {
     // A pause of 0 would end one that somebody else has asked for.
     if (pauseMs > 0)
-      this.acts.push({
+      this.effects.push({
         run: () => {
           this.permits.penalize(pauseMs);
         },
@@ -476,22 +477,22 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   stop(batch: Batch<T, R>): void {
     const call = batch.call as BatchCall<T, R>;
     call.isStopping = true;
-    this.acts.push(call);
+    this.effects.push(call);
     if (call.fault === undefined) call.tellEnd('cancelled');
   }
 
-  // ---- acts ---------------------------------------------------------------------------------------------------------
+  // ---- effects------------------------------------------------------------------------------------------------------
 
-  /** Does all that waits, and what comes of it. Asked from inside one of them, the rest comes after it. */
-  private perform(): void {
-    if (this.isActing || this.acts.length === 0) return;
-    this.isActing = true;
-    this.performNow();
-    this.isActing = false;
+  /** Runs all effects. Called from inside one of them, the rest runs after that one. */
+  private runEffects(): void {
+    if (this.isRunning || this.effects.length === 0) return;
+    this.isRunning = true;
+    this.runEffectsNow();
+    this.isRunning = false;
   }
 
-  /** The same at once, also from inside one of them: for whoever must have come to an end before it returns. */
-  protected performNow(): void {
-    for (let act = this.acts.shift(); act; act = this.acts.shift()) act.run();
+  /** The same at once, also from inside an effect: for what must be done before the caller returns. */
+  protected runEffectsNow(): void {
+    for (let effect = this.effects.shift(); effect; effect = this.effects.shift()) effect.run();
   }
 }

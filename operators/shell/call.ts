@@ -4,23 +4,23 @@ import type { AsyncContext } from '#async-context';
 import type { Outcome, Permit } from '../options/permits.js';
 import type { Settled, WorkResult } from '../options/types.js';
 import { LazySignal } from './abort.js';
-import { hear, Link } from './connect.js';
+import { Link, subscribeLink } from './connect.js';
 
 /** Not begun. */
 const NEW = 0;
-/** Its work is being called: whether it is a promise is not known. */
+/** Its work is being called, and has not returned: whether it is a promise is not known. */
 const CALLING = 1;
-/** Its work has been called, and nobody has heard of an end. */
+/** Its work has returned, and has not ended. */
 const OPEN = 2;
 /** Its work has ended by itself, well or badly. */
 const DONE = 3;
 const FAILED = 4;
-/** Given up, or left: nobody listens to it any more. Before it was begun, while its work was being called, and after that. */
+/** Cancelled, so that nobody listens any more: before it began, while its work was being called, or after that. */
 const UNSENT = 5;
 const STOPPED_CALLING = 6;
 const STOPPED = 7;
 
-/** What has been said by work that has said nothing. */
+/** Stands for the last value of work that has emitted none. */
 const NOTHING = {};
 
 /**
@@ -30,58 +30,59 @@ const NOTHING = {};
 export type Reading = 'value' | 'input';
 
 /**
- * One piece of work: started, listened to, and given up. The one place where that is done: engines extend it, or `PermittedCall` where it has a permit.
+ * One call of a piece of work: starts it, listens to it, cancels it. All operators do it here: they extend this class, or `PermittedCall` where the call
+ * has a permit.
  *
- * `begin` calls `work`, and what comes of that is told, never after `stop`: every value to `said`, the end to `done` or `failed`, once. It
- * is over before that is told: whoever leaves then has nothing to abort. The work hears of being given up by `signal`, made on the first look.
+ * `begin` calls `work`. Every value then goes to `got`, and the end to `done` or `failed`, once; none of them after `stop`. The call is over before the end
+ * is told, so a consumer that leaves then aborts nothing. Cancelling aborts `signal`, which is made when it is first read.
  */
 export abstract class Call<R> extends LazySignal {
   protected state = NEW;
   /** The last value, or why the work has failed. */
   protected last: unknown = NOTHING;
-  protected ear: Subscription | undefined = undefined;
+  protected link: Subscription | undefined = undefined;
   /** Made once for all streams of this object. */
   private observer: Observer<R> | undefined = undefined;
 
-  /** What an answer that does not come later is: `'value'` the value itself, `'input'` whatever `from` takes. */
+  /** How a synchronous answer is read: `'value'` as the value itself, `'input'` as what RxJS's `from` takes. */
   get reading(): Reading {
     return 'value';
   }
 
-  /** Calls what was given to be called. */
+  /** Calls the function that does the work. */
   abstract work(): WorkResult<R> | ObservableInput<R>;
 
-  /** The end, with the value that `said` has kept. */
+  /** It has ended well, with the last value that `got` has kept. */
   abstract done(value: R, isEmpty: boolean): void;
 
-  /** The end: it threw, or its promise or stream has failed. */
+  /** It has failed: it threw, or its promise or stream has failed. */
   abstract failed(error: unknown): void;
 
-  /** It has failed after it was given up. */
-  failedUnheard?(error: unknown): void;
+  /** It has failed after it was cancelled. */
+  failedLate?(error: unknown): void;
 
-  /** Every value; a whole one is the entire answer, and `done` has it. This one keeps the last for `done`; one that hands them on need not. */
-  said(value: R, isWhole: boolean): void {
+  /** Called with every value; a whole one is the entire answer. Keeps the last for `done`. An override that passes values on need not. */
+  got(value: R, isWhole: boolean): void {
     if (!isWhole) this.last = value;
   }
 
-  /** Its stream has failed. Torn down before that is told; an own one may tell first, it is torn down in any case. */
+  /** Its stream has failed. Tears the stream down, then tells. An override may tell first: the stream is torn down in any case. */
   broken(error: unknown): void {
     this.leave();
     if (this.hasEnded) this.failed(error);
   }
 
-  /** Neither over nor given up. */
+  /** Neither ended nor cancelled. */
   get isOpen(): boolean {
     return this.state < DONE;
   }
 
-  /** Its work has ended by itself: whoever leaves now gives nothing up. */
+  /** Its work has ended by itself: leaving it now cancels nothing. */
   get hasEnded(): boolean {
     return this.state === DONE || this.state === FAILED;
   }
 
-  /** Starts it, in the context of whoever asked for it; not when it was given up before. */
+  /** Starts the work, in this context. Does nothing when it was cancelled before. */
   begin(context?: AsyncContext): void {
     if (this.state !== NEW) return;
     this.state = CALLING;
@@ -89,7 +90,7 @@ export abstract class Call<R> extends LazySignal {
     else this.perform();
   }
 
-  /** Gives it up: its signal aborts and it is listened to no more, in this order; what it says to that is not its answer. */
+  /** Cancels it: aborts the signal, then stops listening. What the work answers to the abort is ignored. */
   stop(): void {
     const { state } = this;
     if (state >= UNSENT) return;
@@ -118,7 +119,7 @@ export abstract class Call<R> extends LazySignal {
     }
     this.returned(promise);
     if (promise) {
-      // Also to one that was given up meanwhile: nobody else listens to its failure.
+      // Also when it was cancelled meanwhile: nobody else handles its rejection.
       promise.then(
         (value) => {
           this.answered(value);
@@ -134,21 +135,21 @@ export abstract class Call<R> extends LazySignal {
 
   /** Stops listening to a stream, which is torn down. */
   protected leave(): void {
-    this.ear?.unsubscribe();
+    this.link?.unsubscribe();
   }
 
   private listen(stream: Observable<R>): void {
     // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
-    const ear = new Link<R>((this.observer ??= this.makeObserver()));
-    this.ear = ear;
-    hear(stream, ear);
+    const link = new Link<R>((this.observer ??= this.makeObserver()));
+    this.link = link;
+    subscribeLink(stream, link);
   }
 
-  /** What a stream says, if that still counts. */
+  /** Listens to a stream; ignores it once the call is over. */
   private makeObserver(): Observer<R> {
     return {
       next: (value) => {
-        if (this.state === OPEN) this.said(value, false);
+        if (this.state === OPEN) this.got(value, false);
       },
       error: (error) => {
         if (this.hasFailed(error)) this.broken(error);
@@ -158,7 +159,7 @@ export abstract class Call<R> extends LazySignal {
         this.state = DONE;
         this.leave();
         const { last } = this;
-        // A teardown may have given it up.
+        // A teardown may have cancelled it.
         if (this.hasEnded) this.done((last === NOTHING ? undefined : last) as R, last === NOTHING);
       },
     };
@@ -168,7 +169,7 @@ export abstract class Call<R> extends LazySignal {
   protected answered(value: R): void {
     if (this.state !== OPEN) return;
     this.state = DONE;
-    this.said(value, true);
+    this.got(value, true);
     if (this.hasEnded) this.done(value, false);
   }
 
@@ -181,7 +182,7 @@ export abstract class Call<R> extends LazySignal {
     if (isHeard) {
       this.state = FAILED;
       this.last = error;
-    } else this.failedUnheard?.(error);
+    } else this.failedLate?.(error);
     return isHeard;
   }
 
@@ -191,7 +192,7 @@ export abstract class Call<R> extends LazySignal {
   }
 }
 
-/** One whose values and end are those of somebody who has subscribed; it is given up when he leaves. */
+/** A call whose values and end go to a subscriber; cancelled when that leaves. */
 export abstract class Relay<R> extends Call<R> {
   constructor(private readonly to: Subscriber<R>) {
     super();
@@ -200,7 +201,7 @@ export abstract class Relay<R> extends Call<R> {
     });
   }
 
-  override said(value: R): void {
+  override got(value: R): void {
     this.to.next(value);
   }
 
@@ -214,18 +215,18 @@ export abstract class Relay<R> extends Call<R> {
 }
 
 /**
- * One with a permit, which is given back as its work lets it. Whoever is told of the end calls `release` when the result is out.
+ * A call with a permit, which is released when its work is really over. Whoever is told the end calls `release` when the result is out.
  *
- * One that has ended by itself can be used again after `renew`: then items that come one after the other need no object and no functions each.
+ * A call that has ended by itself can be used again after `renew`, so that items one after the other need no new object and functions each.
  */
 export abstract class PermittedCall<R> extends Call<R> {
   permit: Permit | undefined = undefined;
-  /** As long as it is not settled. */
+  /** The promise of the work, until it settles. */
   private promise: Promise<unknown> | undefined = undefined;
-  /** A release that waits for the work to return. */
+  /** The release, put off until the work has returned. */
   private due: (() => void) | undefined = undefined;
 
-  /** Gives it up with its permit. One that has ended by itself is left, and has ended as it has. */
+  /** Cancels the call and releases its permit; with its own outcome when it has ended by itself. */
   cancel(outcome: Outcome = 'cancelled', error?: unknown): void {
     const { state } = this;
     this.stop();
@@ -235,8 +236,8 @@ export abstract class PermittedCall<R> extends Call<R> {
   }
 
   /**
-   * Gives the permit back, once, as soon as that is due: that of a promise which was given up when it is really over or a grace has passed, all
-   * others at once, and that of work which was never called as unused.
+   * Releases the permit, once. For a cancelled promise that happens when it settles or a grace has passed, else at once. The permit of work that was
+   * never called is released as unused.
    */
   release(outcome: Outcome = 'ok', error?: unknown): void {
     const { permit, state } = this;
@@ -249,16 +250,16 @@ export abstract class PermittedCall<R> extends Call<R> {
     }
     this.permit = undefined;
     if (state === NEW || state === UNSENT) permit.release('unused');
-    else this.free(permit, outcome, error);
+    else this.returnPermit(permit, outcome, error);
   }
 
-  /** Makes it ready for the next piece of work; false for one that was given up, which may still be heard of. */
+  /** Makes it ready for the next call; false for a cancelled one, whose work may still answer. */
   renew(): boolean {
     if (this.state >= UNSENT) return false;
     this.state = NEW;
     this.last = NOTHING;
-    this.ear = undefined;
-    // It has never aborted; the next piece of work has one of its own.
+    this.link = undefined;
+    // Its signal has not aborted. The next call gets one of its own.
     this.controller = undefined;
     return true;
   }
@@ -266,7 +267,7 @@ export abstract class PermittedCall<R> extends Call<R> {
   protected override returned(promise: Promise<R> | undefined): void {
     const { due } = this;
     super.returned(promise);
-    // Not for every promise: an old object that points to a young one is looked at in every collection.
+    // Only with a permit: the garbage collector looks at an old object that points to a young one every time.
     if (promise && this.permit) this.promise = promise;
     this.due = undefined;
     due?.();
@@ -282,7 +283,7 @@ export abstract class PermittedCall<R> extends Call<R> {
     super.ended(error);
   }
 
-  protected free(permit: Permit, outcome: Outcome, error: unknown): void {
+  protected returnPermit(permit: Permit, outcome: Outcome, error: unknown): void {
     if (this.promise) permit.releaseAfter(this.promise, error);
     else permit.release(outcome, error);
   }
@@ -297,7 +298,7 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function' && !('subscribe' in (value as object));
 }
 
-/** What comes later, as something a {@link Link} can listen to: an Observable of any RxJS, what says that it is one, async iterables and web streams. */
+/** An asynchronous answer as an Observable: one of any RxJS, an interop Observable, an async iterable or a web stream. Undefined for all else. */
 export function linkable<R>(answer: unknown): Observable<R> | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   if (isObservable(answer)) return answer as Observable<R>;
@@ -308,16 +309,16 @@ export function linkable<R>(answer: unknown): Observable<R> | undefined {
   return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;
 }
 
-/** What is known of an item that has its result. */
-interface About<T> {
+/** The fields of an item that are part of its result. */
+interface ItemFields<T> {
   readonly input: T;
   readonly index: number;
   readonly id: string;
   readonly attempts: number;
 }
 
-/** What became of an item. */
-export function settledOf<T, R>({ input, index, id, attempts }: About<T>, failed: boolean, outcome: unknown): Settled<T, R> {
+/** The result of an item. */
+export function settledOf<T, R>({ input, index, id, attempts }: ItemFields<T>, failed: boolean, outcome: unknown): Settled<T, R> {
   return failed
     ? { status: 'rejected', reason: outcome, input, index, id, attempts }
     : { status: 'fulfilled', value: outcome as R, input, index, id, attempts };

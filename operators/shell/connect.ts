@@ -40,11 +40,11 @@ export function connect<T>(source: Observable<T>, destination: Subscriber<unknow
 export function attach<T>(source: Observable<T>, destination: Subscriber<unknown>, observer: Observer<T>): void {
   const link = new Link<T>(observer);
   destination.add(link);
-  hear(source, link);
+  subscribeLink(source, link);
 }
 
-/** Subscribes a link that is linked already. */
-export function hear<T>(source: Observable<T>, link: Link<T>): void {
+/** Subscribes a link that was added to its consumer before. */
+export function subscribeLink<T>(source: Observable<T>, link: Link<T>): void {
   try {
     const subscription = source.subscribe(link);
     // Another RxJS than ours has put an object of its own in front of it.

@@ -8,21 +8,21 @@ import { ItemTooHeavyError, isFlowError } from '../options/errors.js';
 import type { SplitItem } from '../options/oversize.js';
 import type { BatchConfig } from './batch-options.js';
 
-/** Whose items are described. */
+/** The shell, as far as accepting an item goes. */
 interface Describer<T, R> {
   readonly machine: BatchMachine<T, R>;
   readonly config: BatchConfig<T>;
-  /** Looks at what can be granted now: answers what one item may weigh. */
-  look(): number;
+  /** Reads what the permits can grant at most. Answers the most that one item may weigh. */
+  readCapacity(): number;
 }
 
-/** Accepts an item that your callbacks are asked about. Never throws: what is wrong with it is its `fault`. */
+/** Accepts an item, calling your callbacks for it. Never throws: what they throw becomes the `fault` of the item. */
 export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
   const { machine, config } = shell;
   const { operator, order, id, queue } = config;
   const { now } = machine;
   let fault: { readonly error: unknown } | undefined;
-  // What `key` sends in its turn is accepted before the item, and has its place before it.
+  // An item that `key` itself sends is accepted before this one, and comes before it.
   job.index = machine.accepted;
   try {
     if (order) machine.place(job, order.keyOf && ask(operator, 'key', order.keyOf, job.input));
@@ -40,7 +40,7 @@ export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName:
     fault = { error: isFlowError(cause, 'FLOW_ITEM_TOO_HEAVY') ? cause : error };
   }
   if (fault) {
-    // Of what was said of it only its name and its place stand.
+    // Only its name and its place are kept.
     const { name, place } = job.extras;
     job.more = undefined;
     job.lane = queue.lanes.length - 1;
@@ -61,7 +61,7 @@ function measure<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName: string 
   job.weight = weight;
   if (queue.keyOf) job.extras.key = ask(operator, 'key', queue.keyOf, input);
   if (waitMs !== Infinity) job.extras.deadlineAt = acceptedAt + waitMs;
-  const heaviest = shell.look();
+  const heaviest = shell.readCapacity();
   if (weight > machine.aim && typeof oversize === 'object') {
     (oversize as SplitItem<T, R>).cut(operator, job as never, config, heaviest);
   } else if (weight > heaviest || (weight > maxWeight && oversize === 'reject')) {

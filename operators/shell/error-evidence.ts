@@ -32,7 +32,7 @@ const MAX_TEXT = 65_536;
 export function linksOf(error: unknown): unknown[] {
   const links = new Set<unknown>([error]);
   for (const link of links) {
-    for (const next of behind(fieldsOf(link))) if (links.size < MAX_LINKS && next !== undefined && next !== null) links.add(next);
+    for (const next of nextLinks(fieldsOf(link))) if (links.size < MAX_LINKS && next !== undefined && next !== null) links.add(next);
   }
   return [...links];
 }
@@ -66,7 +66,7 @@ export function isBug(error: unknown): boolean {
   return linksOf(error).some((link) => BUGS.has(fieldsOf(link)['name']));
 }
 
-function behind(fields: Fields): unknown[] {
+function nextLinks(fields: Fields): unknown[] {
   const errors = fields['errors'];
   const several: unknown[] = Array.isArray(errors) ? errors : [];
   return [fields['lastError'], ...several.slice(-MAX_LINKS).reverse(), fields['cause']];

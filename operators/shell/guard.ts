@@ -27,7 +27,7 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
     return new Observable((subscriber) => {
       asked.then(
         (allowed) => {
-          if (!subscriber.closed) new Passing(() => pass(allowed), subscriber).begin();
+          if (!subscriber.closed) new GuardedCall(() => pass(allowed), subscriber).begin();
         },
         (cause: unknown) => {
           subscriber.error(new CallbackError(operator, 'guard', 'threw', cause));
@@ -37,8 +37,8 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
   };
 }
 
-/** A call whose guard has answered later. */
-class Passing<R> extends Relay<R> {
+/** A call whose guard answers later. */
+class GuardedCall<R> extends Relay<R> {
   constructor(
     private readonly pass: () => WorkResult<R>,
     to: Subscriber<R>,

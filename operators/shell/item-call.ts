@@ -8,7 +8,7 @@ import type { Reading } from './call.js';
 import { PermittedCall } from './call.js';
 import type { ItemConfig } from './item-options.js';
 
-/** Whose items they are. */
+/** The shell, as its calls see it. */
 export interface ItemOwner<T, R> {
   readonly config: ItemConfig<T, R>;
   readonly settles: boolean;
@@ -16,7 +16,7 @@ export interface ItemOwner<T, R> {
   ended(call: ItemCall<T, R>, failed: boolean, outcome: unknown, isEmpty?: boolean): void;
 }
 
-/** What the work for an item is told. The call does not hold on to it: it goes on to the next item. */
+/** The context of the work for one item. Not the call itself: that goes on to the next item. */
 class Context<T, R> implements ItemContext {
   private made: AbortSignal | undefined = undefined;
 
@@ -35,10 +35,10 @@ class Context<T, R> implements ItemContext {
 export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<T, R>> {
   previous: ItemCall<T, R> | undefined = undefined;
   next: ItemCall<T, R> | undefined = undefined;
-  /** Of the item it has; undefined while it has none. */
+  /** The lane of its item; undefined while it has none. */
   lane: KeyLane<T> | undefined = undefined;
   input: T | undefined = undefined;
-  /** Of the item whose signal is its own; -1 once it goes on to another. */
+  /** The index of its item; -1 while it has none. */
   index = -1;
   at = 0;
   startedAt = 0;
@@ -51,12 +51,12 @@ export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<
     return this.owner.settles ? 'value' : 'input';
   }
 
-  /** What events say of it: a call has one item, and is not repeated. */
-  get about() {
+  /** What events say of it: a call has one item and is not repeated. */
+  get fields() {
     return { seq: this.index, batchId: String(this.index), size: 1, attempt: 1 };
   }
 
-  /** Makes it that of the next item in this lane. */
+  /** Makes it the call of the next item in this lane. */
   take(lane: KeyLane<T>, permit: Permit | undefined, startedAt: number): void {
     this.lane = lane;
     this.index = lane.headIndex;
@@ -65,15 +65,15 @@ export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<
     this.startedAt = startedAt;
   }
 
-  /** Its item is over; whether it can be used for another. */
-  isFree(): boolean {
+  /** Drops its item, which is over. Whether it can be used for another one. */
+  recycle(): boolean {
     this.permit = this.lane = this.input = undefined;
     if (!this.renew()) return false;
     this.index = -1;
     return true;
   }
 
-  /** The signal of an item's work; of one that is over it stays silent. */
+  /** The signal of an item's work. For an item that is over, one that never aborts. */
   signalOf(index: number): AbortSignal {
     return index === this.index ? this.signal : new LazySignal().signal;
   }
@@ -82,12 +82,12 @@ export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<
     return this.owner.config.project(this.input as T, new Context(this, this.index, this.lane?.key));
   }
 
-  override said(value: R, isWhole: boolean): void {
-    if (this.owner.settles) super.said(value, isWhole);
+  override got(value: R, isWhole: boolean): void {
+    if (this.owner.settles) super.got(value, isWhole);
     else if (!isWhole) this.owner.emitted(this, value);
   }
 
-  /** Where the first error is the end, the consumer hears of it before the stream is torn down, as in `mergeMap`. */
+  /** With `errors: 'propagate'` the consumer gets the error before the stream is torn down, as in `mergeMap`. */
   override broken(error: unknown): void {
     if (this.owner.settles) super.broken(error);
     else this.failed(error);

@@ -106,20 +106,20 @@ export interface ItemConfig<T, R> {
   readonly scheduler: SchedulerLike;
 }
 
-type Given<T> = Checked<ItemOptions<T> & { readonly errors?: 'settle' | 'propagate' }, typeof DEFAULTS>;
+type CheckedOptions<T> = Checked<ItemOptions<T> & { readonly errors?: 'settle' | 'propagate' }, typeof DEFAULTS>;
 
-/** What each operator says for itself. */
-type Own = 'project' | 'key' | 'limitOf' | 'stopped';
+/** What each operator adds to the common options. */
+type OperatorPart = 'project' | 'key' | 'limitOf' | 'stopped';
 
 /** @param own asked once the options are known to be good. @throws FlowConfigError naming the operator and the option */
 export function itemConfig<T, R>(
   operator: string,
   options: ItemOptions<T>,
   checks: Readonly<Record<string, Check>>,
-  own: () => Pick<ItemConfig<T, R>, Own>,
+  own: () => Pick<ItemConfig<T, R>, OperatorPart>,
   most = 10,
 ): ItemConfig<T, R> {
-  const all = { ...DEFAULTS, ...(checked(operator, options, DEFAULTS, checks as never) as Given<T>) };
+  const all = { ...DEFAULTS, ...(checked(operator, options, DEFAULTS, checks as never) as CheckedOptions<T>) };
   const { limiter, maxKeys, maxQueued, overflow, order, errors, timeoutMs, deadlineMs, onSourceError, onEvent, name, scheduler } = all;
   const { concurrency = most } = all;
   limiterOption(operator, limiter, all.concurrency);

@@ -22,10 +22,10 @@ import type { ItemOwner } from './item-call.js';
 import { ItemCall } from './item-call.js';
 import type { ItemConfig } from './item-options.js';
 
-/** The place of one that is being asked for. */
-const ASKING: Place = { poke: noop, withdraw: noop };
+/** Stands for a place while `enlist` is running. */
+const ENLISTING: Place = { poke: noop, withdraw: noop };
 
-/** What does one piece of work per item. */
+/** The operator that does one piece of work per item. */
 export function perItem<T, R>(config: ItemConfig<T, R>): OperatorFunction<T, Settled<T, R> | R> {
   return (source) =>
     new Observable((to) => {
@@ -38,44 +38,44 @@ export function perItem<T, R>(config: ItemConfig<T, R>): OperatorFunction<T, Set
 }
 
 /**
- * Takes items, starts their work as the machine says and permits come, and hands on what it says.
+ * Takes items, starts their work as the machine decides and permits come, and emits its values.
  *
- * One loop starts everything and tells everybody: what is to be told (events, results, permits that go back, the end) waits in the order in which
- * it happened, and is told before anything else starts. Whatever happens meanwhile (a consumer that feeds the source, a listener that leaves, an inner
- * stream that completes at once) changes state and lets the loop come round again, so nothing recurses and nobody is called while the state is half
- * changed. Callbacks that judge an item (`key`, `perKey`) are asked before it counts; what is sent meanwhile waits behind it.
+ * One loop starts everything and runs all side effects. These (events, results, releases, the end) wait in the order in which they came up, and run
+ * before anything else starts. Whatever happens meanwhile (a consumer that feeds the source, a listener that leaves, an inner stream that completes at
+ * once) changes state and makes the loop go round again, so nothing recurses and no callback sees half a change. Callbacks for an item (`key`,
+ * `perKey`) are called before it counts; items that come meanwhile wait behind it.
  */
 class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
-  /** What is sent now is of whoever subscribes. */
+  /** Items that come now belong to the context of the subscriber. */
   isSubscribing = true;
-  // Looked at for each item: of an object that is made anew for each operator V8 knows no shape.
+  // Copied from the options: they are read for each item, and V8 does not know the shape of an object made anew for each operator.
   readonly settles: boolean;
   private readonly permits: Permits | undefined;
-  private readonly isAsking: boolean;
-  /** Only where there are times to keep to, or somebody is told them, does anybody look at the clock. */
+  private readonly hasKeys: boolean;
+  /** The clock is only read with a timeout, a deadline or a listener. */
   private readonly isTimed: boolean;
   private readonly machine: ItemMachine<T>;
-  /** Those under way, in the order in which they started, and those that can be used again. */
+  /** Running calls, in the order in which they started, and calls that can be used again. */
   private readonly calls = new Chain<ItemCall<T, R>>();
   private readonly idle: ItemCall<T, R>[] = [];
   private readonly alarm: Alarm;
-  private readonly say: ReturnType<typeof teller>;
+  private readonly tellNow: ReturnType<typeof teller>;
   private readonly tell: ((note: LanelessNote) => void) | undefined;
-  private readonly news = new Backlog<() => void>();
-  /** Puts results in order, where it is asked for. */
+  private readonly effects = new Backlog<() => void>();
+  /** Puts results in order; only with an `order`. */
   private readonly ordered: OrderedValues<Settled<T, R> | R> | undefined;
-  /** What was sent in the middle of a callback. */
-  private readonly sentMeanwhile: [item: T, context: AsyncContext][] = [];
+  /** Items that came while a callback was running. */
+  private readonly deferred: [item: T, context: AsyncContext][] = [];
   private context: AsyncContext | undefined = undefined;
-  /** Its place in the queue for permits, and one that was granted and not taken yet. */
+  /** Its place in the queue for permits, and a permit that was granted and is not used yet. */
   private place: Place | undefined = undefined;
   private permit: Permit | undefined = undefined;
   private arrived = 0;
   private unsettled = 0;
   private isLong = false;
-  private isTelling = false;
+  private isRunning = false;
   private isBusy = false;
-  private isJudging = false;
+  private isInCallback = false;
   /** How the output is to end, once the source has. */
   private end: (() => void) | undefined = undefined;
   private isOver = false;
@@ -87,16 +87,16 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     const { operator, key, order, scheduler, permits, settles, timeoutMs, deadlineMs } = config;
     this.settles = settles;
     this.permits = permits;
-    this.isAsking = (key ?? order?.keyOf) !== undefined;
+    this.hasKeys = (key ?? order?.keyOf) !== undefined;
     this.machine = new ItemMachine(config);
     this.alarm = new Alarm(scheduler, () => {
       this.expire();
     });
-    const say = (this.say = teller(operator, config, () => this.alarm.now()));
+    const say = (this.tellNow = teller(operator, config, () => this.alarm.now()));
     this.tell =
       say &&
       ((note) => {
-        this.news.push(() => {
+        this.effects.push(() => {
           say({ lane: DEFAULT_LANE, ...note } as Note);
         });
       });
@@ -116,21 +116,21 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   };
 
   next(input: T): void {
-    const { sentMeanwhile } = this;
-    if (this.isJudging) {
-      sentMeanwhile.push([input, captureContext()]);
+    const { deferred } = this;
+    if (this.isInCallback) {
+      deferred.push([input, captureContext()]);
       return;
     }
     // With the first item, and so behind the link to the source, which is torn down before the inner streams, as in `mergeMap`.
     if (this.arrived === 0) this.stopWithConsumer();
     this.admit(input);
-    if (sentMeanwhile.length > 0) {
+    if (deferred.length > 0) {
       // Grows while it is gone through, and is emptied when the consumer leaves.
-      for (let at = 0; at < sentMeanwhile.length; at++) this.admit(...(sentMeanwhile[at] as (typeof sentMeanwhile)[0]));
-      sentMeanwhile.length = 0;
+      for (let at = 0; at < deferred.length; at++) this.admit(...(deferred[at] as (typeof deferred)[0]));
+      deferred.length = 0;
     }
     // Behind others, or with no place free, one more item changes nothing yet.
-    if (this.machine.free > 0 || this.news.length > 0) this.run();
+    if (this.machine.free > 0 || this.effects.length > 0) this.run();
   }
 
   error(error: unknown): void {
@@ -148,7 +148,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.run();
   }
 
-  /** Everything that is asked of callbacks comes first: they may send, leave, or end work that is under way. */
+  /** Calls the callbacks first: they may send items, leave, or end running work. */
   private admit(input: T, context?: AsyncContext): void {
     const { machine, ordered, permits } = this;
     let lane = machine.only;
@@ -156,21 +156,21 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     let line: unknown;
     let limit = Infinity;
     let fault: { readonly error: unknown } | undefined;
-    if (this.isAsking) {
+    if (this.hasKeys) {
       const { operator, key: keyOf, limitOf, order } = this.config;
-      this.isJudging = true;
+      this.isInCallback = true;
       try {
         if (order?.keyOf) line = ask(operator, 'key', order.keyOf, input);
         if (keyOf) {
           key = ask(operator, 'key', keyOf, input);
           lane = machine.find(key);
-          // Asking may begin what there is none of.
+          // `limitOf` may have made the lane.
           if (lane === undefined) [limit, lane] = [limitOf(key), machine.find(key)];
         }
       } catch (error) {
         fault = { error };
       }
-      this.isJudging = false;
+      this.isInCallback = false;
       if (this.isOver) return;
     }
     const index = this.arrived++;
@@ -181,18 +181,18 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     fault ??= lane?.fate;
     const places = permits ? Number(!(this.isBusy || this.place || this.permit)) : machine.free;
     let bound = fault ? undefined : machine.judge(lane, ordered?.held ?? 0, places);
-    // Where room is scarce, only a permit says that none is needed.
+    // With a bounded queue, an item needs no room only if there is a permit for it.
     if (!fault && machine.isNext && permits?.take && this.config.maxQueued !== Infinity && !(this.permit ??= permits.take()))
       bound = machine.judge(lane, ordered?.held ?? 0, 0);
     for (let lost = machine.lost.shift(); lost; lost = machine.lost.shift()) this.overflow(lost, 'maxQueued');
     if (fault ?? bound) {
       const item = { input, index, at };
       if (bound) this.overflow(item, bound);
-      else this.refuse(item, fault?.error);
+      else this.reject(item, fault?.error);
       return;
     }
-    // What starts inside this very call is in its sender's context, unless permits or a listener can put it off.
-    const waits = !machine.isNext || this.isBusy || permits !== undefined || this.say !== undefined;
+    // Work that starts inside this call runs in the sender's context anyway, unless permits or a listener can put it off.
+    const waits = !machine.isNext || this.isBusy || permits !== undefined || this.tellNow !== undefined;
     machine.accept(lane ?? machine.open(key, limit), input, index, at, context ?? (waits ? this.contextNow() : undefined));
     if (this.isTimed) this.alarm.setBy(at + this.config.deadlineMs);
     if (this.tell === undefined || this.config.maxQueued !== Infinity) return;
@@ -200,7 +200,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.isLong = machine.queued >= LONG_QUEUE || (this.isLong && machine.queued > 1);
   }
 
-  /** One for all that come while the source is being subscribed to. */
+  /** All items that come during `subscribe` share one context. */
   private contextNow(): AsyncContext {
     return this.isSubscribing ? (this.context ??= captureContext()) : captureContext();
   }
@@ -209,12 +209,12 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     return this.isTimed ? this.alarm.now() : 0;
   }
 
-  /** Those that waited go without their turn. */
-  private refuseLost(why: (item: LaneItem<T>) => unknown): void {
-    for (let item = this.machine.lost.shift(); item; item = this.machine.lost.shift()) this.refuse(item, why(item));
+  /** Rejects the waiting items that the machine has given up. */
+  private rejectLost(why: (item: LaneItem<T>) => unknown): void {
+    for (let item = this.machine.lost.shift(); item; item = this.machine.lost.shift()) this.reject(item, why(item));
   }
 
-  /** Gives up an item that waits, or came too late to. */
+  /** Drops an item by the overflow policy: a waiting one, or the new one. */
   private overflow(item: LaneItem<T>, bound: 'maxQueued' | 'maxKeys'): void {
     const { operator, overflow, [bound]: limit } = this.config;
     const error = new OverflowError(operator, limit, overflow, bound);
@@ -223,8 +223,8 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     if (overflow === 'error') this.failLater(error);
   }
 
-  /** Rejects an item that is not even tried; an error of the output where there are no rejections. */
-  private refuse({ input, index, at }: LaneItem<T>, error: unknown): void {
+  /** Rejects an item that was never started; with `errors: 'propagate'` the output fails instead. */
+  private reject({ input, index, at }: LaneItem<T>, error: unknown): void {
     if (this.settles) this.settle(input, index, at, true, error, 0);
     else this.failLater(error);
   }
@@ -232,41 +232,41 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   // ---- the loop -----------------------------------------------------------------------------------------------------
 
   private run(): void {
-    if (this.isBusy || this.isJudging || this.isOver) return;
+    if (this.isBusy || this.isInCallback || this.isOver) return;
     this.isBusy = true;
-    do this.tellAll();
+    do this.runEffects();
     while (this.startNext());
-    // Whatever listeners do at the end starts nothing more.
+    // Listeners called at the end start nothing more.
     const end = !(this.isOver as boolean) && this.machine.isEmpty ? this.end : undefined;
     if (end) {
       this.end = undefined;
-      this.say?.({ type: 'drained' });
+      this.tellNow?.({ type: 'drained' });
     }
     this.isBusy = false;
     if (!(this.isOver as boolean)) end?.();
   }
 
-  /** Tells all that waits. From inside that, the rest is told after it. */
-  private tellAll(): void {
-    if (this.isTelling || this.news.length === 0) return;
-    this.isTelling = true;
-    this.tellNow();
-    this.isTelling = false;
+  /** Runs all effects. Called from inside one of them, the rest runs after that one. */
+  private runEffects(): void {
+    if (this.isRunning || this.effects.length === 0) return;
+    this.isRunning = true;
+    this.runEffectsNow();
+    this.isRunning = false;
   }
 
-  /** The same also from inside: for whoever must have come to an end before it returns. */
-  private tellNow(): void {
-    for (let tell = this.news.shift(); tell; tell = this.news.shift()) tell();
+  /** The same at once, also from inside an effect: for what must be done before the caller returns. */
+  private runEffectsNow(): void {
+    for (let effect = this.effects.shift(); effect; effect = this.effects.shift()) effect();
   }
 
-  /** The end of the output. The consumer hears of it before it is gone: whatever it does then starts nothing more. */
+  /** Fails the output. Stops first, so that nothing the consumer does on the error starts more work. */
   readonly fail = (error: unknown): void => {
     this.stop();
     this.to.error(error);
   };
 
   private failLater(error: unknown): void {
-    this.news.push(() => {
+    this.effects.push(() => {
       this.fail(error);
     });
   }
@@ -276,14 +276,14 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     if (this.isOver) return false;
     const lane = this.nextLane();
     const permit = lane && this.take();
-    // Granted for what is gone.
+    // The item that it was granted for has left.
     if (lane === undefined && this.permit) this.leavePermits();
-    if (lane === undefined || (this.permits && permit === undefined)) return this.news.length > 0;
+    if (lane === undefined || (this.permits && permit === undefined)) return this.effects.length > 0;
     this.start(lane, permit);
     return true;
   }
 
-  /** Not when so many results are held back that the item would only add its own: what they wait for is under way. */
+  /** The lane whose item starts next. None when too many results are held and the item they wait for is already running. */
   private nextLane(): KeyLane<T> | undefined {
     const lane = this.machine.next();
     const { ordered } = this;
@@ -293,7 +293,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
 
   private start(lane: KeyLane<T>, permit: Permit | undefined): void {
     const call = this.idle.pop() ?? new ItemCall<T, R>(this);
-    // In which it was sent, when it had to wait.
+    // The sender's context, when the item had to wait.
     const context = lane.headNote as AsyncContext | undefined;
     call.take(lane, permit, this.now());
     call.input = this.machine.start(lane);
@@ -302,22 +302,22 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.ordered?.started(index);
     if (this.isTimed) this.alarm.setBy(call.startedAt + this.config.timeoutMs);
     if (this.tell) {
-      this.tell({ type: 'attemptStarted', ...call.about, weight: 1, splitDepth: 0, executing: this.machine.running });
-      this.tellAll();
+      this.tell({ type: 'attemptStarted', ...call.fields, weight: 1, splitDepth: 0, executing: this.machine.running });
+      this.runEffects();
     }
     // Not when a listener has made the consumer leave.
     call.begin(context);
   }
 
-  /** The permit for what is next; undefined while it is waited for, and where none is needed. */
+  /** The permit for the next item; undefined while it is waited for, and where none is needed. */
   private take(): Permit | undefined {
     const { permits } = this;
     if (permits && this.place === undefined) this.permit ??= permits.take?.();
     if (permits && this.place === undefined && this.permit === undefined) {
-      this.place = ASKING;
+      this.place = ENLISTING;
       const place = permits.enlist(this);
       // Granted or refused at once, there is no place to keep.
-      if ((this.place as Place | undefined) === ASKING) this.place = place;
+      if ((this.place as Place | undefined) === ENLISTING) this.place = place;
     }
     const { permit } = this;
     this.permit = undefined;
@@ -348,11 +348,11 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.place = undefined;
     if (this.isOver) return;
     this.machine.expire(Infinity);
-    this.refuseLost(() => error);
+    this.rejectLost(() => error);
     this.run();
   }
 
-  // ---- what calls say -----------------------------------------------------------------------------------------------
+  // ---- calls --------------------------------------------------------------------------------------------------------
 
   /** An inner stream has a value that is handed on. */
   emitted({ index }: ItemCall<T, R>, value: R): void {
@@ -362,12 +362,12 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
       return;
     }
     this.ordered.push(index, value);
-    // Inside the loop as well, or an inner stream that emits at once for ever would never be left.
-    if (this.isBusy) this.tellAll();
+    // Inside the loop as well, or a synchronous inner stream without an end could never be stopped.
+    if (this.isBusy) this.runEffects();
     else this.run();
   }
 
-  /** Its place is free before the result goes out: whoever leaves then has nothing to abort. */
+  /** The call is over before its result goes out: a consumer that leaves then aborts nothing. */
   ended(call: ItemCall<T, R>, failed: boolean, outcome: unknown, isEmpty = false): void {
     // The teardown of one inner stream may end another.
     if (this.isOver) return;
@@ -381,7 +381,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     }
     if (failed && !this.settles) {
       call.lane = undefined;
-      // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
+      // The consumer gets the error first; the teardown then stops all inner streams, as in `mergeMap`.
       this.failLater(outcome);
       this.run();
       return;
@@ -391,24 +391,24 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     // Nobody hears of it before the rest of its key is refused.
     this.isBusy ||= Boolean(reason);
     this.calls.remove(call);
-    if (call.isFree()) this.idle.push(call);
+    if (call.recycle()) this.idle.push(call);
     this.settle(input as T, index, at, failed, outcome, 1, isEmpty);
-    if (reason) this.refuseLost(() => reason);
+    if (reason) this.rejectLost(() => reason);
     this.isBusy = isBusy;
     if (permit) {
-      // A result is never overtaken by that of the next item.
-      this.news.push(() => {
+      // After the result, so that the next item's result cannot overtake it.
+      this.effects.push(() => {
         if (failed) permit.release('error', outcome);
         else permit.release('ok');
       });
-      // Whoever heard of the result has left.
-      if (this.isOver as boolean) this.tellNow();
+      // The consumer has left on the result.
+      if (this.isOver as boolean) this.runEffectsNow();
     }
     this.run();
   }
 
   private tellEnd(call: ItemCall<T, R>, outcome: 'ok' | 'failed' | 'timeout' | 'cancelled'): void {
-    this.tell?.({ type: 'attemptEnded', ...call.about, outcome, latencyMs: this.now() - call.startedAt });
+    this.tell?.({ type: 'attemptEnded', ...call.fields, outcome, latencyMs: this.now() - call.startedAt });
   }
 
   private settle(input: T, index: number, at: number, failed: boolean, outcome: unknown, attempts: number, isEmpty = false): void {
@@ -419,10 +419,10 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.ordered?.close(index);
   }
 
-  /** On its way out, or waiting for its turn. What was not even tried waits until all is changed that belongs to its end. */
+  /** Emits a value, now or when its turn has come. That of an item that was not started waits until the state is whole. */
   private emit(index: number, value: Settled<T, R> | R, waits = false): void {
     if (this.ordered) this.ordered.push(index, value);
-    else if (waits || this.isBusy || this.say) this.emitLater(value);
+    else if (waits || this.isBusy || this.tellNow) this.emitLater(value);
     else {
       this.isBusy = true;
       this.to.next(value);
@@ -431,12 +431,12 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   }
 
   private emitLater(value: Settled<T, R> | R): void {
-    this.news.push(() => {
+    this.effects.push(() => {
       this.to.next(value);
     });
   }
 
-  /** Gives up what has taken too long. */
+  /** Rejects the items and cancels the calls that have taken too long. */
   private expire(): void {
     const { operator, timeoutMs, deadlineMs } = this.config;
     const { machine } = this;
@@ -444,7 +444,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     const late = (at: number): DeadlineError => new DeadlineError(operator, deadlineMs, now - at);
     this.isBusy = true;
     machine.expire(now);
-    this.refuseLost((item) => {
+    this.rejectLost((item) => {
       this.tell?.({ type: 'expired', seq: item.index, deadlineMs });
       return late(item.at);
     });
@@ -462,13 +462,13 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.isBusy = false;
     this.run();
     if (this.isOver) return;
-    // Once, or a timer that a call has just set would go behind those of its work.
+    // Set once: setting it per call would put the timer behind timers that the work has just set.
     let dueAt = machine.deadlineAt;
     for (let call = this.calls.first; call; call = call.next) dueAt = Math.min(dueAt, call.startedAt + timeoutMs, call.at + deadlineMs);
     this.alarm.set(dueAt);
   }
 
-  /** In the order in which they started. All of them: whoever looks at one may end it, and others. */
+  /** Visits all calls, in the order in which they started. On a copy: a visit may end any of them. */
   private eachCall(look: (call: ItemCall<T, R>) => void): void {
     const all: ItemCall<T, R>[] = [];
     for (let call = this.calls.first; call; call = call.next) all.push(call);
@@ -485,15 +485,15 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.to.add(() => {
       this.stop();
       this.ordered?.clear();
-      this.sentMeanwhile.length = 0;
+      this.deferred.length = 0;
       if (this.unsettled > 0) this.tell?.({ type: 'cancelled', count: this.unsettled });
       this.machine.clear();
       this.eachCall((call) => {
         if (call.lane) this.tellEnd(call, 'cancelled');
         call.cancel();
       });
-      // Results are not heard any more; permits go back, and events are told.
-      this.tellNow();
+      // Nobody gets results any more, but permits are released and events told.
+      this.runEffectsNow();
     });
   }
 }

@@ -8,8 +8,8 @@ import { OverflowError } from '../options/errors.js';
 import type { FlowSink, FlushReason } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { Alarm } from './alarm.js';
-import type { InTurn } from './in-turn.js';
-import { inTurn } from './in-turn.js';
+import type { Trampoline } from './trampoline.js';
+import { trampoline } from './trampoline.js';
 
 /** One batch made of several lanes. */
 export interface LaneBatch<T, N extends string = string> {
@@ -51,9 +51,9 @@ export interface LaneMergerConfig<T> {
   readonly name: string | undefined;
 }
 
-class Waiting<T> implements Waiter<Waiting<T>> {
-  previous: Waiting<T> | undefined = undefined;
-  next: Waiting<T> | undefined = undefined;
+class WaitingItem<T> implements Waiter<WaitingItem<T>> {
+  previous: WaitingItem<T> | undefined = undefined;
+  next: WaitingItem<T> | undefined = undefined;
 
   constructor(
     readonly item: T,
@@ -69,10 +69,10 @@ class Waiting<T> implements Waiter<Waiting<T>> {
  * Everything that happens while a batch is being handed out waits its turn.
  */
 export class LaneMerger<T, N extends string> {
-  private readonly queue: LanesQueue<Waiting<T>>;
+  private readonly queue: LanesQueue<WaitingItem<T>>;
   private readonly alarm: Alarm;
   private readonly tell: ReturnType<typeof teller>;
-  private readonly turn: InTurn;
+  private readonly enqueue: Trampoline;
   /** Total weight of what waits. */
   private weight = 0;
   /** Lanes that may still send. */
@@ -88,22 +88,22 @@ export class LaneMerger<T, N extends string> {
     private readonly to: Subscriber<LaneBatch<T, N>>,
   ) {
     const { operator, lanes, fairness, maxSize, scheduler } = config;
-    this.turn = inTurn(to);
+    this.enqueue = trampoline(to);
     this.queue = new LanesQueue(lanes, fairness, maxSize, false);
     this.open = lanes.length;
     this.alarm = new Alarm(scheduler, () => {
-      this.turn(this.ring);
+      this.enqueue(this.ring);
     });
     this.tell = teller(operator, config, () => this.alarm.now());
   }
 
   next(lane: number, item: T): void {
-    this.turn(this.accept, item, lane);
+    this.enqueue(this.accept, item, lane);
   }
 
   /** A lane has failed. */
   laneError(lane: number, error: unknown): void {
-    this.turn(() => {
+    this.enqueue(() => {
       if (this.config.laneError === 'propagate') {
         this.fail(error);
         return;
@@ -114,20 +114,20 @@ export class LaneMerger<T, N extends string> {
   }
 
   laneComplete(): void {
-    this.turn(() => {
+    this.enqueue(() => {
       this.ended(this.config.eagerComplete);
     });
   }
 
   /** Something that is no lane has failed. */
   error(error: unknown): void {
-    this.turn(() => {
+    this.enqueue(() => {
       this.fail(error);
     });
   }
 
   flush(): void {
-    this.turn(() => {
+    this.enqueue(() => {
       this.emitAll('flush');
     });
   }
@@ -136,7 +136,7 @@ export class LaneMerger<T, N extends string> {
   stop(): void {
     const { queue, tell } = this;
     this.alarm.clear();
-    this.landFrame();
+    this.endFrame();
     if (tell === undefined) return;
     for (let lane = queue.after(-1); lane !== -1; lane = queue.after(lane))
       tell({ type: 'cancelled', lane: this.nameOf(lane), count: queue.count(lane) });
@@ -152,7 +152,7 @@ export class LaneMerger<T, N extends string> {
       const weight = weightOf(operator, weigh, item);
       if (!this.makeRoom(lane)) return;
       isFirst = queue.count(lane) === 0;
-      queue.push(new Waiting(item, lane, weight, this.alarm.now(), this.accepted++));
+      queue.push(new WaitingItem(item, lane, weight, this.alarm.now(), this.accepted++));
       this.weight += weight;
     } catch (error) {
       this.fail(error);
@@ -190,14 +190,14 @@ export class LaneMerger<T, N extends string> {
     if (this.isFramed) return;
     this.isFramed = true;
     const frame = this.config.frames.schedule(() => {
-      this.landFrame();
-      this.turn(this.ring);
+      this.endFrame();
+      this.enqueue(this.ring);
     }, 0);
     // Some schedulers (`queueScheduler`) run a delay of 0 at once.
     if (this.isFramed as boolean) this.frame = frame;
   }
 
-  private landFrame(): void {
+  private endFrame(): void {
     this.isFramed = false;
     this.frame?.unsubscribe();
     this.frame = undefined;
@@ -243,7 +243,7 @@ export class LaneMerger<T, N extends string> {
 
   /** When the oldest item of a lane that is not empty has waited long enough. */
   private dueFrom(lane: number): number {
-    return (this.queue.oldest(lane) as Waiting<T>).at + this.laneAt(lane).waitMs;
+    return (this.queue.oldest(lane) as WaitingItem<T>).at + this.laneAt(lane).waitMs;
   }
 
   /** Emits one batch; false when the consumer has left. */
@@ -264,7 +264,7 @@ export class LaneMerger<T, N extends string> {
       reason: why,
       size: entries.length,
       weight,
-      waitMs: this.alarm.now() - (entries[0] as Waiting<T>).at,
+      waitMs: this.alarm.now() - (entries[0] as WaitingItem<T>).at,
       seqs: entries.map(({ seq }) => seq),
     });
     const items = entries.map(({ item }) => item);

@@ -1,7 +1,7 @@
 import type { Observable, Observer, Subscription } from 'rxjs';
 import { isObservable } from 'rxjs';
 import { check } from '../options/options.js';
-import { hear, Link } from './connect.js';
+import { Link, subscribeLink } from './connect.js';
 
 /** For the `source` of what is no operator itself. */
 export const observable = /* @__PURE__ */ check<unknown>('an Observable', isObservable);
@@ -14,5 +14,5 @@ export function listen<T>(source: Observable<T>, observer: Observer<T>, started:
   // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
   const link = new Link<T>(observer);
   started(link);
-  hear(source, link);
+  subscribeLink(source, link);
 }

@@ -6,7 +6,7 @@ import { BatchShell } from './batch-shell.js';
 import { laneAt } from './describe-item.js';
 import type { Item } from './loads.js';
 
-/** What a shell tells whoever owns its loads. */
+/** The batcher, as its shell sees it. */
 export interface LoadOwner<T, R> {
   settled(item: Item<T, R>): void;
   finished(): void;
@@ -42,13 +42,13 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
     this.owner.admit();
   }
 
-  /** What keeps the waiting items from leaving now. */
+  /** What the waiting items wait for. */
   get heldBy(): 'slot' | 'rate' | 'window' {
     if (this.place === undefined) return 'window';
     return this.permits.executing >= this.permits.concurrency ? 'slot' : 'rate';
   }
 
-  /** Does several things as one: nothing is sent or handed out in between. */
+  /** Makes several changes as one step: nothing is sent or handed out in between. */
   together(change: () => void): void {
     this.step(change);
     this.run();
@@ -60,7 +60,7 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
   }
 
   /** Moves what waits of an item to a more urgent lane. */
-  hurry(item: Item<T, R>, lane: string): void {
+  promote(item: Item<T, R>, lane: string): void {
     hurry(this.machine, item, laneAt(this.operator, this.config.queue, lane));
     this.run();
   }
@@ -71,6 +71,6 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
     leave(this.machine, item);
     this.run();
     // Before this returns, even if results are being handed out.
-    this.performNow();
+    this.runEffectsNow();
   }
 }

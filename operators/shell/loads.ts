@@ -5,44 +5,44 @@ import { settledOf } from './call.js';
 import type { SignalGroup } from './signal-groups.js';
 import { SignalGroups } from './signal-groups.js';
 
-/** Hears once what became of a load; the item is undefined when none was needed, or none accepted. */
-type Told<T, R> = (failed: boolean, outcome: unknown, item: Item<T, R> | undefined) => void;
+/** Called once with the result of a load; the item is undefined when none was needed, or none accepted. */
+type OnEnd<T, R> = (failed: boolean, outcome: unknown, item: Item<T, R> | undefined) => void;
 
-/** Somebody who asked for an item, and may leave. */
+/** One caller who waits for an item, and may leave. */
 export class Load<T, R> {
   /** What it waits for. Set before the item is offered: a caller may leave while that is going on. */
   item: Item<T, R> | undefined = undefined;
-  /** With everything else that its signal ends. */
+  /** The group of everything that its signal cancels. */
   private stopping: SignalGroup<Load<T, R>> | undefined = undefined;
 
-  constructor(private readonly told: Told<T, R>) {}
+  constructor(private readonly onEnd: OnEnd<T, R>) {}
 
   stopWith(group: SignalGroup<Load<T, R>>): void {
     this.stopping = group;
     group.add(this);
   }
 
-  /** Its signal does not matter any more. */
-  stay(): void {
+  /** Its signal can cancel it no more. */
+  leaveSignal(): void {
     this.stopping?.remove(this);
   }
 
   end(failed: boolean, outcome: unknown, item?: Item<T, R>): void {
-    this.stay();
-    this.told(failed, outcome, item);
+    this.leaveSignal();
+    this.onEnd(failed, outcome, item);
   }
 }
 
 type Resolve = (value: never) => void;
 type Reject = (error: unknown) => void;
 
-/** An item, and who waits for it: one object, and of one class, because there is one for each load. */
+/** An item with its waiting callers. One object of one class, because there is one for each load. */
 export class Item<T, R> extends Job<T, R> {
   /** What `promise` has answered. */
   private shown: Promise<R> | undefined = undefined;
   private resolve: Resolve | undefined = undefined;
   private reject: Reject | undefined = undefined;
-  /** Those who may leave. Nearly always there is one at most, so a set is only made for the second. */
+  /** The callers who may leave. There is nearly always one at most, so a set is only made for the second. */
   private loads: Load<T, R> | Set<Load<T, R>> | undefined = undefined;
 
   constructor(
@@ -93,7 +93,7 @@ export class Item<T, R> extends Job<T, R> {
   }
 
   /** Hands its result to everybody. */
-  tellAll(): void {
+  deliver(): void {
     const { loads, resolve, reject, failed, outcome } = this;
     this.loads = undefined;
     this.resolve = undefined;

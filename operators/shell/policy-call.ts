@@ -20,7 +20,7 @@ export interface FallbackContext {
 
 export type Fallback<F> = (error: unknown, context: FallbackContext) => WorkResult<F>;
 
-/** What a call of a policy goes by. */
+/** The options of a call of a policy. */
 interface CallRules<F> extends AttemptRules {
   readonly fallback: Fallback<F> | undefined;
   readonly deadlineMs: number;
@@ -45,7 +45,7 @@ export class PolicyCall<R, F> extends Call<R> {
     this.#alarm = new Alarm(rules.scheduler, () => {
       this.stop();
       // Whoever hears of the abort may have made the consumer leave.
-      if (!this.#isOver) this.#fail(this.#late());
+      if (!this.#isOver) this.#fail(this.#deadlineError());
     });
     this.#startedAt = this.#alarm.now();
     this.#deadlineAt = this.#startedAt + rules.deadlineMs;
@@ -73,7 +73,7 @@ export class PolicyCall<R, F> extends Call<R> {
     return breaker ? breaker.run(() => attempts) : attempts;
   }
 
-  override said(value: R): void {
+  override got(value: R): void {
     this.#hasAnswered = true;
     this.#to.next(value);
   }
@@ -84,14 +84,14 @@ export class PolicyCall<R, F> extends Call<R> {
   }
 
   failed(error: unknown): void {
-    this.#fail(this.#loop.isOutOfTime ? this.#late() : error);
+    this.#fail(this.#loop.isOutOfTime ? this.#deadlineError() : error);
   }
 
   #fail(error: unknown): void {
     this.#settled('rejected');
     const { fallback } = this.#rules;
     const loop = this.#loop;
-    // Half an answer is no answer, and another one behind it makes it no better.
+    // No fallback after the first value: two answers one after the other are worse than an error.
     if (fallback === undefined || this.#hasAnswered || this.#to.closed) {
       this.#to.error(error);
       return;
@@ -101,13 +101,13 @@ export class PolicyCall<R, F> extends Call<R> {
       this.#to.error(error);
       return;
     }
-    // The fallback may need the permit, and whoever gets it may make the consumer leave.
+    // The fallback may need the permit. The next grant may make the consumer leave.
     loop.giveBack();
     if (this.#to.closed as boolean) return;
-    new Instead<F>(fallback, error, found, loop.count, this.#to).begin(loop.context);
+    new FallbackCall<F>(fallback, error, found, loop.count, this.#to).begin(loop.context);
   }
 
-  #late(): DeadlineError {
+  #deadlineError(): DeadlineError {
     const { operator, deadlineMs } = this.#rules;
     return new DeadlineError(operator, deadlineMs, this.#alarm.now() - this.#startedAt, this.#loop.failure);
   }
@@ -143,8 +143,8 @@ export class PolicyCall<R, F> extends Call<R> {
   }
 }
 
-/** The fallback: its values are the result. */
-class Instead<F> extends Relay<F> implements FallbackContext {
+/** The call of the fallback, whose values are the result. */
+class FallbackCall<F> extends Relay<F> implements FallbackContext {
   readonly class: ErrorClass;
 
   constructor(

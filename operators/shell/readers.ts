@@ -1,31 +1,31 @@
 import { Ring } from '../kernel/queues/ring.js';
 
-/** Somebody who asked for the next item. */
-interface Asked<T> {
+/** A request for the next item. */
+interface ReadRequest<T> {
   readonly by: unknown;
   readonly answer: (result: IteratorResult<T, undefined>) => void;
 }
 
-/** Those who have asked for an item there is none of yet, in the order they asked. */
+/** Requests for items that have not come yet, in their order. */
 export class Readers<T> {
-  readonly #asked = new Ring<Asked<T>>();
+  readonly #requests = new Ring<ReadRequest<T>>();
 
   ask(by: unknown): Promise<IteratorResult<T, undefined>> {
     return new Promise((answer) => {
-      this.#asked.push({ by, answer });
+      this.#requests.push({ by, answer });
     });
   }
 
   /** False when nobody has asked. */
   give(value: T): boolean {
-    const first = this.#asked.shift();
+    const first = this.#requests.shift();
     first?.answer({ done: false, value });
     return first !== undefined;
   }
 
   /** There will be no items for this one, or for anybody. */
   end(by?: unknown): void {
-    this.#asked.keep((asked) => {
+    this.#requests.keep((asked) => {
       const stays = by !== undefined && asked.by !== by;
       if (!stays) asked.answer({ done: true, value: undefined });
       return stays;

@@ -8,9 +8,9 @@ import { DEFAULT_LANE } from '../options/lanes.js';
 import { callback, oneOf, positive } from '../options/options.js';
 import type { Handlers } from './connect.js';
 import { connect } from './connect.js';
-import type { InTurn } from './in-turn.js';
-import { inTurn } from './in-turn.js';
 import { stream } from './notifier.js';
+import type { Trampoline } from './trampoline.js';
+import { trampoline } from './trampoline.js';
 
 export const READY_DEFAULTS = { maxWeight: Infinity, onSourceError: 'abort' } as const;
 
@@ -37,7 +37,7 @@ interface DropSettings {
 }
 
 /** Who tells the events of one subscription. There is no clock but that of RxJS. */
-export function tellerOf<S extends ListenedOptions & { readonly operator: string }>(settings: S): S & Pick<DropSettings, 'tell'> {
+export function withTeller<S extends ListenedOptions & { readonly operator: string }>(settings: S): S & Pick<DropSettings, 'tell'> {
   return { ...settings, tell: teller(settings.operator, settings, () => asyncScheduler.now()) };
 }
 
@@ -59,8 +59,8 @@ export function isTooHeavy(
   return true;
 }
 
-/** What waits for the consumer, in one subscription. */
-export interface Waiting<T, R> {
+/** What an operator does with the items that wait while the consumer is not ready. */
+export interface ReadyBuffer<T, R> {
   readonly isEmpty: boolean;
   /** What comes of an item that need not wait. */
   pass(item: T): R;
@@ -78,7 +78,7 @@ export interface Waiting<T, R> {
 export function whenReady<T, R>(
   source: Observable<T>,
   { ready, onSourceError }: { readonly ready: ObservableInput<boolean>; readonly onSourceError: 'flush' | 'abort' },
-  waiting: () => Waiting<T, R>,
+  waiting: () => ReadyBuffer<T, R>,
 ): Observable<R> {
   return new Observable((subscriber) => {
     const kept = waiting();
@@ -105,21 +105,21 @@ export function whenReady<T, R>(
  * is at work is added after it.
  */
 class ReadyGate<T, R> implements Handlers<T> {
-  readonly #waiting: Waiting<T, R>;
+  readonly #waiting: ReadyBuffer<T, R>;
   readonly #aborts: boolean;
   readonly #to: Subscriber<R>;
-  readonly #turn: InTurn;
+  readonly #enqueue: Trampoline;
   #isReady = false;
-  #isHanding = false;
+  #isEmitting = false;
   /** How the source has ended. */
   #end: (() => void) | undefined;
   #isUrgent = false;
 
-  constructor(waiting: Waiting<T, R>, aborts: boolean, to: Subscriber<R>) {
+  constructor(waiting: ReadyBuffer<T, R>, aborts: boolean, to: Subscriber<R>) {
     this.#waiting = waiting;
     this.#aborts = aborts;
     this.#to = to;
-    this.#turn = inTurn(to);
+    this.#enqueue = trampoline(to);
   }
 
   level(isReady: boolean): void {
@@ -128,12 +128,12 @@ class ReadyGate<T, R> implements Handlers<T> {
   }
 
   next(item: T): void {
-    if (this.#isReady && !this.#isHanding && !this.#turn.isBusy && this.#waiting.isEmpty) {
-      this.#isHanding = true;
+    if (this.#isReady && !this.#isEmitting && !this.#enqueue.isBusy && this.#waiting.isEmpty) {
+      this.#isEmitting = true;
       this.#to.next(this.#waiting.pass(item));
-      this.#isHanding = false;
+      this.#isEmitting = false;
     } else {
-      this.#turn(() => {
+      this.#enqueue(() => {
         this.#waiting.add(item);
       });
       this.#settle();
@@ -159,22 +159,22 @@ class ReadyGate<T, R> implements Handlers<T> {
   /** The consumer has left, or the stream has ended. */
   stop(): void {
     // In the middle of a callback what waits is about to change: it is given up when the callback has returned.
-    if (!this.#turn.isBusy) this.#waiting.clear();
+    if (!this.#enqueue.isBusy) this.#waiting.clear();
   }
 
   #drain(): void {
-    if (this.#isHanding || this.#turn.isBusy) return;
-    this.#isHanding = true;
+    if (this.#isEmitting || this.#enqueue.isBusy) return;
+    this.#isEmitting = true;
     while (this.#isReady && !this.#waiting.isEmpty && !this.#to.closed) {
       this.#to.next(this.#waiting.take());
       this.#settle();
     }
-    this.#isHanding = false;
+    this.#isEmitting = false;
     if (this.#waiting.isEmpty || this.#isUrgent) this.#end?.();
   }
 
   #settle(): void {
-    if (this.#turn.isBusy) return;
+    if (this.#enqueue.isBusy) return;
     if (this.#to.closed) this.#waiting.clear();
     else this.#waiting.changed?.();
   }

@@ -24,9 +24,9 @@ export class Shutdown {
   isClosed = false;
   readonly #host: ShutdownHost;
   readonly #counts = { done: 0, aborted: 0, dropped: 0 };
-  /** Listeners to signals, timers, and who waits for the end; closed when it has come. */
-  readonly #held = new Subscription();
-  #isGivingUp = false;
+  /** Torn down at the end: listeners to signals, timers, promises of `drain`. */
+  readonly #onEnd = new Subscription();
+  #isAborting = false;
   #drained: Promise<Drained> | undefined;
 
   constructor(host: ShutdownHost) {
@@ -36,7 +36,7 @@ export class Shutdown {
   drain(options: DrainOptions = NO_OPTIONS): Promise<Drained> {
     const timeoutMs = this.#timeoutMs(options);
     this.#drained ??= new Promise((resolve) => {
-      this.#held.add(() => {
+      this.#onEnd.add(() => {
         resolve(this.#counts);
       });
     });
@@ -44,11 +44,11 @@ export class Shutdown {
       this.isClosed = true;
       this.#host.stop();
     }
-    if (timeoutMs !== Infinity && !this.#held.closed) {
+    if (timeoutMs !== Infinity && !this.#onEnd.closed) {
       const alarm = new Alarm(this.#host.scheduler ?? asyncScheduler, () => {
         this.close();
       });
-      this.#held.add(() => {
+      this.#onEnd.add(() => {
         alarm.clear();
       });
       alarm.set(alarm.now() + timeoutMs);
@@ -57,32 +57,32 @@ export class Shutdown {
   }
 
   close(error: unknown = new ClosedError(this.#host.operator)): void {
-    if (this.#isGivingUp || this.#held.closed) return;
+    if (this.#isAborting || this.#onEnd.closed) return;
     this.isClosed = true;
-    this.#isGivingUp = true;
+    this.#isAborting = true;
     this.#host.abort(error);
   }
 
   on(signal: AbortSignal, options: DrainOptions = NO_OPTIONS): void {
     requiredSignal(this.#host.operator, 'signal', signal);
     this.#timeoutMs(options);
-    if (this.#held.closed) return;
-    this.#held.add(
+    if (this.#onEnd.closed) return;
+    this.#onEnd.add(
       onAbort(signal, () => {
         void this.drain(options);
       }),
     );
   }
 
-  /** Something is over. Of no interest before the end has begun, and too late when it has come. */
+  /** Counts what is over. Ignored before the shutdown has begun, and after it has ended. */
   count(outcome: keyof Drained, count = 1): void {
-    if (this.isClosed && !this.#held.closed) this.#counts[outcome] += count;
+    if (this.isClosed && !this.#onEnd.closed) this.#counts[outcome] += count;
   }
 
-  /** Everything is over; false when that was known. */
+  /** Everything is over; false when it was already. */
   finish(): boolean {
-    if (this.#held.closed) return false;
-    this.#held.unsubscribe();
+    if (this.#onEnd.closed) return false;
+    this.#onEnd.unsubscribe();
     return true;
   }
 

@@ -1,7 +1,7 @@
 import type { Subscription } from 'rxjs';
 import { onAbort } from './abort.js';
 
-/** What one signal ends. */
+/** Everything that one signal cancels. */
 export class SignalGroup<M> {
   readonly #members = new Set<M>();
   readonly #emptied: () => void;
@@ -24,7 +24,7 @@ export class SignalGroup<M> {
   }
 }
 
-/** Everything that waits on signals. Each signal gets one listener, however much waits on it: Node warns of a leak above ten. */
+/** Members by signal. Each signal gets one listener, however many members it cancels: Node warns of a leak above ten. */
 export class SignalGroups<M> {
   readonly #groups = new Map<AbortSignal, SignalGroup<M>>();
   readonly #aborted: (group: SignalGroup<M>, reason: unknown) => void;
@@ -57,7 +57,7 @@ export class AbortCalls {
   readonly #groups: SignalGroups<(reason: unknown) => void>;
 
   /** @param together is given the calls of one signal to make, when something has to be done around them */
-  constructor(together: (makeCalls: () => void) => void = atOnce) {
+  constructor(together: (makeCalls: () => void) => void = callDirectly) {
     this.#groups = new SignalGroups(({ members }, reason) => {
       together(() => {
         for (const stop of members) stop(reason);
@@ -80,6 +80,6 @@ export class AbortCalls {
   }
 }
 
-function atOnce(makeCalls: () => void): void {
+function callDirectly(makeCalls: () => void): void {
   makeCalls();
 }

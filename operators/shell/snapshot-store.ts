@@ -2,7 +2,7 @@ import type { Observable, Subscription } from 'rxjs';
 import { Subject } from 'rxjs';
 import { callback, requiredFunction } from '../options/options.js';
 import { LONGEST_DELAY_MS } from './alarm.js';
-import { hear, Link } from './connect.js';
+import { Link, subscribeLink } from './connect.js';
 import type { PaceSettings } from './pace.js';
 import { createPace } from './pace.js';
 
@@ -101,7 +101,7 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
     // What came when nobody was there to be shown.
     if (value) show();
     // That may have made its listener leave.
-    if (!link.closed) hear(source, link);
+    if (!link.closed) subscribeLink(source, link);
   }
 
   /** Nobody listens any more, and nobody came back. */

@@ -44,7 +44,7 @@ export const BUGS: readonly Bug[] = [
   bug(
     'results shifted by one',
     'shell/batch-call.ts',
-    'BatchCall.stitch',
+    'BatchCall.match',
     (stitch) =>
       function (answer) {
         const right = stitch.call(this, answer);
@@ -127,7 +127,7 @@ export const BUGS: readonly Bug[] = [
   bug(
     'a permit lost after a failure',
     'shell/batch-call.ts',
-    'BatchCall.giveUpPermit',
+    'BatchCall.releasePermit',
     (giveUp) =>
       function () {
         if (!this.fault) giveUp.call(this);
@@ -136,7 +136,7 @@ export const BUGS: readonly Bug[] = [
   bug(
     'a permit given back twice',
     CALL,
-    'PermittedCall.free',
+    'PermittedCall.returnPermit',
     (free) =>
       function (...given) {
         free.call(this, ...given);

@@ -44,7 +44,7 @@ export class SlidingWindow implements Meter {
 
   /** What may still be paid; negative in debt. */
   level(now: number): number {
-    this.catchUp(now);
+    this.advance(now);
     return this.most - this.used;
   }
 
@@ -61,7 +61,7 @@ export class SlidingWindow implements Meter {
 
   /** Pays without asking; the level may become negative. */
   pay(cost: number, now: number): void {
-    this.catchUp(now);
+    this.advance(now);
     const newest = this.log.length - 1;
     // An entry of 0 is made as well: it may be corrected.
     if (this.log.at(newest)?.at !== now) {
@@ -75,7 +75,7 @@ export class SlidingWindow implements Meter {
    * nothing is known to have been paid nothing is given back, and what is to be paid more counts from now.
    */
   correct(delta: number, paidAt: number, now: number): void {
-    this.catchUp(now);
+    this.advance(now);
     if (paidAt + this.span <= now) return;
     const index = this.find(paidAt);
     if (index !== -1) this.change(index, delta);
@@ -84,14 +84,14 @@ export class SlidingWindow implements Meter {
 
   /** Changes rate and capacity; what was paid stays paid. */
   resize(perMinute: number, capacity: number, now: number): void {
-    this.catchUp(now);
+    this.advance(now);
     this.span = windowMs(perMinute, capacity);
     this.most = capacity;
     this.forget(now);
   }
 
   save(now: number): readonly number[] {
-    this.catchUp(now);
+    this.advance(now);
     return Array.from({ length: this.log.length }, (_, i) => this.log.at(i) as Entry).flatMap(({ at, cost }) => [now - at, cost]);
   }
 
@@ -147,7 +147,7 @@ export class SlidingWindow implements Meter {
     return this.log.at(low)?.at === paidAt ? low : -1;
   }
 
-  private catchUp(now: number): void {
+  private advance(now: number): void {
     if (now < this.at) this.setBack(this.at - now);
     this.at = now;
     this.forget(now);

@@ -61,7 +61,7 @@ export class BatchMachine<T, R> {
   private timeoutAt = Infinity;
   private batches = 0;
   /** What is done about failures; undefined when nothing is. */
-  private readonly mending: Mending<T, R> | undefined;
+  private readonly repairs: Mending<T, R> | undefined;
 
   constructor(
     readonly rules: BatchRules<T>,
@@ -75,7 +75,7 @@ export class BatchMachine<T, R> {
     this.order = (order as OrderRule<T> | undefined)?.lines<Job<T, R>>((job) => {
       this.results.push(job);
     });
-    this.mending = repair[0]?.mend(this as never, repair) as Mending<T, R> | undefined;
+    this.repairs = repair[0]?.mend(this as never, repair) as Mending<T, R> | undefined;
   }
 
   laneName(lane: number): string {
@@ -255,9 +255,9 @@ export class BatchMachine<T, R> {
 
   /** When to look again at deadlines, pauses and calls that take too long; Infinity when there are none. */
   get nextAt(): number {
-    const { deadlines, mending } = this;
+    const { deadlines, repairs } = this;
     while (deadlines?.peek()?.state === DONE) deadlines.pop();
-    return Math.min(this.timeoutAt, deadlines?.peekAt() ?? Infinity, mending?.nextAt ?? Infinity);
+    return Math.min(this.timeoutAt, deadlines?.peekAt() ?? Infinity, repairs?.nextAt ?? Infinity);
   }
 
   /** Sees to deadlines and pauses that are over. */
@@ -270,7 +270,7 @@ export class BatchMachine<T, R> {
       host.tell?.({ type: 'expired', lane: this.laneName(job.lane), deadlineMs: job.deadlineAt - job.acceptedAt, seq: job.index });
       this.settle(job, true, host.deadlineError(job, now));
     }
-    this.mending?.wake();
+    this.repairs?.wake();
   }
 
   // ---- calls --------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ export class BatchMachine<T, R> {
     } else {
       const { entries, weight } = queue.plan(lead, rules.maxSize, budget);
       queue.takePlanned();
-      this.freshGone(entries.length, weight);
+      this.removeFresh(entries.length, weight);
       batch = new Batch(entries as Job<T, R>[], lead, weight, `b${String(this.batches++)}`);
     }
     for (const job of batch.jobs) {
@@ -328,10 +328,10 @@ export class BatchMachine<T, R> {
   /** Its answer has one outcome for each of its items, in their order. */
   succeeded(batch: Batch<T, R>, outcomes: readonly (R | ItemFailure)[]): void {
     const { jobs } = batch;
-    const { mending } = this;
+    const { repairs } = this;
     const tookMs = this.now - batch.startedAt;
     if (this.charges) this.latencyMs = 0.2 * tookMs + 0.8 * (this.latencyMs ?? tookMs);
-    const alone = mending?.answered(batch);
+    const alone = repairs?.answered(batch);
     let allGood = true;
     for (let i = 0; i < jobs.length; i++) {
       const job = jobs[i] as Job<T, R>;
@@ -339,23 +339,23 @@ export class BatchMachine<T, R> {
       const hasFailed = outcome instanceof ItemFailure;
       if (job.state !== FLYING) continue;
       if (hasFailed) allGood = false;
-      if (hasFailed && mending) mending.failedAlone(batch, job, outcome, alone as FailedAlone<T, R>);
+      if (hasFailed && repairs) repairs.failedAlone(batch, job, outcome, alone as FailedAlone<T, R>);
       else this.settle(job, hasFailed, hasFailed ? outcome.reason : outcome);
     }
-    mending?.concluded(batch, alone as FailedAlone<T, R>, allGood);
+    repairs?.concluded(batch, alone as FailedAlone<T, R>, allGood);
   }
 
   /** It failed as a whole; without a verdict nothing can be repaired. */
   failed(batch: Batch<T, R>, reason: unknown, verdict: Verdict | undefined): void {
     const jobs = batch.jobs.filter(({ state }) => state === FLYING);
     for (const job of jobs) job.outcome = reason;
-    if (verdict) this.mending?.failed(batch, jobs, reason, verdict);
+    if (verdict) this.repairs?.failed(batch, jobs, reason, verdict);
     for (const job of jobs) if (job.state === FLYING) this.settle(job, true, reason);
   }
 
   /** What a failure is; undefined where nothing is repaired. Asks a callback, which may do anything. */
   judge(error: unknown, { jobs, attempt }: Batch<T, R>): Judgement | undefined {
-    return this.mending?.judge(error, jobs.length, attempt);
+    return this.repairs?.judge(error, jobs.length, attempt);
   }
 
   /** Puts a batch ahead of everything fresh in its lane. */
@@ -406,13 +406,13 @@ export class BatchMachine<T, R> {
     this.count(job.lane, -1);
     if (batch === undefined) {
       this.queue.remove(job);
-      this.freshGone(1, job.weight);
+      this.removeFresh(1, job.weight);
       return;
     }
     job.batch = undefined;
     if (--batch.live > 0) return;
     if (batch.isReady) this.queue.remove(batch);
-    (this.mending as Mending<T, R>).emptied(batch);
+    (this.repairs as Mending<T, R>).emptied(batch);
   }
 
   /** Rejects everything that is not settled yet, and all that comes from now on; the calls under way are stopped. */
@@ -421,7 +421,7 @@ export class BatchMachine<T, R> {
     for (const { jobs } of [...this.ending, ...this.calls]) for (const job of jobs) if (job.state === FLYING) this.settle(job, true, error);
     for (const batch of [...this.calls]) this.abandon(batch);
     this.refuseWaiting(error);
-    for (const batch of this.mending?.takeAll() ?? []) this.refuse(batch, error);
+    for (const batch of this.repairs?.takeAll() ?? []) this.refuse(batch, error);
   }
 
   /** Rejects what waits to be sent, but for what is between two attempts. */
@@ -452,11 +452,11 @@ export class BatchMachine<T, R> {
   private abandon(batch: Batch<T, R>): void {
     this.over(batch);
     this.host.stop(batch);
-    this.mending?.untold(batch);
+    this.repairs?.untold(batch);
   }
 
   /** Fresh items are on their way, or have left. */
-  private freshGone(size: number, weight: number): void {
+  private removeFresh(size: number, weight: number): void {
     this.fresh -= size;
     // Sums of fractions drift: an empty queue weighs nothing.
     this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;

@@ -7,16 +7,16 @@ export interface LaneItem<T> {
   readonly at: number;
 }
 
-/** Items in turn with all that is known of them, and those that came after. */
-interface Stretch {
+/** One array of items with their fields, and the next one. */
+interface Chunk {
   readonly entries: unknown[];
-  next: Stretch | undefined;
+  next: Chunk | undefined;
 }
 
-/** So many places an item takes. */
-const PLACES = 4;
-const SHORTEST_STRETCH = 2 * PLACES;
-const LONGEST_STRETCH = 512 * PLACES;
+/** Array places that one item takes. */
+const FIELDS = 4;
+const MIN_CHUNK = 2 * FIELDS;
+const MAX_CHUNK = 512 * FIELDS;
 
 /**
  * One key: what waits under it, first in, first out, and how much of it is under way. An item that waits costs no object. A long queue is many short
@@ -31,8 +31,8 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
   fate: { readonly error: unknown } | undefined = undefined;
   previous: KeyLane<T> | undefined = undefined;
   next: KeyLane<T> | undefined = undefined;
-  private first: Stretch | undefined = undefined;
-  private last: Stretch | undefined = undefined;
+  private first: Chunk | undefined = undefined;
+  private last: Chunk | undefined = undefined;
   /** Where the first item stands in the first stretch, and where the next one goes in the last. */
   private at = 0;
   private end = 0;
@@ -50,20 +50,20 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
 
   /** Number of the item that goes next, when it came, and the note that was handed in with it. Only asked while one waits. */
   get headIndex(): number {
-    return (this.first as Stretch).entries[this.at + 1] as number;
+    return (this.first as Chunk).entries[this.at + 1] as number;
   }
 
   get headAt(): number {
-    return (this.first as Stretch).entries[this.at + 2] as number;
+    return (this.first as Chunk).entries[this.at + 2] as number;
   }
 
   get headNote(): unknown {
-    return (this.first as Stretch).entries[this.at + 3];
+    return (this.first as Chunk).entries[this.at + 3];
   }
 
   push(input: T, index: number, at: number, note: unknown): void {
     let { last } = this;
-    if (last === undefined || this.end === last.entries.length) last = this.lengthen(last);
+    if (last === undefined || this.end === last.entries.length) last = this.grow(last);
     const { entries } = last;
     entries[this.end++] = input;
     entries[this.end++] = index;
@@ -74,10 +74,10 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
 
   /** Takes the item that goes next; only when one waits. */
   shift(): T {
-    const { entries, next } = this.first as Stretch;
+    const { entries, next } = this.first as Chunk;
     const item = entries[this.at] as T;
     entries[this.at] = entries[this.at + 3] = undefined;
-    this.at += PLACES;
+    this.at += FIELDS;
     this.length--;
     if (this.at === entries.length) {
       this.first = next;
@@ -87,9 +87,9 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
     return item;
   }
 
-  private lengthen(last: Stretch | undefined): Stretch {
-    const length = last ? Math.min(2 * last.entries.length, LONGEST_STRETCH) : SHORTEST_STRETCH;
-    const stretch: Stretch = { entries: new Array<unknown>(length), next: undefined };
+  private grow(last: Chunk | undefined): Chunk {
+    const length = last ? Math.min(2 * last.entries.length, MAX_CHUNK) : MIN_CHUNK;
+    const stretch: Chunk = { entries: new Array<unknown>(length), next: undefined };
     if (last) last.next = stretch;
     else this.first = stretch;
     this.last = stretch;

@@ -1,28 +1,28 @@
 import type { OrderedPlace } from './reorder-buffer.js';
 import { ReorderBuffer } from './reorder-buffer.js';
 
-/** What one item has to say, and where it stands. */
-interface Speaker<V> {
+/** The values of one item that are held, and its line. */
+interface ItemValues<V> {
   readonly line: unknown;
   readonly values: V[];
   isStarted: boolean;
 }
 
 /**
- * Puts what items say in the order in which they came: one line for all of them, or several. The first item of a line is heard at once; what the
- * others say is held until all before them are over.
+ * Puts the values of items in the order in which the items came: one line for all of them, or several. Values of the first item of a line go out at once;
+ * those of the others are held until all items before them are over.
  */
 export class OrderedValues<V> {
   /** Values held back. */
   held = 0;
   private readonly out: (value: V) => void;
-  private readonly places = new Map<number, OrderedPlace<Speaker<V>>>();
-  private readonly lines: ReorderBuffer<Speaker<V>>;
+  private readonly places = new Map<number, OrderedPlace<ItemValues<V>>>();
+  private readonly lines: ReorderBuffer<ItemValues<V>>;
 
   constructor(out: (value: V) => void) {
     this.out = out;
-    this.lines = new ReorderBuffer((speaker) => {
-      this.flush(speaker);
+    this.lines = new ReorderBuffer((valuesOf) => {
+      this.flush(valuesOf);
     });
   }
 
@@ -39,7 +39,7 @@ export class OrderedValues<V> {
 
   /** Whether what this item's line waits for is under way. */
   isHeadStarted(index: number): boolean {
-    return (this.lines.head(this.speaker(index).line) as Speaker<V>).isStarted;
+    return (this.lines.head(this.speaker(index).line) as ItemValues<V>).isStarted;
   }
 
   push(index: number, value: V): void {
@@ -55,7 +55,7 @@ export class OrderedValues<V> {
   /** Nothing more will come of this item. */
   close(index: number): void {
     const { line } = this.speaker(index);
-    this.lines.ready(this.places.get(index) as OrderedPlace<Speaker<V>>);
+    this.lines.ready(this.places.get(index) as OrderedPlace<ItemValues<V>>);
     this.places.delete(index);
     const head = this.lines.head(line);
     if (head) this.flush(head);
@@ -67,11 +67,11 @@ export class OrderedValues<V> {
     this.held = 0;
   }
 
-  private speaker(index: number): Speaker<V> {
-    return this.places.get(index)?.item as Speaker<V>;
+  private speaker(index: number): ItemValues<V> {
+    return this.places.get(index)?.item as ItemValues<V>;
   }
 
-  private flush({ values }: Speaker<V>): void {
+  private flush({ values }: ItemValues<V>): void {
     this.held -= values.length;
     for (const value of values) this.out(value);
     values.length = 0;

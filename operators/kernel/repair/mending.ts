@@ -233,9 +233,12 @@ export class Mending<T, R> {
   }
 }
 
-const PLAIN: Asking = { verdict: (_operator, classify, error, context) => classify(error, context), draw: (_operator, random) => random() };
+const UNCHECKED: Asking = {
+  verdict: (_operator, classify, error, context) => classify(error, context),
+  draw: (_operator, random) => random(),
+};
 
 /** What a rule's value has as its `mend`. */
-export function mend<T, R>(machine: Mended<T, R>, rules: readonly RepairRule[], asking = PLAIN): Mending<T, R> {
+export function mend<T, R>(machine: Mended<T, R>, rules: readonly RepairRule[], asking = UNCHECKED): Mending<T, R> {
   return new Mending(machine, rules, asking);
 }

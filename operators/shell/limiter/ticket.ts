@@ -260,7 +260,7 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
   }
 
   /** Emits one of several values; false for a promise, for which only the last counts. */
-  said(value: R): boolean {
+  emit(value: R): boolean {
     this.to?.next(value);
     return this.to !== undefined;
   }
@@ -284,7 +284,7 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
 }
 
 function handOver(ticket: JobTicket<Lease>): void {
-  ticket.said(ticket);
+  ticket.emit(ticket);
   ticket.ended(ticket, false);
 }
 
@@ -313,8 +313,8 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
     return this.lease.work(this);
   }
 
-  override said(value: R, isWhole: boolean): void {
-    if (!this.lease.said(value)) super.said(value, isWhole);
+  override got(value: R, isWhole: boolean): void {
+    if (!this.lease.emit(value)) super.got(value, isWhole);
   }
 
   done(value: R, isEmpty: boolean): void {

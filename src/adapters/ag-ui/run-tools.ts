@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
-import { attach, inTurn } from '../../../operators/toolkit.js';
+import { attach, trampoline } from '../../../operators/toolkit.js';
 import type { ToolRunner } from '../../pipelines/create-tool-runner.js';
 import { inputOf } from '../../pipelines/tools/tool-formats.js';
 import type { OpenPart } from './open-parts.js';
@@ -40,18 +40,18 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
   /** The run is: what comes behind its end, or was cut off by its failure, is no call. */
   let hasEnded = false;
   const { short, see } = openParts(begin);
-  const turn = inTurn(to);
+  const enqueue = trampoline(to);
 
   to.add(giveUp);
   attach(source, to, {
     next: (event) => {
-      turn(handOn, event);
+      enqueue(handOn, event);
     },
     error: (error) => {
-      turn(fail, error);
+      enqueue(fail, error);
     },
     complete: () => {
-      turn(() => {
+      enqueue(() => {
         isDone = true;
         goOn();
       });
@@ -127,7 +127,7 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
     calls.set(id, link);
     const running = tools.run([{ id, name, input: inputOf(text) }]).subscribe({
       next: ({ content }) => {
-        turn(() => {
+        enqueue(() => {
           if (link.closed) return;
           // Taken out before it is told.
           link.unsubscribe();

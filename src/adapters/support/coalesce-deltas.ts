@@ -1,6 +1,16 @@
 import type { MonoTypeOperatorFunction, SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
-import { attach, checked, createPace, durationMs, inTurn, oneOf, optional, positive, schedulerOption } from '../../../operators/toolkit.js';
+import {
+  attach,
+  checked,
+  createPace,
+  durationMs,
+  oneOf,
+  optional,
+  positive,
+  schedulerOption,
+  trampoline,
+} from '../../../operators/toolkit.js';
 
 /** How fast the deltas of a stream are handed on; the same for every protocol. */
 export interface DeltaOptions {
@@ -61,9 +71,9 @@ export function coalesceDeltas<E>(
       const waiting = new Map<string, E>();
       let chars = 0;
 
-      const turn = inTurn(to);
+      const enqueue = trampoline(to);
       const pace = createPace(settings, 16, () => {
-        turn(flush);
+        enqueue(flush);
       });
 
       const flush = (): void => {
@@ -100,16 +110,16 @@ export function coalesceDeltas<E>(
       });
       attach(source, to, {
         next: (event) => {
-          turn(accept, event);
+          enqueue(accept, event);
         },
         error: (error) => {
-          turn(() => {
+          enqueue(() => {
             flush();
             to.error(error);
           });
         },
         complete: () => {
-          turn(() => {
+          enqueue(() => {
             flush();
             to.complete();
           });

@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 
-/** Calls `step` with these two, or has it called later. */
-export interface InTurn {
+/** Calls `step` with these two arguments: now, or after the step that is running. */
+export interface Trampoline {
   <A, B>(step: (one: A, other: B) => void, one?: A, other?: B): void;
   isBusy: boolean;
 }
@@ -9,15 +9,15 @@ export interface InTurn {
 type Step = (one: unknown, other: unknown) => void;
 
 /**
- * Does one thing at a time, for one subscription: what is asked for meanwhile (by a consumer that feeds its own source) is done
- * afterwards, in a loop, so that it cannot overflow the stack. Nothing is done after the end; what is thrown is told to `fail`.
+ * Runs one step at a time, for one subscription. A step that is asked for meanwhile (by a consumer that feeds its own source) runs afterwards, in a
+ * loop, so it cannot overflow the stack. No step runs after the end. What a step throws goes to `fail`.
  */
-export function inTurn(
+export function trampoline(
   to: Subscriber<unknown>,
   fail = (error: unknown): void => {
     to.error(error);
   },
-): InTurn {
+): Trampoline {
   const later: (() => void)[] = [];
   const attempt = (step: Step, one: unknown, other: unknown): void => {
     try {
@@ -26,17 +26,17 @@ export function inTurn(
       fail(error);
     }
   };
-  const turn = (step: Step, one?: unknown, other?: unknown): void => {
-    if (turn.isBusy) {
+  const run = (step: Step, one?: unknown, other?: unknown): void => {
+    if (run.isBusy) {
       // Not a closure: it would cost every call an object.
       later.push(attempt.bind(undefined, step, one, other));
       return;
     }
-    turn.isBusy = true;
+    run.isBusy = true;
     attempt(step, one, other);
     while (later.length > 0) for (const next of later.splice(0)) next();
-    turn.isBusy = false;
+    run.isBusy = false;
   };
-  turn.isBusy = false;
-  return turn as InTurn;
+  run.isBusy = false;
+  return run as Trampoline;
 }

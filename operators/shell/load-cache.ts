@@ -13,10 +13,10 @@ export interface LoadCacheOptions {
   readonly ttlMs?: number;
 }
 
-/** A value that is kept, with the promise that everybody is given. */
-export class Kept<R> implements Linked<Kept<R>> {
-  previous: Kept<R> | undefined = undefined;
-  next: Kept<R> | undefined = undefined;
+/** A cached value, with the promise that all callers get. */
+export class CachedValue<R> implements Linked<CachedValue<R>> {
+  previous: CachedValue<R> | undefined = undefined;
+  next: CachedValue<R> | undefined = undefined;
 
   constructor(
     readonly key: unknown,
@@ -31,13 +31,12 @@ export class Kept<R> implements Linked<Kept<R>> {
 }
 
 /**
- * What is known of keys: items under way, which loads of equal keys share, and the values of those that are done, up to a bound.
- * Failures are not remembered.
+ * By key: the items under way, which loads of equal keys share, and the values of those that are done, up to a bound. Failures are not cached.
  */
-export class LoadMemory<T, R> {
-  private readonly known = new Map<unknown, Item<T, R> | Kept<R>>();
+export class LoadCache<T, R> {
+  private readonly entries = new Map<unknown, Item<T, R> | CachedValue<R>>();
   /** The values, the one not asked for longest first. */
-  private readonly values = new Chain<Kept<R>>();
+  private readonly values = new Chain<CachedValue<R>>();
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   private readonly clock: Alarm;
   /** 0 without a cache. */
@@ -62,18 +61,18 @@ export class LoadMemory<T, R> {
   }
 
   /**
-   * What to wait for, or what is there already. Who has a deadline of its own is given what is there, but waits for nobody else's item,
-   * nor anybody for its, and its value is not kept.
+   * The item to wait for, or the cached value. A load with a deadline of its own (`alone`) gets a cached value, but shares no item with others, and its
+   * value is not cached.
    *
    * @throws CallbackError when `dedupe` does
    */
-  open(input: T, alone: boolean): Item<T, R> | Kept<R> {
+  open(input: T, alone: boolean): Item<T, R> | CachedValue<R> {
     const key = this.key(input);
     const found = this.find(key);
     if (found !== undefined && !(alone && isItem(found))) return found;
     if (alone) return new Item<T, R>(input, undefined);
     const item = new Item<T, R>(input, key);
-    this.known.set(key, item);
+    this.entries.set(key, item);
     return item;
   }
 
@@ -82,53 +81,53 @@ export class LoadMemory<T, R> {
     try {
       return this.find(this.key(input)) !== undefined;
     } catch {
-      // Whoever opens it hears of that.
+      // `open` throws the same error.
       return true;
     }
   }
 
-  /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
+  /** The item has its result: caches the value, unless the key was cleared meanwhile. */
   settled(item: Item<T, R>): void {
     const { loadKey, failed, outcome } = item;
     const value = outcome as R;
     if (failed || this.maxEntries === 0) this.forget(item);
-    else if (this.known.get(loadKey) === item) this.keep(loadKey, value, item.promised);
+    else if (this.entries.get(loadKey) === item) this.store(loadKey, value, item.promised);
   }
 
   /** Nobody waits for the item any more. */
   forget(item: Item<T, R>): void {
-    if (this.known.get(item.loadKey) === item) this.known.delete(item.loadKey);
+    if (this.entries.get(item.loadKey) === item) this.entries.delete(item.loadKey);
   }
 
-  /** What is under way for the item is for those who wait for it, and its value is forgotten. */
+  /** Forgets the value of the item. One that is under way still serves those who wait for it. */
   clear(item: T): void {
     const key = this.key(item);
-    this.drop(this.known.get(key));
-    this.known.delete(key);
+    this.drop(this.entries.get(key));
+    this.entries.delete(key);
   }
 
   clearAll(): void {
-    for (const found of this.known.values()) this.drop(found);
-    this.known.clear();
+    for (const found of this.entries.values()) this.drop(found);
+    this.entries.clear();
   }
 
-  /** Gives a key that nothing is known of a value. */
+  /** Caches a value for a key that has none and is not being loaded. */
   prime(item: T, value: R): void {
     if (this.maxEntries === 0) return;
     const key = this.key(item);
-    if (this.find(key) === undefined) this.keep(key, value);
+    if (this.find(key) === undefined) this.store(key, value);
   }
 
   private key(item: T): unknown {
     return this.dedupe === undefined ? item : ask(this.operator, 'dedupe', this.dedupe, item);
   }
 
-  private find(key: unknown): Item<T, R> | Kept<R> | undefined {
-    const found = this.known.get(key);
+  private find(key: unknown): Item<T, R> | CachedValue<R> | undefined {
+    const found = this.entries.get(key);
     if (found === undefined || isItem<T, R>(found)) return found;
     this.values.remove(found);
     if (found.expiresAt !== Infinity && found.expiresAt <= this.clock.now()) {
-      this.known.delete(key);
+      this.entries.delete(key);
       return undefined;
     }
     // Asked for just now: it is kept longest.
@@ -136,17 +135,17 @@ export class LoadMemory<T, R> {
     return found;
   }
 
-  private keep(key: unknown, value: R, shown?: Promise<R>): void {
-    const kept = new Kept(key, value, shown, this.ttlMs === Infinity ? Infinity : this.clock.now() + this.ttlMs);
-    this.known.set(key, kept);
+  private store(key: unknown, value: R, shown?: Promise<R>): void {
+    const kept = new CachedValue(key, value, shown, this.ttlMs === Infinity ? Infinity : this.clock.now() + this.ttlMs);
+    this.entries.set(key, kept);
     this.values.push(kept);
     if (this.values.size <= this.maxEntries) return;
-    const first = this.values.first as Kept<R>;
+    const first = this.values.first as CachedValue<R>;
     this.values.remove(first);
-    this.known.delete(first.key);
+    this.entries.delete(first.key);
   }
 
-  private drop(found: Item<T, R> | Kept<R> | undefined): void {
+  private drop(found: Item<T, R> | CachedValue<R> | undefined): void {
     if (found !== undefined && !isItem<T, R>(found)) this.values.remove(found);
   }
 }
