@@ -4,8 +4,8 @@ import { BadItemSearch } from './kernel/repair/bad-item-search.js';
 import { positionsOf, trustedBlame } from './kernel/repair/blame.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { dividePlan } from './kernel/repair/divide-plan.js';
-import type { Mended } from './kernel/repair/mending.js';
-import { mend as mending } from './kernel/repair/mending.js';
+import type { RepairedMachine } from './kernel/repair/repairer.js';
+import { mend as mending } from './kernel/repair/repairer.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
 import { SameFault } from './kernel/repair/same-fault.js';
 import { mayPass } from './kernel/repair/verdict.js';
@@ -24,7 +24,7 @@ const DIVIDE = 'divideAndConquer';
 const ASKING = { verdict: verdictOf, draw: drawnFrom };
 
 /** With the answers of callbacks checked. */
-function mend<T, R>(machine: Mended<T, R>, rules: readonly RepairRule[]): unknown {
+function mend<T, R>(machine: RepairedMachine<T, R>, rules: readonly RepairRule[]): unknown {
   return mending(machine, rules, ASKING);
 }
 

@@ -1,4 +1,4 @@
-import type { Batch, Settling, Whole } from '../kernel/machine/job.js';
+import type { Batch, CutJob, JobSettler } from '../kernel/machine/job.js';
 import { ACCEPTED, Job } from '../kernel/machine/job.js';
 import { ask, weightOf } from '../options/ask.js';
 import { ItemTooHeavyError } from '../options/errors.js';
@@ -25,7 +25,7 @@ export function cut<T, R>(this: SplitItem<T, R>, operator: string, job: Job<T, R
 }
 
 /** An item in parts, until all of them have their values. */
-export class CutItem<T, R> implements Whole<T, R> {
+export class CutItem<T, R> implements CutJob<T, R> {
   private readonly values: R[] = [];
   private missing: number;
   private lastCall: unknown = undefined;
@@ -45,7 +45,7 @@ export class CutItem<T, R> implements Whole<T, R> {
     this.lastCall = batch;
   }
 
-  settled(machine: Settling<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void {
+  settled(machine: JobSettler<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void {
     const { job, parts, values } = this;
     if (job.isDone) return;
     if (failed) {

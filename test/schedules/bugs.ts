@@ -20,7 +20,7 @@ const bug = (name: string, file: string, of: string, wrong: Wrong, only?: readon
 });
 
 const MACHINE = 'kernel/machine/batch-machine.ts';
-const MENDING = 'kernel/repair/mending.ts';
+const REPAIRER = 'kernel/repair/repairer.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
 const GRANT_LOOP = 'shell/limiter/grant-loop.ts';
@@ -70,8 +70,8 @@ export const BUGS: readonly Bug[] = [
   ),
   bug(
     'a batch lost after its backoff',
-    MENDING,
-    'Mending.ready',
+    REPAIRER,
+    'Repairer.ready',
     (ready) =>
       function (batch) {
         if (batch.attempt === 1) ready.call(this, batch);
@@ -79,8 +79,8 @@ export const BUGS: readonly Bug[] = [
   ),
   bug(
     'an item lost when its batch is cut up',
-    MENDING,
-    'Mending.regroup',
+    REPAIRER,
+    'Repairer.regroup',
     (regroup) =>
       function (batch, jobs, ...given) {
         const again = regroup.call(this, batch, jobs, ...given);
@@ -106,7 +106,7 @@ export const BUGS: readonly Bug[] = [
     () =>
       function (batch) {
         this.over(batch);
-        this.mending?.untold(batch);
+        this.repairer?.untold(batch);
       },
   ),
   bug('a deadline ignored', 'shell/describe-item.ts', 'describe', (describe) => (job, ...given) => {
@@ -166,7 +166,7 @@ export const BUGS: readonly Bug[] = [
       },
   ),
   bug('results held back for an item that has left', 'kernel/queues/reorder-buffer.ts', 'ReorderBuffer.leave', nothing),
-  bug('what a search has put aside forgotten', MENDING, 'Mending.untold', nothing),
+  bug('what a search has put aside forgotten', REPAIRER, 'Repairer.untold', nothing),
   bug('the neighbour of a blamed item rejected', 'kernel/repair/blame.ts', 'trustedBlame', (trusted) => (blame, size) => {
     const right = trusted(blame, size);
     return right && new Set([...right].map((i: number) => (i + 1) % size));

@@ -4,18 +4,18 @@ import type { OrderRule } from '../queues/order.js';
 import { losers } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
 import type { ReorderBuffer } from '../queues/reorder-buffer.js';
-import type { FailedAlone, Judgement, Mending } from '../repair/mending.js';
+import type { FailedAlone, Judgement, Repairer } from '../repair/repairer.js';
 import type { Verdict } from '../repair/verdict.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
 import type { Entry, Job } from './job.js';
-import { ACCEPTED, Batch, DONE, FLYING, ItemFailure, WAITING } from './job.js';
+import { ACCEPTED, Batch, DONE, IN_FLIGHT, ItemFailure, WAITING } from './job.js';
 
 /**
- * Everything about batches that is a decision: what waits, whose turn it is, when a batch is due and what is in it, what becomes of its failure,
- * and in which order results go out. It is told the time (`now`) and what happens, one thing after the other; it never waits, calls or throws.
+ * All decisions about batches: what waits, whose turn it is, when a batch is due and what is in it, what becomes of its failure, and in which order results
+ * go out. It is told the time (`now`) and what happens, one thing after the other. It never waits, throws or calls the work.
  */
 export class BatchMachine<T, R> {
-  /** The time of what is being told, in ms. */
+  /** The time of the current step, in ms. */
   now = 0;
   /** What a batch may weigh: `maxWeight`, or less when that can never be granted; and the one that was bid for last. */
   aim: number;
@@ -39,7 +39,7 @@ export class BatchMachine<T, R> {
   refusal: { readonly error: unknown } | undefined = undefined;
   /** Calls under way. */
   readonly calls: Batch<T, R>[] = [];
-  /** Calls that are over, and whose members are being seen to. */
+  /** Calls that are over, while their items are being settled. */
   readonly ending: Batch<T, R>[] = [];
   /** Results that can be handed out. */
   readonly results = new Backlog<Job<T, R>>();
@@ -60,8 +60,8 @@ export class BatchMachine<T, R> {
   /** No call takes too long before this; it may be the time of one that is over. */
   private timeoutAt = Infinity;
   private batches = 0;
-  /** What is done about failures; undefined when nothing is. */
-  private readonly repairs: Mending<T, R> | undefined;
+  /** Repairs failed calls; undefined without a `repair`. */
+  private readonly repairer: Repairer<T, R> | undefined;
 
   constructor(
     readonly rules: BatchRules<T>,
@@ -75,7 +75,7 @@ export class BatchMachine<T, R> {
     this.order = (order as OrderRule<T> | undefined)?.lines<Job<T, R>>((job) => {
       this.results.push(job);
     });
-    this.repairs = repair[0]?.mend(this as never, repair) as Mending<T, R> | undefined;
+    this.repairer = repair[0]?.mend(this as never, repair) as Repairer<T, R> | undefined;
   }
 
   laneName(lane: number): string {
@@ -130,7 +130,7 @@ export class BatchMachine<T, R> {
 
   private enqueue(job: Job<T, R>): void {
     const { maxQueued, isPulled } = this.rules;
-    // With another part of its item, for which there was no room.
+    // Dropped together with another part of its item, for which there was no room.
     if (job.isDone || !(isPulled || this.makeRoom(job))) return;
     this.add(job);
     if (this.queued === 1) this.isLong = false;
@@ -255,9 +255,9 @@ export class BatchMachine<T, R> {
 
   /** When to look again at deadlines, pauses and calls that take too long; Infinity when there are none. */
   get nextAt(): number {
-    const { deadlines, repairs } = this;
+    const { deadlines, repairer } = this;
     while (deadlines?.peek()?.state === DONE) deadlines.pop();
-    return Math.min(this.timeoutAt, deadlines?.peekAt() ?? Infinity, repairs?.nextAt ?? Infinity);
+    return Math.min(this.timeoutAt, deadlines?.peekAt() ?? Infinity, repairer?.nextAt ?? Infinity);
   }
 
   /** Sees to deadlines and pauses that are over. */
@@ -270,7 +270,7 @@ export class BatchMachine<T, R> {
       host.tell?.({ type: 'expired', lane: this.laneName(job.lane), deadlineMs: job.deadlineAt - job.acceptedAt, seq: job.index });
       this.settle(job, true, host.deadlineError(job, now));
     }
-    this.repairs?.wake();
+    this.repairer?.wake();
   }
 
   // ---- calls --------------------------------------------------------------------------------------------------------
@@ -292,12 +292,12 @@ export class BatchMachine<T, R> {
     } else {
       const { entries, weight } = queue.plan(lead, rules.maxSize, budget);
       queue.takePlanned();
-      this.removeFresh(entries.length, weight);
+      this.freshGone(entries.length, weight);
       batch = new Batch(entries as Job<T, R>[], lead, weight, `b${String(this.batches++)}`);
     }
     for (const job of batch.jobs) {
       this.count(job.lane, -1);
-      job.state = FLYING;
+      job.state = IN_FLIGHT;
       job.batch = batch;
     }
     batch.startedAt = this.now;
@@ -328,34 +328,34 @@ export class BatchMachine<T, R> {
   /** Its answer has one outcome for each of its items, in their order. */
   succeeded(batch: Batch<T, R>, outcomes: readonly (R | ItemFailure)[]): void {
     const { jobs } = batch;
-    const { repairs } = this;
+    const { repairer } = this;
     const tookMs = this.now - batch.startedAt;
     if (this.charges) this.latencyMs = 0.2 * tookMs + 0.8 * (this.latencyMs ?? tookMs);
-    const alone = repairs?.answered(batch);
+    const alone = repairer?.answered(batch);
     let allGood = true;
     for (let i = 0; i < jobs.length; i++) {
       const job = jobs[i] as Job<T, R>;
       const outcome = outcomes[i];
       const hasFailed = outcome instanceof ItemFailure;
-      if (job.state !== FLYING) continue;
+      if (job.state !== IN_FLIGHT) continue;
       if (hasFailed) allGood = false;
-      if (hasFailed && repairs) repairs.failedAlone(batch, job, outcome, alone as FailedAlone<T, R>);
+      if (hasFailed && repairer) repairer.failedAlone(batch, job, outcome, alone as FailedAlone<T, R>);
       else this.settle(job, hasFailed, hasFailed ? outcome.reason : outcome);
     }
-    repairs?.concluded(batch, alone as FailedAlone<T, R>, allGood);
+    repairer?.concluded(batch, alone as FailedAlone<T, R>, allGood);
   }
 
   /** It failed as a whole; without a verdict nothing can be repaired. */
   failed(batch: Batch<T, R>, reason: unknown, verdict: Verdict | undefined): void {
-    const jobs = batch.jobs.filter(({ state }) => state === FLYING);
+    const jobs = batch.jobs.filter(({ state }) => state === IN_FLIGHT);
     for (const job of jobs) job.outcome = reason;
-    if (verdict) this.repairs?.failed(batch, jobs, reason, verdict);
-    for (const job of jobs) if (job.state === FLYING) this.settle(job, true, reason);
+    if (verdict) this.repairer?.failed(batch, jobs, reason, verdict);
+    for (const job of jobs) if (job.state === IN_FLIGHT) this.settle(job, true, reason);
   }
 
   /** What a failure is; undefined where nothing is repaired. Asks a callback, which may do anything. */
   judge(error: unknown, { jobs, attempt }: Batch<T, R>): Judgement | undefined {
-    return this.repairs?.judge(error, jobs.length, attempt);
+    return this.repairer?.judge(error, jobs.length, attempt);
   }
 
   /** Puts a batch ahead of everything fresh in its lane. */
@@ -396,7 +396,7 @@ export class BatchMachine<T, R> {
     if (state === WAITING && !parts) this.detach(job);
     job.state = DONE;
     for (const part of parts ?? []) this.remove(part);
-    if (state === FLYING && batch && --batch.live === 0 && batch.slot !== -1) this.abandon(batch);
+    if (state === IN_FLIGHT && batch && --batch.live === 0 && batch.slot !== -1) this.abandon(batch);
   }
 
   /** Takes a waiting item out. */
@@ -406,22 +406,23 @@ export class BatchMachine<T, R> {
     this.count(job.lane, -1);
     if (batch === undefined) {
       this.queue.remove(job);
-      this.removeFresh(1, job.weight);
+      this.freshGone(1, job.weight);
       return;
     }
     job.batch = undefined;
     if (--batch.live > 0) return;
     if (batch.isReady) this.queue.remove(batch);
-    (this.repairs as Mending<T, R>).emptied(batch);
+    (this.repairer as Repairer<T, R>).emptied(batch);
   }
 
   /** Rejects everything that is not settled yet, and all that comes from now on; the calls under way are stopped. */
   rejectAll(error: unknown): void {
     this.refusal = { error };
-    for (const { jobs } of [...this.ending, ...this.calls]) for (const job of jobs) if (job.state === FLYING) this.settle(job, true, error);
+    for (const { jobs } of [...this.ending, ...this.calls])
+      for (const job of jobs) if (job.state === IN_FLIGHT) this.settle(job, true, error);
     for (const batch of [...this.calls]) this.abandon(batch);
     this.refuseWaiting(error);
-    for (const batch of this.repairs?.takeAll() ?? []) this.refuse(batch, error);
+    for (const batch of this.repairer?.takeAll() ?? []) this.refuse(batch, error);
   }
 
   /** Rejects what waits to be sent, but for what is between two attempts. */
@@ -452,11 +453,11 @@ export class BatchMachine<T, R> {
   private abandon(batch: Batch<T, R>): void {
     this.over(batch);
     this.host.stop(batch);
-    this.repairs?.untold(batch);
+    this.repairer?.untold(batch);
   }
 
-  /** Fresh items are on their way, or have left. */
-  private removeFresh(size: number, weight: number): void {
+  /** Fresh items were sent, or have left. */
+  private freshGone(size: number, weight: number): void {
     this.fresh -= size;
     // Sums of fractions drift: an empty queue weighs nothing.
     this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;

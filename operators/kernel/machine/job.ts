@@ -2,27 +2,27 @@ import type { Waiter } from '../queues/queue.js';
 import type { OrderedPlace } from '../queues/reorder-buffer.js';
 import type { FailedJob, Origin, Search } from '../repair/rule.js';
 
-/** Where an item is: made, accepted but not submitted, waiting (alone or in a batch), in a call, or settled (or given up). */
+/** The state of an item: made, accepted but not queued, waiting (alone or in a batch), in a call, settled or left. */
 export const NEW = 0;
 export const ACCEPTED = 1;
 export const WAITING = 2;
-export const FLYING = 3;
+export const IN_FLIGHT = 3;
 export const DONE = 4;
 
 /** What waits in the queue of a machine: fresh items, and batches that came back. */
 export type Entry<T, R> = Job<T, R> | Batch<T, R>;
 
-/** What few items have. */
-class More<T, R> {
+/** Fields that few items need. */
+class JobExtras<T, R> {
   deadlineAt = Infinity;
   name: string | undefined = undefined;
   key: unknown = undefined;
-  /** Why it is not even queued. */
+  /** Why it is rejected without being queued. */
   fault: { readonly error: unknown } | undefined = undefined;
   /** Its place in the order of results; undefined when that is the order in which calls end. */
   place: OrderedPlace<Job<T, R>> | undefined = undefined;
-  /** Set on an item that was cut up, and on its parts. */
-  whole: Whole<T, R> | undefined = undefined;
+  /** Set on an item that was cut into parts, and on its parts. */
+  whole: CutJob<T, R> | undefined = undefined;
 }
 
 /** In place of a value: this item of a call has failed. Values themselves are not wrapped, there may be a million of them. */
@@ -30,20 +30,20 @@ export class ItemFailure {
   constructor(readonly reason: unknown) {}
 }
 
-/** Where items get their results, and leave. */
-export interface Settling<T, R> {
+/** The machine, as far as settling items goes. */
+export interface JobSettler<T, R> {
   settle(job: Job<T, R>, failed: boolean, outcome: unknown, counts?: boolean): void;
   remove(job: Job<T, R>): void;
 }
 
-/** An item that was cut into parts. Its own job never travels: the parts do, each as a job of its own. */
-export interface Whole<T, R> {
+/** An item that was cut into parts. Its own job is never sent: the parts are, each as a job of its own. */
+export interface CutJob<T, R> {
   readonly job: Job<T, R>;
   readonly parts: readonly Job<T, R>[];
   /** A part is in this call. */
   sent(batch: Batch<T, R>): void;
   /** A part has its result: the whole has one when the first has failed, or the last has its value. */
-  settled(machine: Settling<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void;
+  settled(machine: JobSettler<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void;
 }
 
 /**
@@ -53,7 +53,7 @@ export interface Whole<T, R> {
 export class Job<T, R> implements Waiter<Entry<T, R>>, FailedJob {
   previous: Entry<T, R> | undefined = undefined;
   next: Entry<T, R> | undefined = undefined;
-  state: typeof NEW | typeof ACCEPTED | typeof WAITING | typeof FLYING | typeof DONE = NEW;
+  state: typeof NEW | typeof ACCEPTED | typeof WAITING | typeof IN_FLIGHT | typeof DONE = NEW;
   /** How many were accepted before it; -1 until it is its turn. */
   index = -1;
   lane = 0;
@@ -65,13 +65,13 @@ export class Job<T, R> implements Waiter<Entry<T, R>>, FailedJob {
   outcome: unknown = undefined;
   /** The batch it waits in, or that is on its way with it. */
   batch: Batch<T, R> | undefined = undefined;
-  more: More<T, R> | undefined = undefined;
+  more: JobExtras<T, R> | undefined = undefined;
 
   constructor(readonly input: T) {}
 
-  /** What most have none of. */
-  get extras(): More<T, R> {
-    return (this.more ??= new More());
+  /** Fields that few items need, made when they are first asked for. */
+  get extras(): JobExtras<T, R> {
+    return (this.more ??= new JobExtras());
   }
 
   get id(): string {
@@ -94,7 +94,7 @@ export class Job<T, R> implements Waiter<Entry<T, R>>, FailedJob {
     return this.outcome;
   }
 
-  /** What an item that was cut up travels as; undefined for all others. */
+  /** The parts that are sent instead of an item that was cut; undefined for all others. */
   get parts(): readonly Job<T, R>[] | undefined {
     const whole = this.more?.whole;
     return whole?.job === this ? whole.parts : undefined;

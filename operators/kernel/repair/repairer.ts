@@ -1,25 +1,25 @@
 import type { BatchHost, BatchRules } from '../machine/batch-host.js';
 import type { ItemFailure, Job } from '../machine/job.js';
-import { Batch, DONE, FLYING, WAITING, weightOf } from '../machine/job.js';
+import { Batch, DONE, IN_FLIGHT, WAITING, weightOf } from '../machine/job.js';
 import { DeadlineHeap } from '../queues/deadline-heap.js';
 import type { Failure, Repair, RepairRule, Search } from './rule.js';
 import type { Classify, ClassifyContext, Verdict } from './verdict.js';
 import { mayPass } from './verdict.js';
 
-/** What a failure is, and what its items are to be told. */
+/** The verdict on a failure, and the reason that its items are rejected with. */
 export interface Judgement {
   readonly verdict: Verdict;
   readonly reason: unknown;
 }
 
-/** How callbacks are asked, and their answers checked. */
+/** How callbacks are called, and their answers checked. */
 export interface Asking {
   verdict(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict;
   draw(operator: string, random: () => number): number;
 }
 
-/** What a mending needs of its machine. */
-export interface Mended<T, R> {
+/** The machine, as far as repairs go. */
+export interface RepairedMachine<T, R> {
   readonly now: number;
   readonly calls: readonly { readonly attempt: number }[];
   readonly rules: Pick<BatchRules<T>, 'classify' | 'random' | 'scheduler' | 'repair'>;
@@ -34,26 +34,26 @@ export interface Mended<T, R> {
   settle(job: Job<T, R>, failed: boolean, outcome: unknown): void;
 }
 
-/** Single items of a call that have failed and may be sent again, and the verdict that makes them wait longest. */
+/** Items that failed alone in a call that succeeded and may be sent again, and the verdict that makes them wait longest. */
 export interface FailedAlone<T, R> {
   readonly jobs: Job<T, R>[];
   slowest: Judgement | undefined;
 }
 
-/** Does what rules decide: what is sent again, now or after a pause, and what waits for the next step of a search. Values of rules bring it along. */
-export class Mending<T, R> {
+/** Does what the repair rules decide: sends items again, now or after a pause, or holds them for the next step of a search. Rules bring it along. */
+export class Repairer<T, R> {
   /** Batches between two attempts. */
   private waiting = 0;
   private readonly pauses = new DeadlineHeap<Batch<T, R>>();
   private readonly held = new Map<Search<Job<T, R>>, Batch<T, R>>();
 
   constructor(
-    private readonly machine: Mended<T, R>,
+    private readonly machine: RepairedMachine<T, R>,
     private readonly rules: readonly RepairRule[],
     private readonly asking: Asking,
   ) {}
 
-  /** That `classify` failed in its turn is for the items' owners to know as well. */
+  /** Classifies a failure. When `classify` itself throws, the items are rejected with that error. */
   judge(error: unknown, size: number, attempt: number): Judgement {
     const { host, rules } = this.machine;
     const classify = rules.classify ?? this.rules.find((rule) => rule.classify)?.classify;
@@ -72,7 +72,7 @@ export class Mending<T, R> {
     return this.pauses.peekAt();
   }
 
-  /** Lets those go whose pause is over. */
+  /** Queues the batches whose pause is over. */
   wake(): void {
     while (this.nextAt <= this.machine.now) this.ready(this.pauses.pop() as Batch<T, R>);
   }
@@ -86,7 +86,7 @@ export class Mending<T, R> {
   /** One of its items has failed all the same. */
   failedAlone(batch: Batch<T, R>, job: Job<T, R>, { reason }: ItemFailure, alone: FailedAlone<T, R>): void {
     const judged = this.judge(reason, 1, batch.attempt);
-    // The callback may have made it leave.
+    // The callback may have made the item leave.
     if (job.isDone) return;
     job.outcome = judged.reason;
     if (!mayPass(judged.verdict)) {
@@ -97,7 +97,7 @@ export class Mending<T, R> {
     if ((judged.verdict.retryAfterMs ?? 0) > (alone.slowest?.verdict.retryAfterMs ?? -1)) alone.slowest = judged;
   }
 
-  /** All its items have been seen to. */
+  /** All items of a call that succeeded have been handled. */
   concluded(batch: Batch<T, R>, { jobs, slowest }: FailedAlone<T, R>, allGood: boolean): void {
     const { search, origin } = batch;
     if (slowest) this.repair(batch, jobs, slowest, true);
@@ -131,7 +131,7 @@ export class Mending<T, R> {
     return all;
   }
 
-  /** Asks the rules, and rejects whoever they do not mention; true when that was the next step of the call's search. */
+  /** Asks the rules, and rejects the items that they do not mention. True when the answer is the next step of the call's search. */
   private repair(batch: Batch<T, R>, jobs: readonly Job<T, R>[], { verdict, reason }: Judgement, isPartial: boolean): boolean {
     const { jobs: call, attempt, depth, origin } = batch;
     const { machine, waiting } = this;
@@ -150,11 +150,11 @@ export class Mending<T, R> {
       for (const job of jobs) job.outcome = fault;
     }
     if (repair) this.apply(batch, repair);
-    for (const job of jobs) if (job.state === FLYING) machine.settle(job, true, job.outcome);
+    for (const job of jobs) if (job.state === IN_FLIGHT) machine.settle(job, true, job.outcome);
     return repair?.search !== undefined;
   }
 
-  /** Does what a rule has decided. The items are where they belong before anybody is told. */
+  /** Does what a rule has decided. All items are moved before any result is handed out. */
   private apply(batch: Batch<T, R>, { parts = [], attempt = 1, delayMs = 0, rejected = [], search, ...repair }: Repair<Job<T, R>>): void {
     const { origin } = batch;
     const { machine } = this;
@@ -165,21 +165,23 @@ export class Mending<T, R> {
       this.held.delete(search);
       for (const job of was.jobs) {
         if (job.batch !== was) continue;
-        // In no batch, and about to be put into one.
+        // In no batch now; the parts or `held` below take it.
         machine.count(job.lane, -1);
-        job.state = FLYING;
+        job.state = IN_FLIGHT;
         job.batch = undefined;
       }
     }
-    // Those that are in another call have their end there.
-    const settled = rejected.filter(({ job: { state, batch: at } }) => state === WAITING || (state === FLYING && (at ?? batch) === batch));
+    // Items that are in another call are settled by that call.
+    const settled = rejected.filter(
+      ({ job: { state, batch: at } }) => state === WAITING || (state === IN_FLIGHT && (at ?? batch) === batch),
+    );
     for (const { job } of settled) {
       if (job.state === WAITING) machine.detach(job);
       job.state = DONE;
     }
     let isSent = false;
     for (const part of parts) {
-      const jobs = part.filter(({ state }) => state === FLYING);
+      const jobs = part.filter(({ state }) => state === IN_FLIGHT);
       if (jobs.length === 0) continue;
       if (attempt === 1) origin.calls++;
       const again = this.regroup(batch, jobs, attempt, depth, search);
@@ -192,13 +194,13 @@ export class Mending<T, R> {
     }
     if (search && held && held.length > 0) this.held.set(search, this.regroup(batch, held, 1, depth, undefined));
     for (const { job, reason } of settled) machine.settle(job, true, reason);
-    if (was) for (const job of was.jobs) if (job.state === FLYING && job.batch === undefined) machine.settle(job, true, job.outcome);
+    if (was) for (const job of was.jobs) if (job.state === IN_FLIGHT && job.batch === undefined) machine.settle(job, true, job.outcome);
     if (note) machine.host.tell?.({ ...note, lane: machine.laneName(batch.lane), batchId: batch.id });
-    // Everybody in the part has left while the rule was asked.
+    // All items of the part have left while the rule was asked.
     if (search && !isSent && this.held.has(search)) this.apply(batch, search.untold(origin));
   }
 
-  /** Items that are to be sent again, as a batch of their own. The next step of a search may have others than the one before: those of the whole. */
+  /** Makes a batch of items that are to be sent again. The next step of a search may have items that the step before did not: they are of the searched batch. */
   private regroup(
     before: Batch<T, R>,
     jobs: readonly Job<T, R>[],
@@ -239,6 +241,6 @@ const UNCHECKED: Asking = {
 };
 
 /** What a rule's value has as its `mend`. */
-export function mend<T, R>(machine: Mended<T, R>, rules: readonly RepairRule[], asking = UNCHECKED): Mending<T, R> {
-  return new Mending(machine, rules, asking);
+export function mend<T, R>(machine: RepairedMachine<T, R>, rules: readonly RepairRule[], asking = UNCHECKED): Repairer<T, R> {
+  return new Repairer(machine, rules, asking);
 }
