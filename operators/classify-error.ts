@@ -1,5 +1,6 @@
 import { headerReader, parseRetryAfterMs } from './kernel/limits/headers.js';
 import { classOfStatus, verdictByCode } from './kernel/repair/classify-by-status.js';
+import { fieldOf } from './kernel/repair/field-of.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { isFlowError } from './options/errors.js';
 import type { ClassifyContext, ErrorClass, Verdict } from './options/types.js';
@@ -151,9 +152,7 @@ export function classifyError(error: unknown, context: ClassifyContext): Verdict
   if (context.aborted && !isFlowError(error)) return { class: 'cancelled' };
   const links = linksOf(error);
   for (const link of links) {
-    const verdict = isFlowError(link)
-      ? verdictByCode(link.code, (link as { readonly retryAfterMs?: unknown }).retryAfterMs)
-      : plainVerdict(evidenceOf(link), context);
+    const verdict = isFlowError(link) ? verdictByCode(link.code, fieldOf(link, 'retryAfterMs')) : plainVerdict(evidenceOf(link), context);
     if (verdict !== undefined) return verdict;
   }
   const messages = links.flatMap((link) => evidenceOf(link).messages);

@@ -421,8 +421,12 @@ class Hedger<R> {
 /** The first error as it is, with all of them as `errors` when there are more and it can carry them. */
 function withOthers(errors: readonly unknown[]): unknown {
   const [first] = errors;
-  if (errors.length > 1 && typeof first === 'object' && first !== null && Object.isExtensible(first) && !('errors' in first)) {
-    Object.defineProperty(first, 'errors', { value: errors, configurable: true });
+  try {
+    if (errors.length > 1 && typeof first === 'object' && first !== null && Object.isExtensible(first) && !('errors' in first)) {
+      Object.defineProperty(first, 'errors', { value: errors, configurable: true });
+    }
+  } catch {
+    // A proxy that is gone, or lets nobody write.
   }
   return first;
 }

@@ -4,6 +4,7 @@ import { BadItemSearch } from './kernel/repair/bad-item-search.js';
 import { positionsOf, trustedBlame } from './kernel/repair/blame.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { dividePlan } from './kernel/repair/divide-plan.js';
+import { fieldOf } from './kernel/repair/field-of.js';
 import type { RepairedMachine } from './kernel/repair/repairer.js';
 import { mend as mending } from './kernel/repair/repairer.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
@@ -281,7 +282,7 @@ export function robust(options: RobustOptions = {}): readonly RepairRule[] {
 
 /** What the language itself throws at a bug. */
 function isBug(error: unknown): boolean {
-  const { name } = Object(error) as { readonly name?: unknown };
+  const name = fieldOf(error, 'name');
   return name === 'TypeError' || name === 'ReferenceError' || name === 'RangeError';
 }
 

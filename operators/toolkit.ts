@@ -1,6 +1,7 @@
 /** What operators are made with, for the pipelines and adapters of this package: checks, clocks, ways to start and end work. */
 
 export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
+export { fieldOf } from './kernel/repair/field-of.js';
 export { mayPass } from './kernel/repair/verdict.js';
 export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
@@ -34,7 +35,7 @@ export { batchConfig } from './shell/batch-options.js';
 export { Call, isPromise } from './shell/call.js';
 export { attach, connect } from './shell/connect.js';
 export { currentReader, readBy } from './shell/demand.js';
-export { evidenceOf, linksOf } from './shell/error-evidence.js';
+export { evidenceOf, isA, linksOf } from './shell/error-evidence.js';
 export { lastOf } from './shell/last-value.js';
 export { createPace } from './shell/pace.js';
 export { checkPullSource, openPull } from './shell/pull.js';

@@ -1,3 +1,4 @@
+import { fieldOf, tryRead } from '../kernel/repair/field-of.js';
 import type { HeadersLike } from '../options/types.js';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -40,15 +41,22 @@ export function linksOf(error: unknown): unknown[] {
 export function evidenceOf(error: unknown): Evidence {
   const bodies = bodiesOf(error);
   const pick = (name: string): string[] =>
-    bodies.flatMap((body) => (typeof body[name] === 'string' || typeof body[name] === 'number' ? [String(body[name])] : []));
-  const madeBy = error instanceof Error ? error.constructor.name : undefined;
+    bodies
+      .map((body) => fieldOf(body, name))
+      .flatMap((said) => (typeof said === 'string' || typeof said === 'number' ? [String(said)] : []));
+  const madeBy = isA(error, Error) ? fieldOf(fieldOf(error, 'constructor'), 'name') : undefined;
   return {
     status: statusOf(bodies),
-    headers: bodies.flatMap((body) => [body['headers'], body['responseHeaders']]).find(isHeaders),
-    words: [...pick('code'), ...pick('type'), ...pick('name'), ...(madeBy === undefined ? [] : [madeBy])],
+    headers: bodies.flatMap((body) => [fieldOf(body, 'headers'), fieldOf(body, 'responseHeaders')]).find(isHeaders),
+    words: [...pick('code'), ...pick('type'), ...pick('name'), ...(typeof madeBy === 'string' ? [madeBy] : [])],
     params: pick('param'),
     messages: (typeof error === 'string' ? [error] : pick('message')).map((text) => text.slice(0, MAX_TEXT)),
   };
+}
+
+/** `instanceof` for an error that others made. */
+export function isA<T>(error: unknown, kind: new (...args: never[]) => T): error is T {
+  return tryRead(() => error instanceof kind) === true;
 }
 
 /** Whether the nearest error that gives a status says that the other side has too much to do; without one, whether any says so in a word. */
@@ -63,13 +71,13 @@ const BUGS: ReadonlySet<unknown> = /* @__PURE__ */ new Set(['TypeError', 'Refere
 
 /** Whether it looks like a bug, or carries one. A failed `fetch` is a `TypeError` as well, so this is asked when nothing else is known. */
 export function isBug(error: unknown): boolean {
-  return linksOf(error).some((link) => BUGS.has(fieldsOf(link)['name']));
+  return linksOf(error).some((link) => BUGS.has(fieldOf(fieldsOf(link), 'name')));
 }
 
 function nextLinks(fields: Fields): unknown[] {
-  const errors = fields['errors'];
-  const several: unknown[] = Array.isArray(errors) ? errors : [];
-  return [fields['lastError'], ...several.slice(-MAX_LINKS).reverse(), fields['cause']];
+  const errors = fieldOf(fields, 'errors');
+  const several = tryRead(() => (Array.isArray(errors) ? errors.slice(-MAX_LINKS).reverse() : [])) ?? [];
+  return [fieldOf(fields, 'lastError'), ...several, fieldOf(fields, 'cause')];
 }
 
 /** The error itself and the bodies inside it, outermost first. */
@@ -80,8 +88,8 @@ function bodiesOf(error: unknown): Fields[] {
     if (bodies.has(fields) || fields === NOTHING) return;
     bodies.add(fields);
     if (depth === MAX_BODY_DEPTH) return;
-    for (const name of BODY_FIELDS) visit(fields[name], depth + 1);
-    if (fields['data'] === undefined) visit(parsed(fields['responseBody']), depth + 1);
+    for (const name of BODY_FIELDS) visit(fieldOf(fields, name), depth + 1);
+    if (fieldOf(fields, 'data') === undefined) visit(parsed(fieldOf(fields, 'responseBody')), depth + 1);
   };
   visit(error, 0);
   return [...bodies];
@@ -89,8 +97,8 @@ function bodiesOf(error: unknown): Fields[] {
 
 /** Some servers put the status into the body as a number, also in a stream that began with 200. */
 function statusOf(bodies: readonly Fields[]): number | undefined {
-  const named = bodies.flatMap((body) => STATUS_FIELDS.map((name) => body[name]));
-  return [...named, ...bodies.map((body) => body['code'])].map(statusIn).find((status) => status !== undefined);
+  const named = bodies.flatMap((body) => STATUS_FIELDS.map((name) => fieldOf(body, name)));
+  return [...named, ...bodies.map((body) => fieldOf(body, 'code'))].map(statusIn).find((status) => status !== undefined);
 }
 
 /** From a number, or from one written as text. */

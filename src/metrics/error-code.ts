@@ -1,5 +1,5 @@
 import { isFlowError } from '../../operators/errors.js';
-import { evidenceOf, linksOf } from '../../operators/toolkit.js';
+import { evidenceOf, isA, linksOf } from '../../operators/toolkit.js';
 import type { ErrorClass } from '../../operators/types.js';
 
 /** Codes of the platform, as Node and its `fetch` spell them. What a provider calls its errors is up to the provider, so it is no code. */
@@ -12,7 +12,7 @@ export const PARSE_FAILED = 'PARSE_FAILED';
 export function errorCodeOf(error: unknown, errorClass: ErrorClass): string {
   for (const link of linksOf(error)) {
     if (isFlowError(link)) return link.code;
-    if (link instanceof SyntaxError) return PARSE_FAILED;
+    if (isA(link, SyntaxError)) return PARSE_FAILED;
     const { status, words } = evidenceOf(link);
     if (status !== undefined) return `HTTP_${String(status)}`;
     const code = words.find((word) => PLATFORM_CODE.test(word));

@@ -10,6 +10,7 @@ import {
   DEFAULT_LANE,
   drawnFrom,
   instanceOf,
+  isA,
   isAmount,
   lastOf,
   listener,
@@ -298,7 +299,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     });
     return call.pipe(
       catchError((error: unknown) => {
-        if (!(error instanceof ParseFault)) throw error;
+        if (!isA(error, ParseFault)) throw error;
         if (repair === undefined || left === 0) throw error.cause;
         const next = ask(NAME, 'repair.ask', repair.ask, request, error.answer as R, error.cause);
         // The permit of this round comes back first.

@@ -48,6 +48,38 @@ describe('a failure is sorted', () => {
       expect(classifyByStatus(error, context)).toEqual({ class: 'itemFault', unrecognised: true });
   });
 
+  it('by what of it can be read', () => {
+    const refuse = (): never => {
+      throw new Error('nobody may look');
+    };
+    const unreadable = (name: string, fields: object) => Object.defineProperty(failure(fields), name, { get: refuse });
+    const { proxy: gone, revoke } = Proxy.revocable({}, {});
+    revoke();
+    for (const name of ['code', 'statusCode', 'response', 'headers', 'cause', 'name', 'message', 'retryAfterMs'])
+      expect(classifyByStatus(unreadable(name, { status: 503 }), context)).toEqual({ class: 'transient' });
+    const refused = { status: 429 };
+    for (const headers of [
+      gone,
+      { get: refuse },
+      { 'retry-after': gone },
+      Object.defineProperty({}, 'retry-after', { enumerable: true, get: refuse }),
+    ])
+      expect(classifyByStatus(failure({ ...refused, headers }), context)).toEqual({ class: 'throttled' });
+    const headers = Object.defineProperty({ 'retry-after': '2' }, 'date', { enumerable: true, get: refuse });
+    expect(classifyByStatus(failure({ ...refused, headers }), context)).toEqual({ class: 'throttled', retryAfterMs: 2000 });
+    expect(classifyByStatus(failure({ ...refused, response: gone }), context)).toEqual({ class: 'throttled' });
+    const unknown = { class: 'itemFault', unrecognised: true };
+    for (const error of [
+      gone,
+      failure({ cause: gone }),
+      failure({ message: gone }),
+      failure({ code: { toString: refuse } }),
+      unreadable('name', {}),
+    ])
+      expect(classifyByStatus(error, context)).toEqual(unknown);
+    expect(classifyByStatus(unreadable('retryAfterMs', { code: 'FLOW_RATE_LIMITED' }), context)).toEqual({ class: 'throttled' });
+  });
+
   it('with how long the other side asks to wait', () => {
     expect(classifyByStatus(failure({ status: 429, headers: { 'Retry-After': '2' } }), context).retryAfterMs).toBe(2000);
     expect(

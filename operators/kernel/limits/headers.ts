@@ -1,3 +1,5 @@
+import { fieldOf, tryRead } from '../repair/field-of.js';
+
 /** The headers of a response: a `Headers` object, or a record as Node and SDKs have it. */
 export type HeadersLike = { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>;
 
@@ -16,15 +18,16 @@ const DECIMAL = /^\d+(?:\.\d+)?$/;
 const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;
 
 /**
- * Reads headers by their lower-case names, in whatever spelling a record has them; the first of several values. None of what is no record. A record
- * is gone through once, and not for every name.
+ * Reads headers by their lower-case names, in whatever spelling a record has them; the first of several values. None of what is no record, or cannot be
+ * read. A record is gone through once, and not for every name.
  */
 export function headerReader(given: HeadersLike): (name: string) => string | undefined {
   const headers = Object(given) as HeadersLike;
-  if (isGettable(headers)) return (name) => textOf(headers.get(name));
-  const lowered: Record<string, string | readonly string[] | undefined> = Object.create(null) as Record<string, undefined>;
-  for (const name of Object.keys(headers)) lowered[name.toLowerCase()] ??= headers[name];
-  return (name) => textOf(lowered[name]);
+  const get = fieldOf(headers, 'get');
+  if (typeof get === 'function') return (name) => tryRead(() => textOf(get.call(headers, name)));
+  const lowered = Object.create(null) as Record<string, unknown>;
+  for (const name of tryRead(() => Object.keys(headers)) ?? []) lowered[name.toLowerCase()] ??= fieldOf(headers, name);
+  return (name) => tryRead(() => textOf(lowered[name]));
 }
 
 /**
@@ -36,10 +39,6 @@ export function parseRetryAfterMs(headers: HeadersLike, epochMs?: number): numbe
   const read = headerReader(headers);
   const text = String(read('retry-after'));
   return scaled(String(read('retry-after-ms')), 1) ?? scaled(text, 1000) ?? untilDate(text, epochMs);
-}
-
-function isGettable(headers: HeadersLike): headers is { get(name: string): string | null } {
-  return typeof (headers as { get?: unknown }).get === 'function';
 }
 
 function textOf(value: unknown): string | undefined {

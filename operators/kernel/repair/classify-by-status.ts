@@ -1,5 +1,6 @@
 import type { HeadersLike } from '../limits/headers.js';
 import { parseRetryAfterMs } from '../limits/headers.js';
+import { fieldOf } from './field-of.js';
 import type { Classify, ErrorClass, Verdict } from './verdict.js';
 
 /** Statuses that do not follow the rule of their hundred: another 4xx refuses the call as such, another 5xx may pass. */
@@ -54,24 +55,29 @@ export function verdictByCode(code: string, retryAfterMs: unknown): Verdict {
 
 /**
  * Sorts an error by its HTTP status, else by the code of its connection, else by its name; an error without any of them is guessed to be about
- * one of the items. A fraction of `classifyError`, which also reads the bodies and words of SDKs' errors and looks behind causes.
+ * one of the items. A fraction of `classifyError`, which also reads the bodies and words of SDKs' errors and looks behind causes. Never throws: a
+ * field that cannot be read says nothing.
  */
 export const classifyByStatus: Classify = (error, { aborted, epochMs }) => {
-  const fields = Object(error) as Readonly<Record<string, unknown>>;
-  const { code, name, message, retryAfterMs } = fields;
-  if (typeof code === 'string' && code.startsWith('FLOW_')) return verdictByCode(code, retryAfterMs);
+  const of = (name: string): unknown => fieldOf(error, name);
+  const code = of('code');
+  if (typeof code === 'string' && code.startsWith('FLOW_')) return verdictByCode(code, of('retryAfterMs'));
   if (aborted) return { class: 'cancelled' };
-  const response = Object(fields['response']) as typeof fields;
-  const status = fields['status'] ?? fields['statusCode'] ?? response['status'];
+  const response = of('response');
+  const status = of('status') ?? of('statusCode') ?? fieldOf(response, 'status');
   if (typeof status === 'number' && status >= 400) {
     const verdict: Verdict = { class: classOfStatus(status) };
-    const headers = fields['headers'] ?? fields['responseHeaders'] ?? response['headers'];
+    const headers = of('headers') ?? of('responseHeaders') ?? fieldOf(response, 'headers');
     const waitMs = parseRetryAfterMs(headers as HeadersLike, epochMs);
     return waitMs === undefined ? verdict : { ...verdict, retryAfterMs: waitMs };
   }
-  const causeCode = (Object(fields['cause']) as typeof fields)['code'];
-  if (CONNECTION.test(String(code ?? causeCode)) || FAILED_FETCH.test(String(message))) return { class: 'transient' };
-  const named = BY_NAME[String(name)];
+  const causeCode = fieldOf(of('cause'), 'code');
+  if (CONNECTION.test(textIn(code ?? causeCode)) || FAILED_FETCH.test(textIn(of('message')))) return { class: 'transient' };
+  const named = BY_NAME[textIn(of('name'))];
   // An error may have the name of what every object has.
   return typeof named === 'string' ? { class: named } : { class: 'itemFault', unrecognised: true };
 };
+
+function textIn(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,3 +1,5 @@
+import { fieldOf } from './field-of.js';
+
 /** Items from all over the batch that have failed alone, after which one that is searched part by part is given up. */
 const ENOUGH_ALONE = 4;
 
@@ -56,7 +58,8 @@ export class SameFault {
 
 /** What two errors have in common when they are about the same. */
 function markOf(error: unknown): string {
-  const { name, message } = Object(error) as Readonly<Record<string, unknown>>;
+  const name = fieldOf(error, 'name');
+  const message = fieldOf(error, 'message');
   const text = typeof message === 'string' ? message : typeof error === 'string' ? error : typeof error;
   return `${typeof name === 'string' ? name : ''}\n${text.slice(0, MOST_TEXT).replaceAll(SHORT_NUMBERS, '#')}`;
 }

@@ -1,3 +1,4 @@
+import { isA } from '../../../operators/toolkit.js';
 import type { ErrorClass } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { errorCodeOf, PARSE_FAILED } from '../../metrics/error-code.js';
@@ -70,7 +71,7 @@ export class ModelCall implements AttemptHost {
   }
 
   judge(error: unknown, attempt: number): AttemptEnd {
-    if (error instanceof ParseFault) return { status: 'error', errorCode: PARSE_FAILED, outcome: 'contract' };
+    if (isA(error, ParseFault)) return { status: 'error', errorCode: PARSE_FAILED, outcome: 'contract' };
     const errorClass = this.#host.classOf(error, attempt);
     const status = errorClass === 'timeout' || errorClass === 'cancelled' ? errorClass : 'error';
     return { status, errorCode: errorCodeOf(error, errorClass), outcome: errorClass };

@@ -4,7 +4,7 @@ import type { HedgeOptions } from '../../../operators/hedge.js';
 import { hedge } from '../../../operators/hedge.js';
 import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import { mayPass } from '../../../operators/toolkit.js';
+import { isA, mayPass } from '../../../operators/toolkit.js';
 import type { Classify, FlowEvent, FlowSink, WorkResult } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 import type { AttemptRules } from './model-attempt.js';
@@ -90,7 +90,7 @@ export class ModelPolicies {
 
   /** The provider has answered when parsing fails, and what has no room in a budget has none a moment later: nothing is made again. */
   readonly #classify: Classify = (error, context) =>
-    error instanceof ParseFault || isRefused(error) ? { class: 'contract' } : this.#classifyGiven(error, context);
+    isA(error, ParseFault) || isRefused(error) ? { class: 'contract' } : this.#classifyGiven(error, context);
 
   /** Only silence asks a second time. A failure is for the retries, after their pause, or it ends the call at once. */
   readonly #classifyHedged: Classify = (error, context) => {

@@ -1,5 +1,5 @@
 import { CallbackError } from '../../../operators/errors.js';
-import { isPromise } from '../../../operators/toolkit.js';
+import { fieldOf, isPromise } from '../../../operators/toolkit.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall, ToolError, ToolFailure, ToolResult, ToolRun, ToolSuccess } from './tool-types.js';
 
@@ -21,17 +21,8 @@ function common({ call, index, attempts, durationMs }: CallFacts) {
 
 /** What a thrown reason has to say, whatever it is. */
 export function messageOf(reason: unknown): string {
-  const message = typeof reason === 'string' ? reason : messageIn(reason);
+  const message = typeof reason === 'string' ? reason : fieldOf(reason, 'message');
   return typeof message === 'string' && message !== '' ? message : 'failed without saying why';
-}
-
-/** Undefined also where looking at it throws. */
-function messageIn(reason: unknown): unknown {
-  try {
-    return (Object(reason) as { readonly message?: unknown }).message;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The output of a tool as a text, empty for none. @throws whatever `JSON.stringify` does, or a `TypeError`, about what cannot be written */

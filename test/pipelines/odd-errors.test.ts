@@ -1,0 +1,101 @@
+import type { Observable } from 'rxjs';
+import { lastValueFrom } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { createBudget } from '../../src/pipelines/create-budget.js';
+import { createEmbedder } from '../../src/pipelines/create-embedder.js';
+import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import type { OddCall } from '../support/odd-errors.js';
+import { failureOf, mistakenIn, unlisted } from '../support/odd-errors.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
+import { tool } from './tool-kit.js';
+
+expectNoUnhandledRejections();
+
+type Work = () => Observable<string>;
+type Rules = Partial<ModelCallerOptions<string, string, string>>;
+const retry = { maxAttempts: 2, initialMs: 0, budget: 1 };
+const newBudget = () => createBudget({ limits: [{ tokens: 1000 }] });
+
+const callers: Readonly<Record<string, Rules>> = {
+  'without anything': { retry: false },
+  'with retries and a breaker': { retry, breaker: {} },
+  'with hedges': { retry: false, hedge: { delayMs: 0 } },
+  'with a cache': { retry, cache: { key: (question) => question } },
+  'with repair': { retry, parse: (answer) => answer, repair: { rounds: 1, ask: (question) => question } },
+};
+
+const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = {
+  ...Object.fromEntries(
+    Object.entries(callers).flatMap(([how, rules]) => {
+      const make = (work: unknown) => {
+        const budget = newBudget();
+        const estimateTokens = () => ({ inputTokens: 100, outputTokens: 0 });
+        const models = createModelCaller<string, string, string>({
+          call: work as Work,
+          stream: work as Work,
+          budget,
+          estimateTokens,
+          ...rules,
+        });
+        const isFree = () => models.snapshot().executing === 0 && budget.snapshot().inFlightTokens === 0;
+        return { models, isFree };
+      };
+      return [
+        [
+          `createModelCaller ${how}, callAsync`,
+          async (work: unknown) => {
+            const { models, isFree } = make(work);
+            return { ...(await failureOf(models.callAsync('q', { lane: 'P0' }))), isFree: isFree() };
+          },
+        ],
+        [
+          `createModelCaller ${how}, callAll`,
+          async (work: unknown) => {
+            const { models, isFree } = make(work);
+            return { ...(await failureOf(lastValueFrom(models.callAll({ a: 'q' })))), isFree: isFree() };
+          },
+        ],
+        [
+          `createModelCaller ${how}, stream`,
+          async (work: unknown) => {
+            const { models, isFree } = make(work);
+            return { ...(await failureOf(lastValueFrom(models.stream('q')))), isFree: isFree() };
+          },
+        ],
+      ] as const;
+    }),
+  ),
+  ...Object.fromEntries(
+    [undefined, retry].map((again) => [
+      `createToolRunner ${again ? 'with' : 'without'} retries`,
+      async (work: unknown) => {
+        const budget = newBudget();
+        const bad = tool('bad', work as Work, { spends: () => ({ inputTokens: 100 }), ...(again && { readOnly: true, retry: again }) });
+        const tools = createToolRunner({ tools: [bad], budget });
+        const { results } = await tools.runAll([{ id: 'a', name: 'bad', input: {} }]);
+        const isFree = tools.snapshot().executing === 0 && budget.snapshot().inFlightTokens === 0;
+        return { error: results[0]?.is_error && results[0].cause, isFree };
+      },
+    ]),
+  ),
+  createEmbedder: async (work) => {
+    const budget = newBudget();
+    const embedder = createEmbedder({ call: work as () => Observable<readonly number[][]>, model: 'm', budget });
+    const failure = await failureOf(embedder.embedAsync('text'));
+    return { ...failure, isFree: embedder.snapshot().executing === 0 && budget.snapshot().inFlightTokens === 0 };
+  },
+};
+
+const rows = Object.entries(calls);
+
+describe('an error that cannot be read, or not all of it', () => {
+  it.each(rows)('is what the caller gets, and nothing is kept: %s', async (_name, call) => {
+    expect(await mistakenIn(call)).toEqual([]);
+  });
+
+  it.each(rows)('is made here of every field that is read: %s', async (_name, call) => {
+    expect(await unlisted(call)).toEqual([]);
+  });
+});
