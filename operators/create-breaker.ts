@@ -4,7 +4,7 @@ import type { CircuitState } from './kernel/limits/circuit.js';
 import { Circuit } from './kernel/limits/circuit.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { verdictOf } from './options/ask.js';
-import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
+import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState, PolicyBreakerContext } from './options/breaker.js';
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
@@ -248,7 +248,7 @@ class FlowBreaker implements Breaker {
 }
 
 /** One call that was let through: what its work is told, and what hears of its end. */
-class BreakerCall<R> extends Call<R> implements BreakerContext {
+class BreakerCall<R> extends Call<R> implements PolicyBreakerContext {
   private hasAnswered = false;
   private isOver = false;
 
@@ -280,6 +280,10 @@ class BreakerCall<R> extends Call<R> implements BreakerContext {
     this.isOver = true;
     this.breaker.failed(this.ticket, error);
     this.to.error(error);
+  }
+
+  cutOff(): void {
+    this.hasAnswered = false;
   }
 
   /** Its consumer has left, or it is over. One that took the first value and had enough has got its answer. */

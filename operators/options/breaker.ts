@@ -22,6 +22,12 @@ export interface BreakerContext {
   readonly signal: AbortSignal;
 }
 
+/** The same for a policy. The breaker may be one of another copy of this package, which knows less. */
+export interface PolicyBreakerContext extends BreakerContext {
+  /** The call is about to be ended from outside: that says nothing, whatever it has answered. */
+  cutOff?(): void;
+}
+
 export interface BreakerCallOptions {
   /** Gives the call up when it aborts; the promise rejects with its reason. */
   readonly signal?: AbortSignal;

@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import type { Breaker } from '../options/breaker.js';
+import type { Breaker, PolicyBreakerContext } from '../options/breaker.js';
 import { DeadlineError } from '../options/errors.js';
 import type { ErrorClass, WorkResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
@@ -35,6 +35,7 @@ export class PolicyCall<R, F> extends Call<R> {
   readonly #startedAt: number;
   readonly #deadlineAt: number;
   readonly #loop: AttemptLoop<R>;
+  #guarded: PolicyBreakerContext | undefined;
   #hasAnswered = false;
   #isOver = false;
 
@@ -43,6 +44,7 @@ export class PolicyCall<R, F> extends Call<R> {
     this.#rules = rules;
     this.#to = to;
     this.#alarm = new Alarm(rules.scheduler, () => {
+      this.#guarded?.cutOff?.();
       this.stop();
       // Whoever hears of the abort may have made the consumer leave.
       if (!this.#isOver) this.#fail(this.#deadlineError());
@@ -70,7 +72,11 @@ export class PolicyCall<R, F> extends Call<R> {
     const attempts = new Observable<R>((subscriber) => {
       this.#loop.start(subscriber);
     });
-    return breaker ? breaker.run(() => attempts) : attempts;
+    if (breaker === undefined) return attempts;
+    return breaker.run((guarded: PolicyBreakerContext) => {
+      this.#guarded = guarded;
+      return attempts;
+    });
   }
 
   override got(value: R): void {

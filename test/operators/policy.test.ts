@@ -2,6 +2,7 @@ import {
   concat,
   finalize,
   firstValueFrom,
+  interval,
   lastValueFrom,
   map,
   mergeMap,
@@ -10,6 +11,7 @@ import {
   of,
   Subject,
   Subscription,
+  take,
   throwError,
   timer,
 } from 'rxjs';
@@ -640,6 +642,44 @@ describe('the deadline', () => {
       expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 0 });
       watch(policy({ breaker, deadlineMs: 100, retry: retryFailed(steady) })(flaky(now, busy).work));
       expect(breaker.state).toBe('open');
+    });
+  });
+
+  const answers: Readonly<Record<string, () => Observable<number>>> = {
+    'after its first value': () => concat(of(1), NEVER),
+    'after many values': () => interval(10),
+    'before its first value': () => NEVER,
+    'in a later attempt': (() => {
+      let attempts = 0;
+      return () => (attempts++ === 0 ? throwError(() => busy) : concat(of(1), NEVER));
+    })(),
+  };
+
+  it.each(Object.entries(answers))('says nothing to the breaker of a call that it cuts off %s, whatever counts', (_when, work) => {
+    virtualTime(({ flush, advance }) => {
+      const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 1, counts: ['fatal', 'timeout', 'transient'] });
+      const careful = policy({ breaker, deadlineMs: 1000, retry: retryFailed(steady) });
+      const { ends } = watch(careful(work));
+      flush();
+      expect(ends).toEqual([expect.any(DeadlineError)]);
+      expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 0 });
+      // As a probe it gives its place back, and closes nothing.
+      breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+      advance(1);
+      watch(careful(() => concat(of(1), NEVER)));
+      flush();
+      expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0 });
+    });
+  });
+
+  it('leaves a call that its consumer has left with a value before it, or that has ended, the success that it was', () => {
+    virtualTime(({ flush }) => {
+      const breaker = createBreaker();
+      const careful = policy({ breaker, deadlineMs: 1000 });
+      careful(() => concat(of(1), NEVER)).pipe(take(1)).subscribe();
+      watch(careful(() => of(1, 2)));
+      flush();
+      expect(breaker.snapshot()).toMatchObject({ calls: 2, failures: 0 });
     });
   });
 
