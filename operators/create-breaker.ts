@@ -4,7 +4,14 @@ import type { CircuitState } from './kernel/limits/circuit.js';
 import { Circuit } from './kernel/limits/circuit.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { verdictOf } from './options/ask.js';
-import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState, PolicyBreakerContext } from './options/breaker.js';
+import type {
+  Breaker,
+  BreakerCallOptions,
+  BreakerContext,
+  BreakerSnapshot,
+  BreakerState,
+  PolicyBreakerContext,
+} from './options/breaker.js';
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
@@ -175,13 +182,18 @@ class FlowBreaker implements Breaker {
       onlyKnown(NAME, options, ['signal'], 'call options');
       const { signal } = options;
       if (signal !== undefined && requiredSignal(NAME, 'signal', signal).aborted) throw signal.reason;
-      const subscription = passLastValue(this.run(work), resolve, reject);
-      if (signal === undefined) return;
-      const rejectWith: (reason: unknown) => void = reject;
-      this.#signals.stop(signal, subscription, (reason) => {
-        subscription.unsubscribe();
-        rejectWith(reason);
+      const call = this.run(work);
+      passLastValue(signal ? this.#until(signal, call) : call, resolve, reject);
+    });
+  }
+
+  /** The signal is listened to before the work begins, which may make it abort. */
+  #until<R>(signal: AbortSignal, call: Observable<R>): Observable<R> {
+    return new Observable((subscriber) => {
+      this.#signals.stop(signal, subscriber, (reason) => {
+        subscriber.error(reason);
       });
+      call.subscribe(subscriber);
     });
   }
 

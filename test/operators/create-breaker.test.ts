@@ -405,6 +405,74 @@ describe('work', () => {
     expect(breaker.snapshot().calls).toBe(0);
   });
 
+  const later = () => new Promise<number>((resolve) => setTimeout(resolve, 1, 1));
+  const answers: Readonly<Record<string, (abort: () => void) => unknown>> = {
+    'a value': (abort) => (abort(), 1),
+    'a throw': (abort) => {
+      abort();
+      throw down;
+    },
+    'a promise': (abort) => (abort(), later()),
+    'a promise that fails': (abort) => (abort(), Promise.reject(down)),
+    'an Observable': (abort) => (abort(), of(1, 2)),
+    'an Observable, before its value': (abort) =>
+      new Observable<number>((to) => {
+        abort();
+        to.next(1);
+        to.complete();
+      }),
+    'an Observable, between its values': (abort) =>
+      new Observable<number>((to) => {
+        to.next(1);
+        abort();
+        to.next(2);
+        to.complete();
+      }),
+    'an Observable, before it fails': (abort) =>
+      new Observable<number>((to) => {
+        abort();
+        to.error(down);
+      }),
+    'an Observable that goes on': (abort) => (abort(), NEVER),
+    'an async iterable': async function* (abort) {
+      abort();
+      yield await later();
+    },
+  };
+
+  it.each(Object.entries(answers))('hears a signal that aborts while it is started: %s', async (_name, answer) => {
+    const breaker = createBreaker({ opens: { inARow: 1 } });
+    const leaving = new AbortController();
+    let inner: AbortSignal | undefined;
+    const result = breaker.runAsync(
+      ({ signal }) => {
+        inner = signal;
+        return answer(() => {
+          leaving.abort('enough');
+        });
+      },
+      { signal: leaving.signal },
+    );
+    await expect(result).rejects.toBe('enough');
+    expect(inner?.aborted).toBe(true);
+    expect(breaker.snapshot()).toMatchObject({ state: 'closed', failures: 0 });
+  });
+
+  it('hears a signal that a listener aborts when its probe is let through, and is not called', async () => {
+    const leaving = new AbortController();
+    const { clock, breaker } = sensitive({
+      onEvent: (event) => {
+        if (event.type === 'breakerChanged' && event.state === 'halfOpen') leaving.abort('enough');
+      },
+    });
+    failTimes(breaker, 1);
+    clock.schedule(() => undefined, 5000);
+    clock.flush();
+    let calls = 0;
+    await expect(breaker.runAsync(() => calls++, { signal: leaving.signal })).rejects.toBe('enough');
+    expect([calls, breaker.snapshot().probing]).toEqual([0, 0]);
+  });
+
   it('of 10,000 calls adds one listener to a signal that lives on, and leaves none', async () => {
     const session = new AbortController().signal;
     let [listeners, most] = [0, 0];

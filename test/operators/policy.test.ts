@@ -676,7 +676,9 @@ describe('the deadline', () => {
     virtualTime(({ flush }) => {
       const breaker = createBreaker();
       const careful = policy({ breaker, deadlineMs: 1000 });
-      careful(() => concat(of(1), NEVER)).pipe(take(1)).subscribe();
+      careful(() => concat(of(1), NEVER))
+        .pipe(take(1))
+        .subscribe();
       watch(careful(() => of(1, 2)));
       flush();
       expect(breaker.snapshot()).toMatchObject({ calls: 2, failures: 0 });
