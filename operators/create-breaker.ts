@@ -200,7 +200,7 @@ class FlowBreaker implements Breaker {
   snapshot(): BreakerSnapshot {
     const now = this.#scheduler.now();
     const circuit = this.#circuit;
-    return { state: circuit.stateAt(now), ...circuit.counts(now), probing: circuit.probing, retryAfterMs: circuit.retryAfterMs(now) };
+    return { state: circuit.stateAt(now), ...circuit.counts(now), probing: circuit.probing(now), retryAfterMs: circuit.retryAfterMs(now) };
   }
 
   save(): BreakerState {

@@ -102,6 +102,7 @@ const circuitOptions: CircuitOptions = { ...opens, probes: 1, probeShare: 1, ope
 const circuit = new Circuit(circuitOptions);
 same<number | undefined>()(circuit.enter(0));
 same<CircuitState>()(circuit.stateAt(0));
+same<number>()(circuit.probing(0));
 const saved: BreakerState = circuit.save(0);
 circuit.restore(saved, 10);
 

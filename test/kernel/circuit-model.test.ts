@@ -3,9 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { BreakerState, CircuitOptions, CircuitState } from '../../operators/kernel/index.js';
 import { Circuit } from '../../operators/kernel/index.js';
 
-/** A call that was let through: in which state, and in which round of probes. */
+/** A call that was let through: in which state, and when. */
 interface Call {
   readonly spell: number;
+  readonly since: number;
 }
 
 interface Result {
@@ -32,12 +33,8 @@ class ByHand {
 
   enter(now: number): Call | undefined {
     if (this.retryAfterMs(now) > 0) return undefined;
-    if (this.stateAt(now) === 'halfOpen' && !this.hasPlace()) {
-      if (this.state === 'open') this.become('halfOpen');
-      this.until = now + this.openMs;
-      this.probes.clear();
-    }
-    const call = { spell: this.spell };
+    if (this.state === 'open') this.become('halfOpen');
+    const call = { spell: this.spell, since: now };
     if (this.state === 'halfOpen') this.probes.add(call);
     return call;
   }
@@ -93,7 +90,10 @@ class ByHand {
   }
 
   retryAfterMs(now: number): number {
-    return this.state === 'closed' || this.hasPlace() ? 0 : Math.max(0, this.until - now);
+    if (this.state === 'closed') return 0;
+    if (this.state === 'open') return Math.max(0, this.until - now);
+    const ends = this.waitedFor(now).map(({ since }) => since + this.openMs - now);
+    return ends.length < this.options.probes ? 0 : Math.min(...ends);
   }
 
   counts(now: number): { readonly calls: number; readonly failures: number } {
@@ -105,7 +105,7 @@ class ByHand {
   /** What anybody can see. */
   look(now: number): unknown {
     const openForMs = this.state !== 'open' ? 0 : this.until === Infinity ? Infinity : this.openMs;
-    return [this.state, this.stateAt(now), openForMs, this.probes.size, this.retryAfterMs(now), this.counts(now)];
+    return [this.state, this.stateAt(now), openForMs, this.waitedFor(now).length, this.retryAfterMs(now), this.counts(now)];
   }
 
   private open(at: number): void {
@@ -120,8 +120,9 @@ class ByHand {
     this.ends = [];
   }
 
-  private hasPlace(): boolean {
-    return this.state === 'halfOpen' && this.probes.size < this.options.probes;
+  /** Each for as long as it was open. */
+  private waitedFor(now: number): Call[] {
+    return [...this.probes].filter(({ since }) => since + this.openMs > now);
   }
 
   /** Tenth by tenth; after ten of them without anything the next one begins when it is looked for. */
@@ -135,8 +136,8 @@ class ByHand {
 }
 
 const look = (circuit: Circuit, now: number): unknown => {
-  const { state, openForMs, probing } = circuit;
-  return [state, circuit.stateAt(now), openForMs, probing, circuit.retryAfterMs(now), circuit.counts(now)];
+  const { state, openForMs } = circuit;
+  return [state, circuit.stateAt(now), openForMs, circuit.probing(now), circuit.retryAfterMs(now), circuit.counts(now)];
 };
 
 const options: fc.Arbitrary<CircuitOptions> = fc.record({

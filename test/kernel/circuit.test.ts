@@ -114,7 +114,7 @@ describe('an open circuit', () => {
     expect([it.stateAt(4_999), it.stateAt(5_000)]).toEqual(['open', 'halfOpen']);
     expect(it.retryAfterMs(5_000)).toBe(0);
     expect(it.enter(5_000)).toBeDefined();
-    expect([it.state, it.probing]).toEqual(['halfOpen', 1]);
+    expect([it.state, it.probing(5_000)]).toEqual(['halfOpen', 1]);
     expect(it.enter(5_000)).toBeUndefined();
   });
 
@@ -152,7 +152,7 @@ describe('an open circuit', () => {
     for (const ticket of early.slice(30, 60)) it.succeeded(ticket, 5_001);
     for (const ticket of early.slice(60, 70)) it.failed(ticket, 5_001);
     for (const ticket of early.slice(70, 80)) it.left(ticket);
-    expect([it.state, it.probing]).toEqual(['halfOpen', 1]);
+    expect([it.state, it.probing(5_001)]).toEqual(['halfOpen', 1]);
     it.succeeded(probe, 5_002);
     for (const ticket of early.slice(80)) it.failed(ticket, 5_003);
     expect(it.state).toBe('closed');
@@ -203,7 +203,7 @@ describe('a half-open circuit', () => {
     for (const probe of probes) it.failed(probe, 5_001);
     expect([it.state, it.openForMs]).toEqual(['open', 10_000]);
     it.left(probes[2]!);
-    expect(it.probing).toBe(0);
+    expect(it.probing(5_001)).toBe(0);
   });
 
   it('waits for a silent probe no longer than it was open, and hears of it all the same', () => {
@@ -213,15 +213,58 @@ describe('a half-open circuit', () => {
     expect(it.enter(9_999)).toBeUndefined();
     const second = it.enter(10_000)!;
     expect(second).toBeDefined();
-    expect(it.probing).toBe(1);
+    expect(it.probing(10_000)).toBe(1);
     // The first has no place to give back any more.
     it.left(silent);
-    expect(it.probing).toBe(1);
+    expect(it.probing(10_000)).toBe(1);
     const slow = second;
     expect(it.enter(14_999)).toBeUndefined();
     expect(it.enter(15_000)).toBeDefined();
     it.succeeded(slow, 15_001);
     expect(it.state).toBe('closed');
+  });
+
+  it('waits for each probe as long, whenever it was let through', () => {
+    const it = halfOpen({ probes: 2 });
+    it.enter(5_000);
+    expect([it.retryAfterMs(8_000), it.probing(8_000)]).toEqual([0, 1]);
+    const second = it.enter(8_000)!;
+    expect([it.retryAfterMs(8_000), it.retryAfterMs(9_999), it.enter(9_999)]).toEqual([2_000, 1, undefined]);
+    // The first has been silent for as long as it was open, the second has not.
+    expect([it.retryAfterMs(10_000), it.probing(10_000)]).toEqual([0, 1]);
+    expect(it.enter(10_000)).toBeDefined();
+    expect([it.probing(10_000), it.retryAfterMs(10_000), it.enter(10_000)]).toEqual([2, 3_000, undefined]);
+    it.left(second);
+    expect([it.probing(10_000), it.retryAfterMs(10_000)]).toEqual([1, 0]);
+    expect([it.probing(14_999), it.probing(15_000), it.state]).toEqual([1, 0, 'halfOpen']);
+  });
+
+  it('waits for the next probe as long as for one that was left', () => {
+    const it = halfOpen();
+    it.left(it.enter(5_000)!);
+    expect(it.enter(9_999)).toBeDefined();
+    expect([it.enter(10_000), it.retryAfterMs(10_000), it.probing(10_000)]).toEqual([undefined, 4_999, 1]);
+    expect(it.enter(14_999)).toBeDefined();
+  });
+
+  it('makes no more probes at a time than it may, of those that have not been silent for as long as it was open', () => {
+    const steps = fc.array(fc.record({ waitMs: fc.nat(3_000), leaves: fc.boolean() }), { minLength: 1, maxLength: 50, size: 'max' });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 4 }), steps, (probes, all) => {
+        const it = halfOpen({ probes });
+        let now = 5_000;
+        let underWay: { readonly ticket: number; readonly since: number }[] = [];
+        for (const { waitMs, leaves } of all) {
+          now += waitMs;
+          if (leaves) for (const { ticket } of underWay.splice(0, 1)) it.left(ticket);
+          underWay = underWay.filter(({ since }) => now - since < 5_000);
+          expect(it.probing(now)).toBe(underWay.length);
+          const ticket = it.enter(now);
+          expect(ticket !== undefined).toBe(underWay.length < probes);
+          if (ticket !== undefined) underWay.push({ ticket, since: now });
+        }
+      }),
+    );
   });
 });
 
@@ -397,7 +440,7 @@ describe('a saved circuit', () => {
     fail(probing, 1);
     probing.enter(5000);
     const after = again(probing, 5000, { minCalls: 1 });
-    expect([after.stateAt(5000), after.probing]).toEqual(['halfOpen', 0]);
+    expect([after.stateAt(5000), after.probing(5000)]).toEqual(['halfOpen', 0]);
     call(after, 5000, 'ok');
     expect(after.state).toBe('closed');
   });

@@ -258,8 +258,27 @@ describe('a probe', () => {
     clock.frame = 5_000;
     breaker.run(() => NEVER).subscribe();
     clock.frame = 10_000;
+    expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0, retryAfterMs: 0 });
     breaker.run(() => of(1)).subscribe();
     expect(breaker.state).toBe('closed');
+  });
+
+  it('that was let through in the place of one that was left is waited for as long', () => {
+    const { breaker, clock } = sensitive();
+    failTimes(breaker, 1);
+    let made = 0;
+    const probe = () => {
+      made++;
+      return NEVER;
+    };
+    clock.frame = 5_000;
+    breaker.run(probe).subscribe().unsubscribe();
+    clock.frame = 9_999;
+    breaker.run(probe).subscribe();
+    clock.frame = 10_000;
+    expect(errorOf(breaker.run(probe))).toMatchObject({ retryAfterMs: 4_999 });
+    expect(made).toBe(2);
+    expect(breaker.snapshot()).toMatchObject({ probing: 1, retryAfterMs: 4_999 });
   });
 
   it('that calls the breaker itself is refused there, and goes on', () => {

@@ -49,14 +49,13 @@ export class Circuit {
   #state: CircuitState = 'closed';
   /** How long the present opening lasts, or the next one will. */
   #openMs: number;
-  /** When it lets probes through; half open, when it no longer waits for those it has let through. */
+  /** When it lets probes through. */
   #until = 0;
   #tickets = 0;
   /** Tickets up to this one are from a state that is over. */
   #stale = 0;
-  /** Tickets up to this one hold no place of the half-open state any more. */
-  #overdue = 0;
-  #probing = 0;
+  /** When the probes that it waits for were let through, by their tickets; the oldest first. */
+  readonly #probes = new Map<number, number>();
   #succeeded = 0;
   #failed = 0;
   #lastRead = -Infinity;
@@ -80,11 +79,6 @@ export class Circuit {
     return this.#until === Infinity ? Infinity : this.#openMs;
   }
 
-  /** Calls let through to probe that have not ended. */
-  get probing(): number {
-    return this.#probing;
-  }
-
   /** What the next call would find. */
   stateAt(now: number): CircuitState {
     return this.#state === 'open' && this.#time(now) >= this.#until ? 'halfOpen' : this.#state;
@@ -92,8 +86,17 @@ export class Circuit {
 
   /** When the next call may be let through, from now, in ms; 0 when one is now. */
   retryAfterMs(now: number): number {
-    if (this.#state === 'closed' || this.#hasPlace()) return 0;
-    return Math.max(0, this.#until - this.#time(now));
+    if (this.#state === 'closed') return 0;
+    const at = this.#time(now);
+    if (this.#state === 'open') return Math.max(0, this.#until - at);
+    const waitedFor = this.#waitedFor(at);
+    const [oldest = at] = waitedFor.values();
+    return waitedFor.size < this.#options.probes ? 0 : oldest + this.#openMs - at;
+  }
+
+  /** Probes under way that it waits for. */
+  probing(now: number): number {
+    return this.#waitedFor(this.#time(now)).size;
   }
 
   /** Results that count, and the failures among them. */
@@ -105,11 +108,12 @@ export class Circuit {
   enter(now: number): number | undefined {
     if (this.#state !== 'closed') {
       const at = this.#time(now);
-      if (!this.#hasPlace()) {
+      if (this.#state === 'open') {
         if (at < this.#until) return undefined;
-        this.#letProbe(at);
+        this.#become('halfOpen');
       }
-      this.#probing += 1;
+      if (this.#waitedFor(at).size >= this.#options.probes) return undefined;
+      this.#probes.set(this.#tickets + 1, at);
     }
     this.#tickets += 1;
     return this.#tickets;
@@ -132,7 +136,7 @@ export class Circuit {
 
   /** The call ended in a way that says nothing, or was given up. */
   left(ticket: number): void {
-    if (ticket > this.#overdue && this.#state === 'halfOpen') this.#probing -= 1;
+    this.#probes.delete(ticket);
   }
 
   /** Opens it until it is reset. */
@@ -187,22 +191,16 @@ export class Circuit {
     this.#become('open');
   }
 
-  /** A new round of probes: those that are silent still count when they end, but nobody waits for them any longer. */
-  #letProbe(at: number): void {
-    if (this.#state === 'open') this.#become('halfOpen');
-    this.#until = at + this.#openMs;
-    this.#overdue = this.#tickets;
-    this.#probing = 0;
-  }
-
-  #hasPlace(): boolean {
-    return this.#state === 'halfOpen' && this.#probing < this.#options.probes;
+  /** Without those that have been silent for as long as it was open. They still count when they end. */
+  #waitedFor(at: number): ReadonlyMap<number, number> {
+    for (const [ticket, since] of this.#probes) if (since + this.#openMs <= at) this.#probes.delete(ticket);
+    return this.#probes;
   }
 
   #become(state: CircuitState): void {
     this.#state = state;
     this.#stale = this.#tickets;
-    this.#probing = 0;
+    this.#probes.clear();
     this.#succeeded = 0;
     this.#failed = 0;
   }
