@@ -100,8 +100,9 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  *   as `closes` says, are let through, the others refused. Success closes it. A failure opens it again for twice as long, up to `maxOpenMs`.
  * - **Counts** errors of the classes in `counts` as failures. Any other answer (a 404, a 429, a wrong key) counts neither way, but shows that
  *   the backend is up: a probe that ends so has succeeded. What need not have come from the backend says nothing, and gives the place of
- *   a probe to the next call: a cancelled call, an error of this package, one that nobody recognises, a bug. Nor does a call that was
- *   under way when the circuit opened. A call that is left after its first value has succeeded.
+ *   a probe to the next call: a cancelled call, an error of this package whose class does not count (a refusal by another breaker never
+ *   does), one that nobody recognises, a bug. Nor does a call that was under way when the circuit opened. A call that is left after its
+ *   first value has succeeded.
  * - **Holds at most** ten pairs of counts, however many calls there are. It sets no timer.
  * - **Errors when** it is open (`BreakerOpenError`, which knows `retryAfterMs`); otherwise as the work does, with the same object.
  * - **On unsubscribe** the signal aborts, and a probe gives its place to the next call.
@@ -237,6 +238,8 @@ class FlowBreaker implements Breaker {
 
   /** What an error says about the backend: any answer, a refusal as well, shows that it is up. */
   #meaningOf(error: unknown, now: number): 'down' | 'up' | 'nothing' {
+    // Another breaker has refused: nobody was asked.
+    if (isFlowError(error, 'FLOW_BREAKER_OPEN')) return 'nothing';
     let verdict: Verdict;
     try {
       verdict = verdictOf(NAME, this.#classify, error, { size: 1, attempt: 1, aborted: false, epochMs: now });

@@ -152,8 +152,8 @@ const LEAST_DELAY_MS = 50;
  *
  * An attempt that fails (`transient`, `timeout`, `itemFault`) brings the next one forward; after `throttled`, `tooLarge`, `contract` and
  * `cancelled` no more are started, but those under way may still win. When several attempts have failed, the first one's error carries
- * all of them as `errors`, in order, unless it has such a field already. The delay runs from when an attempt is really sent: waiting for
- * a permit is no reason to hedge.
+ * all of them as `errors`, in order, unless it has such a field already; a fatal error carries none. The delay runs from when an attempt
+ * is really sent: waiting for a permit is no reason to hedge.
  *
  * Hedging multiplies the load where the backend is slow: it is for calls that may be made twice, a small `maxHedges` and a `budget`.
  *

@@ -2,7 +2,14 @@ import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, t
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Breaker, BreakerOptions, FlowEvent } from '../../operators/index.js';
-import { AttemptTimeoutError, BreakerOpenError, classifyError, createBreaker, DeadlineError } from '../../operators/index.js';
+import {
+  AttemptTimeoutError,
+  BreakerOpenError,
+  classifyError,
+  createBreaker,
+  DeadlineError,
+  RateLimitError,
+} from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -49,11 +56,36 @@ describe('what counts', () => {
     ['413', failing(413)],
     ['an abort', new DOMException('left', 'AbortError')],
     ['a deadline', new DeadlineError('policy', 5, 5)],
+    ['a refusal of another breaker', new BreakerOpenError('createBreaker', 5)],
+    ['a refusal of a limiter', new RateLimitError('createLimiter', 'requests', 5)],
     ['what nobody recognises', new Error('some bug')],
   ])('is not %s', (_name, error) => {
     const breaker = createBreaker({ classify: classifyError });
     failTimes(breaker, 100, error);
     expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 0, failures: 0 });
+  });
+
+  it('is never a refusal of another breaker: a probe that meets one gives its place back', () => {
+    for (const counts of [['transient'], ['fatal'], undefined] as const) {
+      const { clock, breaker } = sensitive(counts && { counts, classify: () => ({ class: counts[0] }) });
+      failTimes(breaker, 1);
+      clock.frame = 5_000;
+      expect(breaker.state).toBe('halfOpen');
+      const inner = createBreaker();
+      inner.trip();
+      expect(errorOf(breaker.run(() => inner.run(() => of(1))))).toBeInstanceOf(BreakerOpenError);
+      expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0 });
+    }
+  });
+
+  it('is looked at when a call fails: a success opens nothing', () => {
+    const breaker = createBreaker({ opens: { minCalls: 2 } });
+    failTimes(breaker, 1);
+    breaker.run(() => of(1)).subscribe();
+    expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 2, failures: 1 });
+    breaker.run(() => of(1)).subscribe();
+    failTimes(breaker, 1);
+    expect(breaker.snapshot()).toMatchObject({ state: 'open', calls: 4, failures: 2 });
   });
 
   it('is what `counts` says', () => {
