@@ -34,7 +34,7 @@ type Api = (work: Work, rules: Rules, limiter: Limiter) => PromiseLike<unknown>;
 const retry = { maxAttempts: 2, initialMs: 0, budget: 1 };
 
 async function settled(result: Observable<Settled<unknown, unknown> | readonly Settled<unknown, unknown>[]>): Promise<unknown> {
-  const [first] = [await lastValueFrom(result)].flat() as Settled<unknown, unknown>[];
+  const [first] = [await lastValueFrom(result)].flat();
   if (first?.status === 'rejected') throw first.reason;
   return first;
 }
