@@ -76,7 +76,7 @@ export function isBug(error: unknown): boolean {
 
 function nextLinks(fields: Fields): unknown[] {
   const errors = fieldOf(fields, 'errors');
-  const several = tryRead(() => (Array.isArray(errors) ? errors.slice(-MAX_LINKS).reverse() : [])) ?? [];
+  const several = tryRead((): unknown[] => (Array.isArray(errors) ? errors.slice(-MAX_LINKS).reverse() : [])) ?? [];
   return [fieldOf(fields, 'lastError'), ...several, fieldOf(fields, 'cause')];
 }
 
