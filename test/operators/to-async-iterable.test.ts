@@ -455,7 +455,7 @@ describe('a job that is started while a reader subscribes', () => {
     const reader = toAsyncIterable(shared)[Symbol.asyncIterator]();
     await reader.next();
     shared.subscribe(() => seen++);
-    await reader.return?.();
+    await reader.return();
     await vi.waitFor(() => {
       expect(seen).toBeGreaterThan(800);
     });
