@@ -30,13 +30,17 @@ function isNamedClass(node: ts.Node): node is ts.ClassLikeDeclaration & { readon
   return ts.isClassLike(node) && node.name !== undefined;
 }
 
-/** Each `… instanceof <class of ours>` of a module, as `path class`. */
+/** Each `… instanceof <class of ours>` and `isA(…, <class of ours>)` of a module, as `path class`. */
 function ownInstanceofs({ path, file }: Source, own: ReadonlySet<string>): string[] {
   return nodesOf(file).flatMap((node) => {
-    if (!ts.isBinaryExpression(node) || node.operatorToken.kind !== ts.SyntaxKind.InstanceOfKeyword) return [];
-    const asked = node.right.getText(file);
+    const asked = kindAsked(node)?.getText(file) ?? '';
     return own.has(asked) ? [`${path} ${asked}`] : [];
   });
+}
+
+function kindAsked(node: ts.Node): ts.Expression | undefined {
+  if (ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.InstanceOfKeyword) return node.right;
+  return ts.isCallExpression(node) && ts.isIdentifier(node.expression) && node.expression.text === 'isA' ? node.arguments[1] : undefined;
 }
 
 const found = sources.flatMap((source) => ownInstanceofs(source, ownClasses));
@@ -51,8 +55,11 @@ describe('two copies of the package in one process', () => {
   });
 
   it('would be caught asking', () => {
-    const source = parsed('operators/some.ts', 'class Own {}\nconst is = (x: unknown) => x instanceof Own || x instanceof Error;');
-    expect(ownInstanceofs(source, new Set(['Own']))).toEqual(['operators/some.ts Own']);
+    const source = parsed(
+      'operators/some.ts',
+      'class Own {}\nconst is = (x: unknown) => x instanceof Own || isA(x, Own) || x instanceof Error;',
+    );
+    expect(ownInstanceofs(source, new Set(['Own']))).toEqual(['operators/some.ts Own', 'operators/some.ts Own']);
     expect(ownClasses).toContain('FlowError');
   });
 });

@@ -358,8 +358,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     if (!ticket.bid) return true;
     let failure: { readonly error: unknown } | undefined;
     try {
-      const parentLease = affordable ?? this.parent?.affordable ?? Infinity;
-      if (ticket.bid(Math.min(parentLease, this.rates?.left('tokens', this.time) ?? Infinity))) return ticket.isWaiting;
+      const most = affordable ?? this.parent?.affordable ?? Infinity;
+      if (ticket.bid(Math.min(most, this.rates?.left('tokens', this.time) ?? Infinity))) return ticket.isWaiting;
     } catch (error) {
       failure = { error };
     }

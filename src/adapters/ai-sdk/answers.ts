@@ -1,4 +1,5 @@
 import { APICallError } from 'ai';
+import { fieldOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
 
 interface Answer {
@@ -26,8 +27,7 @@ export async function dealtWith<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (error) {
-    const { isRetryable } = Object(error) as Partial<APICallError>;
-    if (isRetryable === true) Reflect.defineProperty(error as object, 'isRetryable', { value: false });
+    if (fieldOf(error, 'isRetryable') === true) Reflect.defineProperty(error as object, 'isRetryable', { value: false });
     throw error;
   }
 }
