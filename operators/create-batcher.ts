@@ -202,7 +202,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   /** The bound at which they wait. */
   private readonly waitsAt: number;
   /** What rejects everything that is given up. */
-  private fate: unknown = undefined;
+  private failure: unknown = undefined;
 
   /** @param waits whether promised loads wait for room where `load` overflows */
   constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, waits = true) {
@@ -228,7 +228,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
         this.shell.finish();
       },
       abort: (error) => {
-        this.fate = error;
+        this.failure = error;
         this.refuseLine(error);
         this.shell.rejectAll(error);
         this.shell.finish();
@@ -435,7 +435,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   private open(memory: LoadCache<T, R>, item: T, alone: boolean, isInTime = false): Item<T, R> | CachedValue<R> {
     const found = memory.open(item, alone);
     // `dedupe` may have ended the batcher.
-    if (isInTime ? this.fate === undefined : !this.shutdown.isClosed) return found;
+    if (isInTime ? this.failure === undefined : !this.shutdown.isClosed) return found;
     if (isItem<T, R>(found) && found.isEmpty) memory.forget(found);
     throw new ClosedError(this.operator);
   }
@@ -485,7 +485,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   private settled(item: Item<T, R>): void {
     // Whoever left while the answer waited for earlier ones is not counted either.
     if (this.shutdown.isClosed && !item.isEmpty) {
-      const isGivenUp = item.failed && this.fate !== undefined && item.reason === this.fate;
+      const isGivenUp = item.failed && this.failure !== undefined && item.reason === this.failure;
       this.shutdown.count(isGivenUp ? (item.attempts > 0 ? 'aborted' : 'dropped') : 'done');
     }
     this.memory?.settled(item);

@@ -87,7 +87,7 @@ export {
   SequenceError,
   SplitBudgetError,
 } from './options/errors.js';
-export type { FlowEvent, FlowSink, FlushReason, Happening, Stamp } from './options/events.js';
+export type { FlowEvent, FlowEventBody, FlowEventHeader, FlowSink, FlushReason } from './options/events.js';
 export type * from './options/limiter.js';
 export type { PartRules, SplitItem } from './options/oversize.js';
 export type { Bidder, Permit, Permits, Place } from './options/permits.js';

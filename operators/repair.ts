@@ -6,7 +6,7 @@ import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { dividePlan } from './kernel/repair/divide-plan.js';
 import { fieldOf } from './kernel/repair/field-of.js';
 import type { RepairedMachine } from './kernel/repair/repairer.js';
-import { mend as mending } from './kernel/repair/repairer.js';
+import { createRepairer as uncheckedRepairer } from './kernel/repair/repairer.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
 import { SameFault } from './kernel/repair/same-fault.js';
 import { mayPass } from './kernel/repair/verdict.js';
@@ -25,8 +25,8 @@ const DIVIDE = 'divideAndConquer';
 const ASKING = { verdict: verdictOf, draw: drawnFrom };
 
 /** With the answers of callbacks checked. */
-function mend<T, R>(machine: RepairedMachine<T, R>, rules: readonly RepairRule[]): unknown {
-  return mending(machine, rules, ASKING);
+function createRepairer<T, R>(machine: RepairedMachine<T, R>, rules: readonly RepairRule[]): unknown {
+  return uncheckedRepairer(machine, rules, ASKING);
 }
 
 /**
@@ -52,7 +52,7 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
   const rule = retryRule(RETRY, options, Infinity, '');
   return {
     classify: classifyByStatus,
-    mend,
+    createRepairer,
     failed: (failure) => {
       const { operator, verdict, attempt, now, executing, retrying, waiting } = failure;
       if (!mayPass(verdict) || attempt >= rule.maxAttempts) return undefined;
@@ -165,7 +165,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   };
   return {
     classify: classifyByStatus,
-    mend,
+    createRepairer,
     succeeded: (origin) => {
       // Most batches never fail, and need no note.
       if (origin.note === undefined) origin.note = true;
@@ -361,8 +361,8 @@ class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
     return this.repair(this.plan.succeeded(call, this.spent(origin)), origin);
   }
 
-  untold(origin: Origin<J>): Repair<J> {
-    return this.repair(this.plan.untold(this.spent(origin)), origin);
+  inconclusive(origin: Origin<J>): Repair<J> {
+    return this.repair(this.plan.inconclusive(this.spent(origin)), origin);
   }
 
   private spent({ calls }: Origin<J>): SearchSpent {

@@ -149,15 +149,15 @@ class Resequencer<T> implements Handlers<T> {
       const number = numberOf(this.#settings.sequence, item);
       // The consumer may have left in `sequence`.
       if (this.#to.closed) return;
-      const fate = this.#buffer.fateOf(number);
-      if (fate === 'next') {
+      const status = this.#buffer.statusOf(number);
+      if (status === 'next') {
         this.#buffer.pass();
         this.#to.next(item);
         this.#handOut();
-      } else if (fate === 'early') {
+      } else if (status === 'early') {
         this.#hold(number, item);
       } else {
-        this.#drop(number, fate);
+        this.#drop(number, status);
       }
     } catch (error) {
       this.#fail(error);

@@ -22,10 +22,10 @@ export type FlushReason =
  * What operators report through `onEvent`. Fields are counts, milliseconds and words from closed sets: never an item,
  * a key or a prompt. A listener that throws is ignored.
  */
-export type FlowEvent = Happening & Stamp;
+export type FlowEvent = FlowEventBody & FlowEventHeader;
 
 /** What every event carries beside its own fields. */
-export interface Stamp {
+export interface FlowEventHeader {
   /** The operator or factory that tells it, for example `batchMap`. */
   readonly operator: string;
   /** When it happened, in ms on the operator's clock. */
@@ -45,7 +45,7 @@ export interface Stamp {
 }
 
 /** What can happen. */
-export type Happening =
+export type FlowEventBody =
   | ItemNote
   | (RepairNote & { readonly lane: string })
   | Readonly<

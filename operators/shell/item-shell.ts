@@ -178,7 +178,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.unsettled++;
     this.tell?.({ type: 'accepted', seq: index, queued: machine.queued });
     ordered?.enter(index, line);
-    fault ??= lane?.fate;
+    fault ??= lane?.stopped;
     const places = permits ? Number(!(this.isBusy || this.place || this.permit)) : machine.free;
     let bound = fault ? undefined : machine.judge(lane, ordered?.held ?? 0, places);
     // With a bounded queue, an item needs no room only if there is a permit for it.

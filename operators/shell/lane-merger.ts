@@ -1,7 +1,7 @@
 import type { SchedulerLike, Subscriber, Subscription } from 'rxjs';
 import type { FairnessRule, LaneClaim } from '../kernel/queues/discipline.js';
 import { LanesQueue } from '../kernel/queues/lanes-queue.js';
-import { losers } from '../kernel/queues/overflow.js';
+import { victims } from '../kernel/queues/overflow.js';
 import type { Overflow, Waiter } from '../kernel/queues/queue.js';
 import { weightOf } from '../options/ask.js';
 import { OverflowError } from '../options/errors.js';
@@ -168,11 +168,11 @@ export class LaneMerger<T, N extends string> {
     const { name, maxQueued, overflow: policy } = this.laneAt(lane);
     if (this.queue.count(lane) < maxQueued) return true;
     if (policy === 'error') throw new OverflowError(this.config.operator, maxQueued, policy);
-    const leaving = losers(this.queue, lane, policy, true);
-    for (const loser of leaving) {
-      this.queue.remove(loser);
-      this.less(loser.weight);
-      this.tell?.({ type: 'dropped', lane: name, policy, seq: loser.seq });
+    const leaving = victims(this.queue, lane, policy, true);
+    for (const victim of leaving) {
+      this.queue.remove(victim);
+      this.less(victim.weight);
+      this.tell?.({ type: 'dropped', lane: name, policy, seq: victim.seq });
     }
     if (leaving.length > 0) return true;
     this.tell?.({ type: 'dropped', lane: name, policy, seq: this.accepted++ });

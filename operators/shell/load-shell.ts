@@ -1,6 +1,6 @@
 import type { Job } from '../kernel/machine/job.js';
 import { DONE, NEW } from '../kernel/machine/job.js';
-import { hurry, leave } from '../kernel/machine/leave.js';
+import { leave, promote } from '../kernel/machine/leave.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
 import { BatchShell } from './batch-shell.js';
 import { laneAt } from './describe-item.js';
@@ -61,7 +61,7 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
 
   /** Moves what waits of an item to a more urgent lane. */
   promote(item: Item<T, R>, lane: string): void {
-    hurry(this.machine, item, laneAt(this.operator, this.config.queue, lane));
+    promote(this.machine, item, laneAt(this.operator, this.config.queue, lane));
     this.run();
   }
 

@@ -1,9 +1,9 @@
 import {
   Aimd,
-  type Asking,
+  type RepairCallbacks,
   type Judgement,
   bid,
-  hurry,
+  promote,
   leave,
   shrinkAt,
   BACKOFF_DEFAULTS,
@@ -52,8 +52,8 @@ import {
   type LimitSample,
   Line,
   type Linked,
-  losers,
-  mend,
+  victims,
+  createRepairer,
   mostLeft,
   type OrderedPlace,
   type Origin,
@@ -147,7 +147,7 @@ discipline.fill(8, filler);
 const queue: Queue<Entry> = new LanesQueue<Entry>(claims, fairness, 8, false);
 same<Plan<Entry>>()(queue.plan(0, 8, Infinity));
 const overflow: Overflow = 'dropOldest';
-same<readonly Entry[]>()(losers(queue, 0, overflow, true));
+same<readonly Entry[]>()(victims(queue, 0, overflow, true));
 const line = new Line<Entry>();
 same<Entry | undefined>()(line.at);
 const rule: QueueRule<unknown> = FIFO;
@@ -198,11 +198,11 @@ export const failed = (batch: Batch<string, number>): void => {
 };
 export const gone = (job: Job<string, number>): readonly number[] => {
   leave(batches, job);
-  hurry(batches, job, 0);
+  promote(batches, job, 0);
   return [bid(batches, 100), shrinkAt(batches)];
 };
-export const judged = (asking: Asking, context: Parameters<Asking['verdict']>[3]): Judgement => ({
-  verdict: asking.verdict('mine', () => ({ class: 'fatal' }), undefined, context),
+export const judged = (callbacks: RepairCallbacks, context: Parameters<RepairCallbacks['verdict']>[3]): Judgement => ({
+  verdict: callbacks.verdict('mine', () => ({ class: 'fatal' }), undefined, context),
   reason: undefined,
 });
 export const isBatch = (value: unknown): boolean => value instanceof Batch || value === job;
@@ -233,12 +233,12 @@ const classify: Classify = classifyByStatus;
 const kind: ErrorClass = classify(new Error('no'), context).class;
 export const again: RepairRule = {
   classify,
-  mend,
+  createRepairer,
   failed: <J extends FailedJob>({ jobs, verdict: { class: found } }: Failure<J>): Repair<J> | undefined =>
     found === kind ? { parts: [jobs] } : undefined,
 };
 export const noted = ({ note }: Repair<FailedJob>): RepairNote | undefined => note;
-export const over = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.untold(origin);
+export const over = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.inconclusive(origin);
 
 // Divide and conquer
 const divideLimits: DivideLimits = { factor: 4, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16 };

@@ -15,7 +15,7 @@ import {
   type FlowEvent,
   fixed,
   graded,
-  type Happening,
+  type FlowEventBody,
   type ItemNote,
   type ItemContext,
   inputOrder,
@@ -50,7 +50,7 @@ import {
   type Settled,
   type SplitItem,
   type SplitItemOptions,
-  type Stamp,
+  type FlowEventHeader,
   sequentialSearch,
   splitItem,
   type GrantQueue,
@@ -91,7 +91,7 @@ const onlyOnce: RepairRule = {
 };
 const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy), oneByOne()];
 export const noted = (made: Repair<FailedJob>): RepairNote | undefined => made.note;
-export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.untold(origin);
+export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.inconclusive(origin);
 
 // Orders, windows, boundaries and items that are too heavy
 const order: Order<Ticket> = orderPerKey(({ customer }) => customer);
@@ -115,8 +115,8 @@ same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key:
 tickets.pipe(concatMapBy(({ id }) => id, ask, { stopKey: true }));
 
 // Events
-export const itemNote = (note: ItemNote): Happening => note;
-export const stamp = (event: FlowEvent): Stamp & Happening => event;
+export const itemNote = (note: ItemNote): FlowEventBody => note;
+export const stamp = (event: FlowEvent): FlowEventHeader & FlowEventBody => event;
 
 // Where calls get their permits
 export const enlisted = (permits: Permits, bidder: Bidder): Place => permits.enlist(bidder);

@@ -53,7 +53,7 @@ function execute({ size, bad, limits, blame = () => undefined, leaving, doubtful
     send = asked.filter(isHere);
     let step: SearchStep<number>;
     if (send.length === 0) {
-      step = search.untold(spent());
+      step = search.inconclusive(spent());
     } else {
       calls.push(send);
       depths.push(depth);
@@ -326,7 +326,7 @@ describe('a search, step by step', () => {
     const search = new BadItemSearch<number>(2, limits(5), () => true);
     const step = search.failed(range(5), 2, new Set([0]), { calls: 1, blameRounds: 0, alone: 0 });
     expect(step).toMatchObject({ reject: [0], send: [1, 2, 3, 4], depth: 3, blamed: true });
-    expect(search.untold({ calls: 2, blameRounds: 1, alone: 0 })).toMatchObject({ reject: [], send: [], blamed: false });
+    expect(search.inconclusive({ calls: 2, blameRounds: 1, alone: 0 })).toMatchObject({ reject: [], send: [], blamed: false });
   });
 
   it('asks nothing for those who have left, and learns nothing from a call in which somebody was missing', () => {

@@ -39,11 +39,11 @@ class Halving<J extends { readonly isDone: boolean }> implements Search<J> {
     return { parts: [send], held: this.rest, search: this };
   }
 
-  untold(): Repair<J> {
+  inconclusive(): Repair<J> {
     this.most = 1;
     if (++this.untolds < 3) return this.succeeded();
     // The last of them is forgotten, which must not leave it without a result.
-    return { rejected: this.rest.slice(1).map((job) => ({ job, reason: 'untold' })), held: [], search: this };
+    return { rejected: this.rest.slice(1).map((job) => ({ job, reason: 'inconclusive' })), held: [], search: this };
   }
 }
 

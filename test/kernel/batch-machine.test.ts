@@ -4,12 +4,12 @@ import {
   Batch,
   BatchMachine,
   bid,
+  createRepairer,
   FIFO,
-  hurry,
   ItemFailure,
   Job,
   leave,
-  mend,
+  promote,
   ReorderBuffer,
   shrinkAt,
 } from '../../operators/kernel/index.js';
@@ -19,7 +19,7 @@ type Item = Job<number, string>;
 
 /** Sends a failed batch again, in two halves at the second attempt, after a pause; gives up at the third. */
 const again: RepairRule = {
-  mend,
+  createRepairer,
   failed<J extends FailedJob>({ jobs, attempt, depth }: Failure<J>): Repair<J> | undefined {
     if (attempt + depth >= 3) return undefined;
     if (attempt === 1) return { parts: [jobs], attempt: 2, delayMs: 5 };
@@ -320,7 +320,7 @@ describe('a batch machine', () => {
     const early = new Job<number, string>(0);
     machine.stamp(early);
     early.lane = 1;
-    hurry(machine, early, 0);
+    promote(machine, early, 0);
     expect([early.lane, machine.queued, machine.fresh]).toEqual([1, 0, 0]);
   });
 

@@ -4,13 +4,13 @@ import type { Batch, BatchHost, BatchNote, BatchRules, LaneRule, Order, QueueRul
 import {
   BatchMachine,
   bid,
+  createRepairer,
   FIFO,
-  hurry,
   ItemFailure,
   Job,
   LanesQueue,
   leave,
-  mend,
+  promote,
   ReorderBuffer,
   shrinkAt,
   strictWithFloor,
@@ -98,7 +98,7 @@ const command = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.record({ do: fc.constantFrom('leave' as const, 'hurry' as const), pick: fc.nat(), lane: fc.nat({ max: 3 }) }),
+    arbitrary: fc.record({ do: fc.constantFrom('leave' as const, 'promote' as const), pick: fc.nat(), lane: fc.nat({ max: 3 }) }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.nat({ max: 4 }) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('flush' as const, 'frame' as const, 'land' as const, 'hand out' as const) }) },
@@ -125,7 +125,7 @@ class Pair {
 
   constructor({ isRepaired, charges, ...given }: Given) {
     const rule: RepairRule = {
-      mend,
+      createRepairer,
       failed: (failure) => {
         const { executing, retrying, waiting } = failure;
         this.told.push([executing, retrying, waiting, ...failure.ids()]);
@@ -169,11 +169,11 @@ class Pair {
         break;
       }
       case 'leave':
-      case 'hurry': {
+      case 'promote': {
         const item = this.items[command.pick % Math.max(1, this.items.length)];
         if (item === undefined || item.isDone) break;
         if (command.do === 'leave') leave(machine, this.jobOf(item));
-        else hurry(machine, this.jobOf(item), command.lane % machine.rules.queue.lanes.length);
+        else promote(machine, this.jobOf(item), command.lane % machine.rules.queue.lanes.length);
         model[command.do](item, command.lane % machine.rules.queue.lanes.length);
         break;
       }

@@ -239,7 +239,7 @@ export class Model {
     }
     if (slowest) this.repair(group, again, slowest, true);
     const { search } = group;
-    if (search) this.apply(group, isGood ? search.succeeded(group.items, NO_ORIGIN) : search.untold(NO_ORIGIN));
+    if (search) this.apply(group, isGood ? search.succeeded(group.items, NO_ORIGIN) : search.inconclusive(NO_ORIGIN));
   }
 
   /** The call has failed. */
@@ -249,7 +249,7 @@ export class Model {
     const { verdict, reason } = this.rules.repair.length > 0 ? judge(error) : { verdict: undefined, reason: error };
     for (const item of items) item.outcome = reason;
     if (verdict?.class === 'throttled' && verdict.retryAfterMs !== undefined) this.pauses.push(verdict.retryAfterMs);
-    if (verdict && !this.repair(group, items, verdict, false)) this.untold(group);
+    if (verdict && !this.repair(group, items, verdict, false)) this.inconclusive(group);
     for (const item of items) if (item.state === 'flying' && item.group === group) this.settle(item, true, reason);
   }
 
@@ -273,7 +273,7 @@ export class Model {
     this.events.push({ type: 'cancelled', lane: this.laneName(item.lane), count: 1, seq: item.index });
   }
 
-  hurry(item: Item, lane: number): void {
+  promote(item: Item, lane: number): void {
     for (const part of item.parts ?? [item]) {
       if (!this.fresh.includes(part) || lane >= part.lane) continue;
       this.fresh = [...without(this.fresh, part), part];
@@ -419,7 +419,7 @@ export class Model {
     if (state !== 'flying' || !group || !this.calls.includes(group) || this.members(group).length > 0) return;
     this.calls = without(this.calls, group);
     this.stopped.push(group.id);
-    this.untold(group);
+    this.inconclusive(group);
   }
 
   private detach(item: Item): void {
@@ -430,7 +430,7 @@ export class Model {
     if (group === undefined || this.members(group).length > 0) return;
     this.returned = this.returned.filter((other) => other !== group);
     this.paused = this.paused.filter((pause) => pause.group !== group);
-    this.untold(group);
+    this.inconclusive(group);
   }
 
   private refuse(item: Item, error: unknown): void {
@@ -438,8 +438,8 @@ export class Model {
     this.settle(item, true, error);
   }
 
-  private untold(group: Group): void {
-    if (group.search && this.refusal === undefined) this.apply(group, group.search.untold(NO_ORIGIN));
+  private inconclusive(group: Group): void {
+    if (group.search && this.refusal === undefined) this.apply(group, group.search.inconclusive(NO_ORIGIN));
   }
 
   private repair(group: Group, items: readonly Item[], verdict: Verdict, isPartial: boolean): boolean {
@@ -492,7 +492,7 @@ export class Model {
     for (const { job, reason } of going) this.settle(job, true, reason);
     for (const item of loose) if (item.state === 'flying') this.settle(item, true, item.outcome);
     if (note) this.events.push({ ...note, lane: this.laneName(group.lane), batchId: group.id });
-    if (search && !isSent && this.held.has(search)) this.apply(group, search.untold(NO_ORIGIN));
+    if (search && !isSent && this.held.has(search)) this.apply(group, search.inconclusive(NO_ORIGIN));
   }
 
   private regroup(before: Group, items: readonly Item[], attempt: number, depth: number, search: Search<Item> | undefined): Group {

@@ -120,7 +120,7 @@ function play(given: Plan, steps: readonly Step[]): void {
       case 'send': {
         const key = given.isKeyed ? each.key : undefined;
         const lane = machine.find(key);
-        const refusal = lane?.fate ? 'stopped' : machine.judge(lane, each.held, machine.free);
+        const refusal = lane?.stopped ? 'stopped' : machine.judge(lane, each.held, machine.free);
         const isKnown = !given.isKeyed || model.keys.has(key);
         const dropped = lost();
         if (model.stopped.has(key)) {
@@ -177,7 +177,7 @@ function play(given: Plan, steps: readonly Step[]): void {
         expect(lost()).toEqual(own);
         model.leave(own);
         model.stopped.add(item.key);
-        expect(machine.find(item.key)?.fate?.error).toBe(`stopped by ${item.index}`);
+        expect(machine.find(item.key)?.stopped?.error).toBe(`stopped by ${item.index}`);
         break;
       }
       case 'concurrency':

@@ -10,15 +10,15 @@ function feed(first = 0) {
     while (buffer.isReady) out.push(buffer.take());
   };
   const put = (number: number, now = 0): string => {
-    const fate = buffer.fateOf(number);
-    if (fate === 'next') {
+    const status = buffer.statusOf(number);
+    if (status === 'next') {
       buffer.pass();
       out.push(String(number));
       handOut();
-    } else if (fate === 'early') {
+    } else if (status === 'early') {
       buffer.hold(number, String(number), now);
     }
-    return fate;
+    return status;
   };
   const skip = (): void => {
     buffer.skip();
@@ -37,7 +37,7 @@ describe('SequenceBuffer', () => {
     skip();
     expect(buffer.next).toBe(5);
     // 3 was given up, 4 has come: both are behind the gap or after it.
-    expect([3, 4].map((number) => buffer.fateOf(number))).toEqual(['late', 'duplicate']);
+    expect([3, 4].map((number) => buffer.statusOf(number))).toEqual(['late', 'duplicate']);
     expect(out).toEqual(['2', '4']);
   });
 
@@ -65,7 +65,7 @@ describe('SequenceBuffer', () => {
     const buffer = new SequenceBuffer<string>(0);
     buffer.hold(1, 'one', 0);
     buffer.pass();
-    expect(buffer.fateOf(1)).toBe('duplicate');
+    expect(buffer.statusOf(1)).toBe('duplicate');
     expect(buffer.isReady).toBe(true);
     expect(buffer.take()).toBe('one');
     expect(buffer.held).toBe(0);
@@ -110,7 +110,7 @@ describe('SequenceBuffer', () => {
           if (what !== 'skip') {
             const number = what.put;
             const isHeld = held.some((one) => one.number === number);
-            const fate =
+            const status =
               isHeld || (gone.has(number) && number >= skippedTo)
                 ? 'duplicate'
                 : number < next
@@ -118,9 +118,9 @@ describe('SequenceBuffer', () => {
                   : number === next
                     ? 'next'
                     : 'early';
-            if (fate === 'next' || fate === 'early') held.push({ number, since: now });
+            if (status === 'next' || status === 'early') held.push({ number, since: now });
             handOut();
-            expect(put(number, now)).toBe(fate);
+            expect(put(number, now)).toBe(status);
           } else if (held.length > 0) {
             next = skippedTo = lowest;
             handOut();

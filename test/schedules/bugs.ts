@@ -106,7 +106,7 @@ export const BUGS: readonly Bug[] = [
     () =>
       function (batch) {
         this.over(batch);
-        this.repairer?.untold(batch);
+        this.repairer?.inconclusive(batch);
       },
   ),
   bug('a deadline ignored', 'shell/describe-item.ts', 'describe', (describe) => (job, ...given) => {
@@ -166,7 +166,7 @@ export const BUGS: readonly Bug[] = [
       },
   ),
   bug('results held back for an item that has left', 'kernel/queues/reorder-buffer.ts', 'ReorderBuffer.leave', nothing),
-  bug('what a search has put aside forgotten', REPAIRER, 'Repairer.untold', nothing),
+  bug('what a search has put aside forgotten', REPAIRER, 'Repairer.inconclusive', nothing),
   bug('the neighbour of a blamed item rejected', 'kernel/repair/blame.ts', 'trustedBlame', (trusted) => (blame, size) => {
     const right = trusted(blame, size);
     return right && new Set([...right].map((i: number) => (i + 1) % size));

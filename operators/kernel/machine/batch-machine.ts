@@ -1,7 +1,7 @@
 import { DeadlineHeap } from '../queues/deadline-heap.js';
 import { Backlog, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
-import { losers } from '../queues/overflow.js';
+import { victims } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
 import type { ReorderBuffer } from '../queues/reorder-buffer.js';
 import type { FailedAlone, Judgement, Repairer } from '../repair/repairer.js';
@@ -75,7 +75,7 @@ export class BatchMachine<T, R> {
     this.order = (order as OrderRule<T> | undefined)?.lines<Job<T, R>>((job) => {
       this.results.push(job);
     });
-    this.repairer = repair[0]?.mend(this as never, repair) as Repairer<T, R> | undefined;
+    this.repairer = repair[0]?.createRepairer(this as never, repair) as Repairer<T, R> | undefined;
   }
 
   laneName(lane: number): string {
@@ -161,12 +161,12 @@ export class BatchMachine<T, R> {
     const isLaneFull = (this.laneQueued[job.lane] as number) >= most;
     if (!isLaneFull && this.queued + this.heldBack < rules.maxQueued) return true;
     const error = this.host.overflowError(Math.min(rules.maxQueued, most), policy);
-    const found = losers(queue, job.lane, policy, isLaneFull) as readonly Job<T, R>[];
-    for (const loser of found.length > 0 ? found : [job]) {
-      if (loser.state === DONE) continue;
-      this.host.tell?.({ type: 'dropped', lane: this.laneName(loser.lane), policy, seq: loser.index });
-      if (loser !== job) this.detach(loser);
-      this.settle(loser, true, error, false);
+    const found = victims(queue, job.lane, policy, isLaneFull) as readonly Job<T, R>[];
+    for (const victim of found.length > 0 ? found : [job]) {
+      if (victim.state === DONE) continue;
+      this.host.tell?.({ type: 'dropped', lane: this.laneName(victim.lane), policy, seq: victim.index });
+      if (victim !== job) this.detach(victim);
+      this.settle(victim, true, error, false);
     }
     if (policy === 'error') this.overflowed = { error };
     return !job.isDone;
@@ -453,7 +453,7 @@ export class BatchMachine<T, R> {
   private abandon(batch: Batch<T, R>): void {
     this.over(batch);
     this.host.stop(batch);
-    this.repairer?.untold(batch);
+    this.repairer?.inconclusive(batch);
   }
 
   /** Fresh items were sent, or have left. */

@@ -116,7 +116,7 @@ export class ItemMachine<T> {
 
   /** Serves a key no more: what waits of it is lost. */
   stop(lane: KeyLane<T>, error: unknown): void {
-    lane.fate = { error };
+    lane.stopped = { error };
     this.lanes.set(lane.key, lane);
     this.lose(lane);
   }
@@ -190,6 +190,6 @@ export class ItemMachine<T> {
   }
 
   private forget(lane: KeyLane<T>): void {
-    if (lane.running + lane.length === 0 && lane !== this.only && !lane.fate) this.lanes.delete(lane.key);
+    if (lane.running + lane.length === 0 && lane !== this.only && !lane.stopped) this.lanes.delete(lane.key);
   }
 }

@@ -13,7 +13,7 @@ export function leave<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>): void {
 }
 
 /** Moves what waits of an item to the end of a more urgent lane. */
-export function hurry<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>, lane: number): void {
+export function promote<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>, lane: number): void {
   for (const part of job.parts ?? [job]) {
     if (part.state !== WAITING || part.batch || lane >= part.lane) continue;
     machine.detach(part);

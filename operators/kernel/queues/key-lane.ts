@@ -28,7 +28,7 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
   /** Items under way. */
   running = 0;
   /** Why no more of it is served. */
-  fate: { readonly error: unknown } | undefined = undefined;
+  stopped: { readonly error: unknown } | undefined = undefined;
   previous: KeyLane<T> | undefined = undefined;
   next: KeyLane<T> | undefined = undefined;
   private first: Chunk | undefined = undefined;

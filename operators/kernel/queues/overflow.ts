@@ -4,7 +4,7 @@ import type { Overflow, Queue, Waiter } from './queue.js';
  * Who has to go so that one more fits in a lane; nobody but the newcomer, when the answer is empty. `isLaneFull` says that the bound is that of
  * the lane, so that nobody else makes room.
  */
-export function losers<E extends Waiter<E>>(queue: Queue<E>, lane: number, overflow: Overflow, isLaneFull: boolean): readonly E[] {
+export function victims<E extends Waiter<E>>(queue: Queue<E>, lane: number, overflow: Overflow, isLaneFull: boolean): readonly E[] {
   const found: (E | undefined)[] = [];
   if (overflow === 'dropOldest') found.push(queue.oldest(lane));
   else if (overflow === 'latest') queue.each(lane, (entry) => found.push(entry) > 0);

@@ -49,7 +49,7 @@ export class SequenceBuffer<T> {
   }
 
   /** `'next'` when it is the number's turn, `'early'` when it has to wait, `'duplicate'` when it has come before, `'late'` when it was given up. */
-  fateOf(number: number): 'next' | 'early' | 'duplicate' | 'late' {
+  statusOf(number: number): 'next' | 'early' | 'duplicate' | 'late' {
     if (number < this.#next) return number < this.#completeFrom ? 'late' : 'duplicate';
     if (this.#held.has(number)) return 'duplicate';
     return number === this.#next ? 'next' : 'early';

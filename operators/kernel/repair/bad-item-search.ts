@@ -99,12 +99,12 @@ export class BadItemSearch<T> {
   succeeded(call: readonly T[], spent: SearchSpent): SearchStep<T> {
     // Somebody left before the call, and may have been the bad one.
     if (call.length < this.#sent) this.#isSure = false;
-    if (!this.#isSure) return this.untold(spent);
+    if (!this.#isSure) return this.inconclusive(spent);
     return { ...this.#next([], spent), blamed: false };
   }
 
   /** A call is over and says nothing about its items: a refusal of another kind, or nobody was left in it. */
-  untold(spent: SearchSpent): SearchStep<T> {
+  inconclusive(spent: SearchSpent): SearchStep<T> {
     this.#rest = this.held;
     this.#suspects = [];
     return { ...this.#next([], spent), blamed: false };

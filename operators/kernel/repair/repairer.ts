@@ -13,7 +13,7 @@ export interface Judgement {
 }
 
 /** How callbacks are called, and their answers checked. */
-export interface Asking {
+export interface RepairCallbacks {
   verdict(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict;
   draw(operator: string, random: () => number): number;
 }
@@ -50,7 +50,7 @@ export class Repairer<T, R> {
   constructor(
     private readonly machine: RepairedMachine<T, R>,
     private readonly rules: readonly RepairRule[],
-    private readonly asking: Asking,
+    private readonly callbacks: RepairCallbacks,
   ) {}
 
   /** Classifies a failure. When `classify` itself throws, the items are rejected with that error. */
@@ -59,7 +59,7 @@ export class Repairer<T, R> {
     const classify = rules.classify ?? this.rules.find((rule) => rule.classify)?.classify;
     try {
       const context = { size, attempt, aborted: false, ...(rules.scheduler && { epochMs: rules.scheduler.now() }) };
-      if (classify) return { verdict: this.asking.verdict(host.operator, classify, error, context), reason: error };
+      if (classify) return { verdict: this.callbacks.verdict(host.operator, classify, error, context), reason: error };
     } catch (fault) {
       error = fault;
     }
@@ -101,25 +101,25 @@ export class Repairer<T, R> {
   concluded(batch: Batch<T, R>, { jobs, slowest }: FailedAlone<T, R>, allGood: boolean): void {
     const { search, origin } = batch;
     if (slowest) this.repair(batch, jobs, slowest, true);
-    if (search) this.apply(batch, allGood ? search.succeeded(batch.jobs, origin) : search.untold(origin));
+    if (search) this.apply(batch, allGood ? search.succeeded(batch.jobs, origin) : search.inconclusive(origin));
   }
 
   /** A call has failed as a whole. */
   failed(batch: Batch<T, R>, jobs: readonly Job<T, R>[], reason: unknown, verdict: Verdict): void {
     if (verdict.class === 'throttled' && verdict.retryAfterMs !== undefined) this.machine.host.pause(verdict.retryAfterMs);
-    if (!this.repair(batch, jobs, { verdict, reason }, false)) this.untold(batch);
+    if (!this.repair(batch, jobs, { verdict, reason }, false)) this.inconclusive(batch);
   }
 
   /** The batch's search goes on without an answer. */
-  untold(batch: Batch<T, R>): void {
+  inconclusive(batch: Batch<T, R>): void {
     const { search, origin } = batch;
-    if (search && this.machine.refusal === undefined) this.apply(batch, search.untold(origin));
+    if (search && this.machine.refusal === undefined) this.apply(batch, search.inconclusive(origin));
   }
 
   /** Everybody has left a batch that waits. */
   emptied(batch: Batch<T, R>): void {
     if (batch.isPausing) this.waiting--;
-    this.untold(batch);
+    this.inconclusive(batch);
   }
 
   /** Takes out all that waits. */
@@ -141,7 +141,7 @@ export class Repairer<T, R> {
       ...{ operator: host.operator, now, error: reason, verdict, call, jobs, isPartial, attempt, depth, origin, search },
       ...{ executing: calls.length, retrying: calls.filter((one) => one.attempt > 1).length, waiting },
       ids: () => call.map(({ id }) => id),
-      draw: () => this.asking.draw(host.operator, machine.rules.random),
+      draw: () => this.callbacks.draw(host.operator, machine.rules.random),
     };
     let repair: Repair<Job<T, R>> | undefined;
     try {
@@ -197,7 +197,7 @@ export class Repairer<T, R> {
     if (was) for (const job of was.jobs) if (job.state === IN_FLIGHT && job.batch === undefined) machine.settle(job, true, job.outcome);
     if (note) machine.host.tell?.({ ...note, lane: machine.laneName(batch.lane), batchId: batch.id });
     // All items of the part have left while the rule was asked.
-    if (search && !isSent && this.held.has(search)) this.apply(batch, search.untold(origin));
+    if (search && !isSent && this.held.has(search)) this.apply(batch, search.inconclusive(origin));
   }
 
   /** Makes a batch of items that are to be sent again. The next step of a search may have items that the step before did not: they are of the searched batch. */
@@ -235,12 +235,12 @@ export class Repairer<T, R> {
   }
 }
 
-const UNCHECKED: Asking = {
+const UNCHECKED: RepairCallbacks = {
   verdict: (_operator, classify, error, context) => classify(error, context),
   draw: (_operator, random) => random(),
 };
 
-/** What a rule's value has as its `mend`. */
-export function mend<T, R>(machine: RepairedMachine<T, R>, rules: readonly RepairRule[], asking = UNCHECKED): Repairer<T, R> {
-  return new Repairer(machine, rules, asking);
+/** What a rule's value has as its `createRepairer`. */
+export function createRepairer<T, R>(machine: RepairedMachine<T, R>, rules: readonly RepairRule[], callbacks = UNCHECKED): Repairer<T, R> {
+  return new Repairer(machine, rules, callbacks);
 }

@@ -89,7 +89,7 @@ export interface Search<J> {
   /** The call of its part has succeeded for everybody who was in it. */
   succeeded(call: readonly J[], origin: Origin<J>): Repair<J>;
   /** The call of its part is over, or was never made, and says nothing of its items. */
-  untold(origin: Origin<J>): Repair<J>;
+  inconclusive(origin: Origin<J>): Repair<J>;
 }
 
 /** The value of a `repair` option: what may be done about a failed call. Rules are asked in their order; the first that answers has decided. */
@@ -97,7 +97,7 @@ export interface RepairRule {
   /** Sorts errors when the operator has no `classify` of its own; the first rule that brings one decides. */
   readonly classify?: Classify;
   /** Does what rules decide, so that whoever repairs nothing need not carry it. One of your own takes it from another: `{ ...retryFailed(), failed }`. */
-  readonly mend: (machine: never, rules: readonly RepairRule[]) => unknown;
+  readonly createRepairer: (machine: never, rules: readonly RepairRule[]) => unknown;
   /** Undefined when it is for another rule. */
   failed<J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined;
   /** A call has succeeded, at least for some of its items. */

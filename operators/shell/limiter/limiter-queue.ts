@@ -138,36 +138,36 @@ export abstract class LimiterQueue extends ShutdownHandle {
   protected makeRoom(ticket: Ticket, deadlineMs: number, bound: number): void {
     const { lane } = ticket;
     const { overflow = this.settings.overflow, maxQueued = Infinity } = this.ruleOf(lane);
-    const losers = this.losers(lane, overflow, (this.inLane[lane] as number) >= maxQueued);
-    for (const loser of losers) this.withdraw(loser);
-    const hasRoom = losers.length > 0;
+    const victims = this.victims(lane, overflow, (this.inLane[lane] as number) >= maxQueued);
+    for (const victim of victims) this.withdraw(victim);
+    const hasRoom = victims.length > 0;
     if (hasRoom) {
       this.enqueue(ticket, deadlineMs);
       this.fill();
-    } else losers.push(ticket);
+    } else victims.push(ticket);
     // Only now that the new ticket is in the queue: the callbacks may ask for another lease.
-    for (const loser of losers) {
-      this.tellDropped(loser, overflow);
-      loser.refused(new OverflowError(NAME, bound, overflow));
+    for (const victim of victims) {
+      this.tellDropped(victim, overflow);
+      victim.refused(new OverflowError(NAME, bound, overflow));
     }
     if (hasRoom) this.parent?.limiter.grantNow();
   }
 
-  private losers(lane: number, overflow: Overflow, isLaneFull: boolean): Ticket[] {
-    const losers: Ticket[] = [];
+  private victims(lane: number, overflow: Overflow, isLaneFull: boolean): Ticket[] {
+    const victims: Ticket[] = [];
     if (overflow === 'latest' || overflow === 'dropOldest') {
       this.queue.each(lane, (ticket) => {
-        if (!ticket.bid) losers.push(ticket);
-        return overflow === 'latest' || losers.length === 0;
+        if (!ticket.bid) victims.push(ticket);
+        return overflow === 'latest' || victims.length === 0;
       });
     } else if (overflow === 'dropLowest' && !isLaneFull) {
       // The newest job of the least urgent lane that has one, if that lane is less urgent than this one.
       const lowest = this.inLane.findLastIndex((jobs) => jobs > 0);
       let newest = lowest > lane ? this.queue.newest(lowest) : undefined;
       while (newest?.bid) newest = newest.previous;
-      if (newest) losers.push(newest);
+      if (newest) victims.push(newest);
     }
-    return losers;
+    return victims;
   }
 
   /** When the deadline of the next job is over; Infinity when no job has one. */

@@ -10,7 +10,7 @@ import type {
   Search,
   Verdict,
 } from '../../operators/kernel/index.js';
-import { Batch, BatchMachine, FIFO, ItemFailure, Job, mend } from '../../operators/kernel/index.js';
+import { Batch, BatchMachine, createRepairer, FIFO, ItemFailure, Job } from '../../operators/kernel/index.js';
 
 type Call = Batch<string, string>;
 
@@ -65,7 +65,7 @@ function results(machine: BatchMachine<string, string>): unknown[] {
 
 /** Gives everything up, and notes what it was told. */
 class Listening implements RepairRule {
-  readonly mend = mend;
+  readonly createRepairer = createRepairer;
   readonly told: Failure<FailedJob>[] = [];
   readonly good: unknown[] = [];
 
@@ -241,12 +241,12 @@ describe('what was sent again', () => {
 describe('a search', () => {
   it.each([
     ['that its part has succeeded, when nobody in it has failed', ['fine', 'fine'], ['succeeded', 2]],
-    ['nothing, when one of its part has failed alone', ['fine', new ItemFailure('bad')], ['untold']],
+    ['nothing, when one of its part has failed alone', ['fine', new ItemFailure('bad')], ['inconclusive']],
   ])('is told %s', (_title, outcomes, expected) => {
     const told: unknown[] = [];
     const search: Search<never> = {
       succeeded: (call) => (told.push('succeeded', call.length), {}),
-      untold: () => (told.push('untold'), {}),
+      inconclusive: () => (told.push('inconclusive'), {}),
     };
     const rule = new Listening(({ jobs, isPartial }) => (isPartial ? undefined : { parts: [jobs], search }));
     const { machine, call } = calling(['a', 'b'], { repair: [rule] });
@@ -263,7 +263,10 @@ describe('a search', () => {
 describe('a search', () => {
   const searching = () => {
     const told: string[] = [];
-    const search: Search<FailedJob> = { succeeded: () => (told.push('succeeded'), {}), untold: () => (told.push('untold'), {}) };
+    const search: Search<FailedJob> = {
+      succeeded: () => (told.push('succeeded'), {}),
+      inconclusive: () => (told.push('inconclusive'), {}),
+    };
     return { told, search };
   };
 
@@ -285,7 +288,7 @@ describe('a search', () => {
     });
     const { machine, jobs, call } = calling(['a', 'b'], { repair: [rule] });
     fail(machine, call, 'bad');
-    expect([told, machine.queued]).toEqual([['untold'], 1]);
+    expect([told, machine.queued]).toEqual([['inconclusive'], 1]);
   });
 });
 
