@@ -67,6 +67,28 @@ it('keys share a lane of an account, and no more than a lane', () => {
   expect(served).toEqual(['A', 'A', 'A', 'nobody', 'B', 'A', 'nobody']);
 });
 
+it.each([
+  ['dropOldest', 'B1'],
+  ['dropLowest', 'A4'],
+  ['latest', 'B1 A2 B2 A4'],
+] as const)('%s goes by the order of all that wait in a lane, not by the turns of the keys', (overflow, expected) => {
+  const limiter = createLimiter({ concurrency: 1, maxQueued: 4, overflow, queue });
+  const refused: string[] = [];
+  const ask = (id: string, lane = 'P1') =>
+    new Promise<Lease>((granted) => {
+      limiter.acquire({ lane, key: id[0], id }).subscribe({ next: granted, error: () => refused.push(id) });
+    });
+  const first = ask('C1');
+  const ids = ['A1', 'B1', 'A2', 'B2'];
+  for (const id of ids) void ask(id);
+  return first.then((lease) => {
+    lease.release(); // A1 goes, and the next turn is that of B
+    void ask('A4');
+    void ask('D1', overflow === 'dropLowest' ? 'P0' : 'P1');
+    expect(refused.join(' ')).toBe(expected);
+  });
+});
+
 it('a place above that was meant for a key whose jobs have left serves another one', () => {
   const { ask, release, served } = asker();
   const top = createLimiter({ concurrency: 1, queue, scheduler: new CountingScheduler() });

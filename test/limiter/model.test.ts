@@ -24,7 +24,7 @@ class Driver {
   readonly limiter: Limiter;
   readonly #setup: Setup;
   readonly #floored: boolean;
-  readonly #waiting = new Map<number, number>();
+  readonly #waiting = new Map<number, { readonly lane: number; readonly key: number | undefined }>();
   readonly #leaving = new Map<number, Subject<void>>();
   readonly #signals = new Map<number, AbortController>();
   readonly #places = new Map<number, Place>();
@@ -49,7 +49,10 @@ class Driver {
       rates: [this.#rate('requests', requestsPerMinute), this.#rate('tokens', tokensPerMinute)],
       headroom: 1,
       learn: fromHeaders(),
-      queue: lanes(setup.lanes.map((lane, i) => ({ ...lane, name: `l${String(i)}` }))),
+      queue: lanes(
+        setup.lanes.map((lane, i) => ({ ...lane, name: `l${String(i)}` })),
+        setup.keyed ? { key: ({ key }: { readonly key?: unknown }) => key } : {},
+      ),
       scheduler: this.scheduler,
     });
   }
@@ -84,10 +87,11 @@ class Driver {
         const controller = new AbortController();
         this.#leaving.set(id, leaving);
         if (action.signal) this.#signals.set(id, controller);
-        this.#waiting.set(id, action.lane);
-        const { lane, requests, tokens, deadlineMs } = action;
+        const { lane, key, requests, tokens, deadlineMs } = action;
+        this.#waiting.set(id, { lane, key: this.#setup.keyed ? key : undefined });
         const job = {
           lane: `l${String(lane)}`,
+          key,
           cost: { requests, tokens },
           ...(deadlineMs !== Infinity && { deadlineMs }),
           ...(action.signal && { signal: controller.signal }),
@@ -97,7 +101,7 @@ class Driver {
           .pipe(takeUntil(leaving))
           .subscribe({
             next: (lease) => {
-              this.#granted(id, lane, lease, action.then);
+              this.#granted(id, lane, lease, action.then, key);
             },
             error: (error: unknown) => {
               this.#refused(id, error, action.otherwise);
@@ -120,7 +124,7 @@ class Driver {
       }
       case 'enlist': {
         const id = this.ids++;
-        this.#waiting.set(id, action.lane);
+        this.#waiting.set(id, { lane: action.lane, key: undefined });
         this.#wants.set(id, action.wants);
         const bidder = {
           bid: () => {
@@ -220,11 +224,11 @@ class Driver {
     return this.ids === 0 ? -1 : this.ids - 1 - (n % this.ids);
   }
 
-  #granted(id: number, lane: number, lease: Lease, then: readonly Action[]): void {
+  #granted(id: number, lane: number, lease: Lease, then: readonly Action[], key?: number): void {
     this.log.push(`${String(id)} granted at ${String(this.scheduler.frame)}`);
     this.#leases.set(id, lease);
     this.#waiting.delete(id);
-    this.#noBarging(id, lane);
+    this.#noBarging(id, lane, this.#setup.keyed ? key : undefined);
     if (this.limiter.executing > this.limiter.concurrency)
       this.faults.push(`${String(this.limiter.executing)} execute, allowed are ${String(this.limiter.concurrency)}`);
     for (const action of then) this.do(action);
@@ -241,13 +245,13 @@ class Driver {
     this.#refusing--;
   }
 
-  /** Nobody in the same lane who came earlier still waits; without floors, nobody in a more urgent one. */
-  #noBarging(id: number, lane: number): void {
+  /** Nobody in the same lane, under the same key, who came earlier still waits; without floors, nobody in a more urgent one. */
+  #noBarging(id: number, lane: number, key?: number): void {
     // While some are being refused, others may have been refused as well and not know yet.
     if (this.#refusing > 0) return;
     for (const [other, its] of this.#waiting) {
-      if ((its === lane && other < id) || (!this.#floored && its < lane))
-        this.faults.push(`${String(id)} (lane ${String(lane)}) went past ${String(other)} (lane ${String(its)})`);
+      if ((its.lane === lane && its.key === key && other < id) || (!this.#floored && its.lane < lane))
+        this.faults.push(`${String(id)} (lane ${String(lane)}) went past ${String(other)} (lane ${String(its.lane)})`);
     }
   }
 }
@@ -342,6 +346,7 @@ const setups = (floors: readonly number[]): fc.Arbitrary<Setup> =>
       ),
     ),
     maxQueued: bound,
+    keyed: fc.boolean(),
     borrow: fc.boolean(),
     abortGraceMs: fc.constantFrom(0, 40, Infinity),
   });
@@ -368,6 +373,7 @@ function actions(lanes: number, depth: number): fc.Arbitrary<Action> {
       arbitrary: fc.record({
         do: fc.constant('acquire' as const),
         lane,
+        key: fc.nat({ max: 2 }),
         requests,
         tokens,
         deadlineMs,

@@ -3,6 +3,7 @@ export type Action =
   | {
       readonly do: 'acquire';
       readonly lane: number;
+      readonly key: number;
       readonly requests: number;
       readonly tokens: number;
       readonly deadlineMs: number;
@@ -31,6 +32,8 @@ export interface Setup {
     readonly overflow: 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
   }[];
   readonly maxQueued: number;
+  /** Whether the keys of a lane share it. */
+  readonly keyed: boolean;
   readonly borrow: boolean;
   readonly abortGraceMs: number;
 }
@@ -38,6 +41,7 @@ export interface Setup {
 interface Waiter {
   readonly id: number;
   readonly lane: number;
+  readonly key: number | undefined;
   readonly requests: number;
   /** Undefined when a bidder has given up. */
   tokens: number | undefined;
@@ -70,6 +74,8 @@ export class ReferenceLimiter {
   readonly waiting: Waiter[] = [];
   readonly held = new Map<number, Held>();
   readonly #credit: number[];
+  /** Keys that somebody waits under, lane by lane; the first has the next turn. */
+  readonly #turns: (number | undefined)[][];
   readonly #signals = new Set<number>();
   /** Bidders that have not been told their place yet, so cannot leave it. */
   readonly #enlisting = new Set<number>();
@@ -90,6 +96,7 @@ export class ReferenceLimiter {
     const { concurrency, requestsPerMinute, tokensPerMinute } = setup;
     this.limits = { concurrency, requestsPerMinute, tokensPerMinute };
     this.#credit = setup.lanes.map(() => 0);
+    this.#turns = setup.lanes.map(() => []);
     this.#accounts();
   }
 
@@ -149,6 +156,7 @@ export class ReferenceLimiter {
       case 'acquire': {
         const id = this.ids++;
         const { lane, requests, tokens } = action;
+        const key = this.setup.keyed ? action.key : undefined;
         const heavy = this.#tooHeavy(requests, tokens);
         if (heavy) {
           this.#refuse(id, 'FLOW_ITEM_TOO_HEAVY', action.otherwise);
@@ -164,6 +172,7 @@ export class ReferenceLimiter {
         this.#admit({
           id,
           lane,
+          key,
           requests,
           tokens,
           bidder: false,
@@ -178,6 +187,7 @@ export class ReferenceLimiter {
         const waiter = {
           id,
           lane: action.lane,
+          key: undefined,
           requests: 1,
           tokens: action.wants,
           bidder: true,
@@ -280,7 +290,8 @@ export class ReferenceLimiter {
         this.closed = true;
         this.refusing = true;
         for (let lane = 0; lane < this.setup.lanes.length; lane++) {
-          for (let waiter = this.#first(lane); waiter; waiter = this.#first(lane)) {
+          const oldest = (): Waiter | undefined => this.waiting.find((waiter) => waiter.lane === lane);
+          for (let waiter = oldest(); waiter; waiter = oldest()) {
             this.#drop(waiter);
             this.#refuse(waiter.id, 'FLOW_CLOSED', waiter.otherwise);
           }
@@ -318,13 +329,18 @@ export class ReferenceLimiter {
       if (losers.length === 0) losers.push(waiter);
     }
     for (const loser of losers) this.#drop(loser);
-    if (!losers.includes(waiter)) this.waiting.push(waiter);
+    if (!losers.includes(waiter)) {
+      this.waiting.push(waiter);
+      const turns = this.#turns[waiter.lane]!;
+      if (!turns.includes(waiter.key)) turns.push(waiter.key);
+    }
     for (const loser of losers) this.#refuse(loser.id, 'FLOW_OVERFLOW', loser.otherwise);
     this.#settle();
   }
 
+  /** The oldest of the key whose turn it is. */
   #first(lane: number): Waiter | undefined {
-    return this.waiting.find((waiter) => waiter.lane === lane);
+    return this.waiting.find((waiter) => waiter.lane === lane && waiter.key === this.#turns[lane]![0]);
   }
 
   #leave(id: number): void {
@@ -336,9 +352,13 @@ export class ReferenceLimiter {
     this.#lookAhead();
   }
 
-  #drop(waiter: Waiter): void {
+  #drop(waiter: Waiter, hadTurn = false): void {
     const at = this.waiting.indexOf(waiter);
     if (at >= 0) this.waiting.splice(at, 1);
+    const { lane: its, key } = waiter;
+    const isLast = !this.waiting.some((other) => other.lane === its && other.key === key);
+    const turns = this.#turns[its]!;
+    if (isLast || hadTurn) this.#turns[its] = [...turns.filter((each) => each !== key), ...(isLast ? [] : [key])];
     if (!this.waiting.some(({ lane }) => lane === waiter.lane)) this.#credit[waiter.lane] = 0;
   }
 
@@ -428,7 +448,7 @@ export class ReferenceLimiter {
           continue;
         }
         if (this.#blocked(next.requests, next.tokens) !== undefined) break;
-        this.#drop(next);
+        this.#drop(next, true);
         this.#charge(next.id, next.lane, next.requests, next.tokens);
         this.log.push(`${String(next.id)} granted at ${String(this.now)}`);
         for (const action of next.then) this.do(action);

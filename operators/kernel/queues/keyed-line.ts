@@ -1,3 +1,4 @@
+import { DeadlineHeap } from './deadline-heap.js';
 import type { Linked } from './line.js';
 import { Chain, OneLine } from './line.js';
 import type { KeyTurn, Waiter } from './queue.js';
@@ -103,8 +104,18 @@ export class KeyedLine<E extends Waiter<E>> {
     this.at = this.line === undefined ? this.later[this.inLater++] : this.line.first;
   }
 
-  visit(show: (entry: E) => boolean): boolean {
-    return [...this.keys.values()].every((line) => line.visit(show));
+  /** Visits what is fresh, the oldest first, until the answer is false. A visit may take out whom it is shown. */
+  visit(show: (entry: E) => boolean): void {
+    const firsts = new DeadlineHeap<E>();
+    const add = (entry: E | undefined): void => {
+      if (entry) firsts.push(entry.index ?? 0, entry);
+    };
+    for (const line of this.keys.values()) add(line.first);
+    for (let entry = firsts.pop(); entry !== undefined; entry = firsts.pop()) {
+      const { next } = entry;
+      if (!show(entry)) return;
+      add(next);
+    }
   }
 
   /** Of one entry of each key the one that came first (-1) or last (1). */

@@ -111,13 +111,12 @@ export class OneLine<E extends Waiter<E>> extends Chain<E> implements GrantQueue
   }
 
   /** Visits them, the oldest first, until the answer is false. A visit may take out whom it is shown. */
-  visit(show: (entry: E) => boolean): boolean {
+  visit(show: (entry: E) => boolean): void {
     for (let entry = this.oldest(); entry !== undefined; ) {
       const { next } = entry;
-      if (!show(entry)) return false;
+      if (!show(entry)) return;
       entry = next;
     }
-    return true;
   }
 }
 

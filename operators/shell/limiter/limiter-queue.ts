@@ -32,6 +32,7 @@ export abstract class LimiterQueue extends ShutdownHandle {
   protected expiring: DeadlineHeap<Ticket> | undefined = undefined;
   protected readonly byId = new Map<string | number, Ticket>();
   private isLong = false;
+  private arrivals = 0;
 
   constructor(settings: LimiterSettings) {
     super();
@@ -64,6 +65,7 @@ export abstract class LimiterQueue extends ShutdownHandle {
     const { lane, id } = ticket;
     this.parent?.markBusy();
     ticket.isWaiting = true;
+    if (this.settings.queue.keyOf) ticket.index = this.arrivals++;
     this.queue.push(ticket);
     if (ticket.bid) return;
     this.count(ticket, 1);
@@ -164,7 +166,11 @@ export abstract class LimiterQueue extends ShutdownHandle {
       // The newest job of the least urgent lane that has one, if that lane is less urgent than this one.
       const lowest = this.inLane.findLastIndex((jobs) => jobs > 0);
       let newest = lowest > lane ? this.queue.newest(lowest) : undefined;
-      while (newest?.bid) newest = newest.previous;
+      if (newest?.bid)
+        this.queue.each(lowest, (ticket) => {
+          if (!ticket.bid) newest = ticket;
+          return true;
+        });
       if (newest) victims.push(newest);
     }
     return victims;

@@ -165,6 +165,7 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
   lane = 0;
   isWaiting = false;
   declare key?: unknown;
+  declare index?: number;
   declare id?: string | number;
   declare hooks?: HolderHooks;
   /** Stands for a job of a child limiter. */
