@@ -45,6 +45,7 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     ...(hasLanes && {
       queue: make.lanes([{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], {
         by: callback('lane', ({ lane }: Item) => lane),
+        ...(choose('sharing', false, true) && { key: callback('lane.key', ({ key }: Item) => key) }),
         fairness: choose('fairness', make.strictWithFloor(), make.weighted(), make.roundRobin()),
       }),
     }),

@@ -50,6 +50,12 @@ export class IntakeActor implements Actor {
             world.at('lane', this.index);
             return item.lane;
           },
+          ...(choose('sharing', false, true) && {
+            key: (item: Item) => {
+              world.at('lane.key', this.index);
+              return item.key;
+            },
+          }),
         }),
       }),
     });

@@ -63,7 +63,11 @@ export class SharedLimiter implements Actor {
       maxQueued: choose('limiter maxQueued', 100, 1, 2),
       overflow: choose('limiter overflow', 'error', 'dropOldest', 'dropNewest', 'latest'),
       abortGraceMs: choose('abortGraceMs', 30, 0, 5),
-      ...(choose('limiter lanes', false, true) && { queue: lanes([{ name: 'urgent' }, { name: 'later' }]) }),
+      ...(choose('limiter lanes', false, true) && {
+        queue: lanes([{ name: 'urgent' }, { name: 'later' }], {
+          ...(choose('limiter sharing', false, true) && { key: ({ key }: { readonly key?: unknown }) => key }),
+        }),
+      }),
       onEvent: ({ type }) => {
         world.at(`event:${type}`, this.index);
       },
@@ -153,7 +157,14 @@ export class SharedLimiter implements Actor {
     const signalled = world.choose(`signalled ${n}`, false, true);
     const own = new AbortController();
     const signal = signalled ? AbortSignal.any([own.signal, this.#controller.signal]) : undefined;
-    const given = { ...level.extra, ...lane, ...(deadline !== Infinity && { deadlineMs: deadline }), ...(signal && { signal }) };
+    const key = world.choose(`job key ${n}`, undefined, 'a', 'b');
+    const given = {
+      ...(key !== undefined && { key }),
+      ...level.extra,
+      ...lane,
+      ...(deadline !== Infinity && { deadlineMs: deadline }),
+      ...(signal && { signal }),
+    };
     try {
       this.#begin(job, given, own);
     } catch (error) {
