@@ -20,6 +20,7 @@ const action = fc.oneof(
       lane,
       slots,
       tokens,
+      key: fc.constantFrom(undefined, 'a', 'b'),
       deadlineMs: fc.constantFrom(undefined, undefined, 5, 500),
       by: fc.constantFrom('acquire' as const, 'signal' as const, 'promise' as const),
     }),
@@ -40,6 +41,7 @@ const action = fc.oneof(
 type Action = typeof action extends fc.Arbitrary<infer A> ? A : never;
 
 interface Setup {
+  readonly isKeyed: boolean;
   readonly overflow: NonNullable<LimiterOptions['overflow']>;
   readonly maxQueued: number;
   readonly actions: readonly Action[];
@@ -62,7 +64,8 @@ const twoChildren: Kind = (account) => {
   const above = createLimiter(account);
   return [childOf(above), childOf(above)];
 };
-const together = ({ actions }: Setup): Setup => ({
+const together = ({ isKeyed, actions }: Setup): Setup => ({
+  isKeyed,
   overflow: 'error',
   maxQueued: Infinity,
   actions: actions
@@ -71,10 +74,13 @@ const together = ({ actions }: Setup): Setup => ({
 });
 
 /** What is granted and refused, when, in limiters that nobody else uses. */
-function logOf(kind: Kind, { overflow, maxQueued, actions }: Setup): string[] {
+function logOf(kind: Kind, { isKeyed, overflow, maxQueued, actions }: Setup): string[] {
   const scheduler = new CountingScheduler();
   // What a lane is owed is counted at each level, by its own turns.
-  const queue = lanes(LANES.map((name) => ({ name, floor: 0 })));
+  const queue = lanes(
+    LANES.map((name) => ({ name, floor: 0 })),
+    isKeyed ? { key: ({ key }: { readonly key?: unknown }) => key } : {},
+  );
   const rates = [perMinute('tokens', 600, { burst: 100 })];
   const limiters = [
     kind({ concurrency: SLOTS, rates, headroom: 1, queue, scheduler }, { overflow, maxQueued }),
@@ -110,6 +116,7 @@ function logOf(kind: Kind, { overflow, maxQueued, actions }: Setup): string[] {
         const job = {
           id,
           lane: each.lane,
+          ...(each.key !== undefined && { key: each.key }),
           cost: { slots: each.slots, tokens: each.tokens },
           ...(deadlineMs !== undefined && { deadlineMs }),
           ...(by === 'signal' && { signal: end.signal }),
@@ -188,6 +195,7 @@ function logOf(kind: Kind, { overflow, maxQueued, actions }: Setup): string[] {
 }
 
 const setups = fc.record({
+  isKeyed: fc.boolean(),
   overflow: fc.constantFrom('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
   maxQueued: fc.constantFrom(2, 4, Infinity),
   actions: fc.array(action, { maxLength: 40 }),

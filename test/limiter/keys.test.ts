@@ -89,6 +89,29 @@ it.each([
   });
 });
 
+it('a job that leaves its key gives up the place above of its key, not that of jobs without one', () => {
+  const { ask, release, served } = asker();
+  const child = childOf(createLimiter({ concurrency: 1, queue }));
+  for (const of of ['A', undefined, 'B']) ask(child, of);
+  child.acquire({ id: 'late', key: 'B', lane: 'P0' }).subscribe(() => served.push('late'));
+  child.move('late', 'P1');
+  ask(child, 'C').unsubscribe();
+  release();
+  release();
+  expect(served).toEqual(['A', 'nobody', 'B']);
+});
+
+it('the turn above of jobs without a key is not for the next one of any key', () => {
+  const { ask, release, served } = asker();
+  const top = createLimiter({ concurrency: 1, queue });
+  const [one, two] = [childOf(top), childOf(top)];
+  ask(top, 'A');
+  ask(one, 'B');
+  for (const of of ['B', undefined]) ask(two, of);
+  for (let n = 0; n < 3; n++) release();
+  expect(served).toEqual(['A', 'B', 'nobody', 'B']);
+});
+
 it('a place above that was meant for a key whose jobs have left serves another one', () => {
   const { ask, release, served } = asker();
   const top = createLimiter({ concurrency: 1, queue, scheduler: new CountingScheduler() });

@@ -95,6 +95,8 @@ export class ChildLimiter extends FlowLimiter {
 class Places implements ParentLink {
   readonly limiter: FlowLimiter;
   readonly sharesLanes: boolean;
+  /** Each key has places of its own. */
+  private readonly isByKey: boolean;
   private readonly child: ChildLimiter;
   /** Places taken, by lane of the parent. */
   private readonly lanes: readonly Bag<PlaceTicket>[];
@@ -107,6 +109,7 @@ class Places implements ParentLink {
     const { queue } = child.settings;
     // If the parent has declared no lanes, all places are in its only one.
     this.sharesLanes = limiter.settings.queue.isDeclared;
+    this.isByKey = this.sharesLanes && queue.keyOf !== undefined;
     this.lanes = Array.from({ length: this.sharesLanes ? queue.lanes.length : 1 }, () => new Bag());
   }
 
@@ -127,10 +130,10 @@ class Places implements ParentLink {
   }
 
   fill(most: number): void {
-    const { queue, settings } = this.child;
+    const { queue } = this.child;
     const atMost = Math.min(most, MAX_PLACES);
     for (const [lane, places] of this.lanes.entries()) {
-      if (this.sharesLanes && settings.queue.keyOf) this.fillByKey(lane, places, atMost);
+      if (this.isByKey) this.fillByKey(lane, places, atMost);
       else this.addPlaces(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size);
     }
   }
@@ -177,7 +180,7 @@ class Places implements ParentLink {
         return !isFound && before < items.length;
       });
     }
-    const own = items.filter((place) => place.key === undefined || place.key === key);
+    const own = this.isByKey ? items.filter((place) => place.key === key) : [...items];
     return isFound ? own.sort((one, other) => one.order - other.order)[before] : undefined;
   }
 

@@ -343,14 +343,14 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     return parentLease;
   }
 
-  /** The ticket whose turn it is, in any lane or in this one, and with this key if there is one. A bidder has been asked for its bid. */
+  /** The ticket whose turn it is, in any lane or in this one; there, first of those with this key. A bidder has been asked for its bid. */
   protected next(lane?: number, affordable?: number, key?: unknown): Ticket | undefined {
-    let ticket: Ticket | undefined;
-    do {
+    for (;;) {
       const at = lane ?? this.queue.lead();
-      ticket = at === -1 ? undefined : ((key === undefined ? undefined : this.queue.headOf?.(at, key)) ?? this.queue.head(at));
-    } while (ticket && !this.askBid(ticket, affordable));
-    return ticket;
+      const ofKey = lane !== undefined && this.settings.queue.keyOf ? this.queue.headOf?.(lane, key) : undefined;
+      const ticket = ofKey ?? (at === -1 ? undefined : this.queue.head(at));
+      if (!ticket || this.askBid(ticket, affordable)) return ticket;
+    }
   }
 
   /** Asks a bidder what it wants. False when it gives up its place or throws; then it is taken out of the queue. */
