@@ -1,5 +1,6 @@
 import { Subject } from 'rxjs';
 import * as make from '../../operators/index.js';
+import { lane } from './lanes.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, type Puts, Results, type Supply } from './pipe.js';
 import { Pull } from './pull.js';
@@ -11,7 +12,14 @@ import type { World } from './world.js';
 export type Script = (no: number) => Behaviour;
 
 /** The options that batches have in common, in `batchMap`, `batchMapFrom` and `createBatcher`. */
-export function batchOptions(world: World, puts: Puts, width: Width, limiter: SharedLimiter | undefined, flush: Subject<void>) {
+export function batchOptions(
+  world: World,
+  puts: Puts,
+  width: Width,
+  limiter: SharedLimiter | undefined,
+  flush: Subject<void>,
+  isPulled = false,
+) {
   const { choose } = world;
   const { onEvent, callback, timers } = puts;
   const order = choose<'completion' | 'input' | 'perKey'>('order', 'completion', 'completion', 'input', 'perKey');
@@ -43,7 +51,7 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     ...(order === 'input' && { order: make.inputOrder() }),
     ...(order === 'perKey' && { order: make.orderPerKey(callback('key', ({ key }: Item) => key)) }),
     ...(hasLanes && {
-      queue: make.lanes([{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], {
+      queue: make.lanes([{ ...lane(world, 'urgent', isPulled), maxWaitMs: 0 }, lane(world, 'later', isPulled)], {
         by: callback('lane', ({ lane }: Item) => lane),
         ...(choose('sharing', false, true) && { key: callback('lane.key', ({ key }: Item) => key) }),
         fairness: choose('fairness', make.strictWithFloor(), make.weighted(), make.roundRobin()),
@@ -121,7 +129,13 @@ export function batchMapActor(
   const pipe = new Pipe(world, form, supply);
   const width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
   const flush = new Subject<void>();
-  const { order, options: common, isFinal, divides, deadlineMs } = batchOptions(world, pipe, width, limiter, flush);
+  const {
+    order,
+    options: common,
+    isFinal,
+    divides,
+    deadlineMs,
+  } = batchOptions(world, pipe, width, limiter, flush, form === 'batchMapFrom');
   const options = { ...common, onSourceError: choose('onSourceError', 'abort', 'flush', 'drain') };
   const calls: Calls = new Calls(
     world,

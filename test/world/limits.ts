@@ -1,8 +1,20 @@
 import { Observable, Subject, takeUntil } from 'rxjs';
 import type { Lease, Limiter } from '../../operators/index.js';
-import { childOf, createLimiter, heldBy, keyedLimiter, lanes, perMinute, strict } from '../../operators/index.js';
+import {
+  childOf,
+  createLimiter,
+  heldBy,
+  keyedLimiter,
+  lanes,
+  perMinute,
+  roundRobin,
+  strict,
+  strictWithFloor,
+  weighted,
+} from '../../operators/index.js';
 import { Budget, type RateKind, type RatePlan } from './budget.js';
 import { Timers } from './clock.js';
+import { lane } from './lanes.js';
 import { Width } from './width.js';
 import { isNamed } from './work.js';
 import { type Act, type Actor, isPlanned, Planned, type World } from './world.js';
@@ -61,10 +73,11 @@ export class SharedLimiter implements Actor {
       scheduler: this.timers,
       random: () => 0.5,
       maxQueued: choose('limiter maxQueued', 100, 1, 2),
-      overflow: choose('limiter overflow', 'error', 'dropOldest', 'dropNewest', 'latest'),
+      overflow: choose('limiter overflow', 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
       abortGraceMs: choose('abortGraceMs', 30, 0, 5),
       ...(choose('limiter lanes', false, true) && {
-        queue: lanes([{ name: 'urgent' }, { name: 'later' }], {
+        queue: lanes([lane(world, 'urgent'), lane(world, 'later')], {
+          fairness: choose('limiter fairness', strictWithFloor(), weighted(), roundRobin()),
           ...(choose('limiter sharing', false, true) && { key: ({ key }: { readonly key?: unknown }) => key }),
         }),
       }),
