@@ -42,6 +42,8 @@ type Action = typeof action extends fc.Arbitrary<infer A> ? A : never;
 
 interface Setup {
   readonly isKeyed: boolean;
+  /** Of the less urgent lane. */
+  readonly bound: number | undefined;
   readonly overflow: NonNullable<LimiterOptions['overflow']>;
   readonly maxQueued: number;
   readonly actions: readonly Action[];
@@ -66,6 +68,7 @@ const twoChildren: Kind = (account) => {
 };
 const together = ({ isKeyed, actions }: Setup): Setup => ({
   isKeyed,
+  bound: undefined,
   overflow: 'error',
   maxQueued: Infinity,
   actions: actions
@@ -74,11 +77,11 @@ const together = ({ isKeyed, actions }: Setup): Setup => ({
 });
 
 /** What is granted and refused, when, in limiters that nobody else uses. */
-function logOf(kind: Kind, { isKeyed, overflow, maxQueued, actions }: Setup): string[] {
+function logOf(kind: Kind, { isKeyed, bound, overflow, maxQueued, actions }: Setup): string[] {
   const scheduler = new CountingScheduler();
   // What a lane is owed is counted at each level, by its own turns.
   const queue = lanes(
-    LANES.map((name) => ({ name, floor: 0 })),
+    LANES.map((name) => ({ name, floor: 0, ...(name === 'other' && bound !== undefined && { maxQueued: bound }) })),
     isKeyed ? { key: ({ key }: { readonly key?: unknown }) => key } : {},
   );
   const rates = [perMinute('tokens', 600, { burst: 100 })];
@@ -196,6 +199,7 @@ function logOf(kind: Kind, { isKeyed, overflow, maxQueued, actions }: Setup): st
 
 const setups = fc.record({
   isKeyed: fc.boolean(),
+  bound: fc.constantFrom(undefined, undefined, 1, 3),
   overflow: fc.constantFrom('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
   maxQueued: fc.constantFrom(2, 4, Infinity),
   actions: fc.array(action, { maxLength: 40 }),
