@@ -130,6 +130,8 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly #ready = new BehaviorSubject(true);
   readonly #stoppable: SignalGroups<Offer<T>>;
   #isReady = true;
+  /** What `pressure` and `ready` were told last. */
+  #toldReady = true;
   #isTelling = false;
 
   constructor(options: IntakeOptions<T>) {
@@ -275,6 +277,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.shutdown.count('dropped', length);
     // Inside there is one queue: lanes matter at the door.
     if (length > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: length });
+    this.#gauge();
   }
 
   #end(): void {
@@ -290,9 +293,10 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     else if (queued <= lowWater) this.#isReady = true;
     if (this.#isTelling) return;
     this.#isTelling = true;
-    while (this.#ready.value !== this.#isReady && !this.shutdown.isClosed) {
-      this.#tell?.({ type: 'pressure', lane: DEFAULT_LANE, high: !this.#isReady, queued: this.#queue.length });
-      this.#ready.next(this.#isReady);
+    while (this.#toldReady !== this.#isReady) {
+      const isReady = (this.#toldReady = this.#isReady);
+      this.#tell?.({ type: 'pressure', lane: DEFAULT_LANE, high: !isReady, queued: this.#queue.length });
+      this.#ready.next(isReady);
     }
     this.#isTelling = false;
   }

@@ -74,7 +74,10 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   protected readonly shutdown: Shutdown;
   private readonly make: () => FlowLimiter;
   private readonly maxKeys: number;
-  /** Of no key: what is wrong with the options is no matter of the first job, and what is wrong with a job none of its key. */
+  /**
+   * Of no key: what is wrong with the options is no matter of the first job, and what is wrong with a job none of its key. All keys listen to signals,
+   * and tell of changes, with it.
+   */
   private readonly model: FlowLimiter;
   private readonly limiters = new Map<unknown, FlowLimiter>();
   /** Keys whose limiter was handed out. */
@@ -153,15 +156,12 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   }
 
   async whenIdle(): Promise<void> {
-    for (let busy = this.busy(); busy.length > 0; busy = this.busy()) await Promise.all(busy.map((limiter) => limiter.whenIdle()));
+    while (this.busy().length > 0) await this.model.nextChange();
   }
 
   async whenQueued(options: { readonly below: number }): Promise<void> {
     const below = belowOption(options);
-    while (this.busy().reduce((sum, { queued }) => sum + queued, 0) >= below) {
-      const waiting = this.busy().filter(({ queued }) => queued > 0);
-      await Promise.race(waiting.map((limiter) => limiter.whenQueued({ below: limiter.queued })));
-    }
+    while (this.busy().reduce((sum, { queued }) => sum + queued, 0) >= below) await this.model.nextChange();
   }
 
   /** Over when all of them are. */
@@ -184,6 +184,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     if (this.limiters.size >= Math.min(this.sweepAt, this.maxKeys)) this.sweep();
     if (this.limiters.size >= this.maxKeys) throw new OverflowError(NAME, this.maxKeys, 'error', 'maxKeys');
     const limiter = this.make();
+    limiter.listenWith(this.model);
     if (this.isPaused) limiter.pause();
     if (this.shutdown.isClosed) limiter.close();
     this.limiters.set(key, limiter);

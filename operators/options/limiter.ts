@@ -122,6 +122,7 @@ export interface LimiterLimits {
 export interface SavedLimits {
   /** When it was saved, on the scheduler's clock. */
   readonly at: number;
+  /** How much longer a pause of `penalize` lasted; -1 for one without an end. */
   readonly pausedForMs: number;
   readonly rates: readonly {
     readonly unit: string;
@@ -214,7 +215,11 @@ export interface Limiter extends Permits, Handle {
     work: (...args: A) => WorkResult<R>,
     job?: Omit<LimiterJob, 'id' | 'signal' | 'holder'>,
   ): (...args: A) => Promise<R>;
-  /** Puts a waiting job at the end of another lane; false when none with this id waits. @throws LaneUnknownError */
+  /**
+   * Puts a waiting job at the end of another lane, whatever that one's bound: it was let in long ago. False when none with this id waits.
+   *
+   * @throws LaneUnknownError
+   */
   move(id: string | number, lane: string): boolean;
   /** Takes a waiting job out, which is refused with `ClosedError`; false when none with this id waits. */
   remove(id: string | number, reason?: unknown): boolean;

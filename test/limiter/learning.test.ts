@@ -359,6 +359,13 @@ describe('what remains', () => {
 });
 
 describe('a refusal without a reason', () => {
+  it('says the same of a halved rate in both of its figures', () => {
+    const limiter = createLimiter({ rates: [perMinute('requests', 600)], learn: fromHeaders(), random: () => 1 });
+    limiter.observe(refusal());
+    const { requestsPerMinute, rates } = limiter.snapshot();
+    expect([requestsPerMinute, rates[0]?.amount]).toEqual([300, 300]);
+  });
+
   it('halves once for a storm of ten, and pauses everybody', () => {
     virtualTime(({ advance, flush, now }) => {
       const events: FlowEvent[] = [];

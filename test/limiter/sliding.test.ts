@@ -1,9 +1,19 @@
-import { asyncScheduler } from 'rxjs';
+import { asyncScheduler, from, of } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Lease, Limiter, LimiterJob, LimiterOptions, RateRule } from '../../operators/index.js';
-import { createLimiter, ItemTooHeavyError, lanes, RateLimitError, strict } from '../../operators/index.js';
+import {
+  batchMap,
+  childOf,
+  createLimiter,
+  ItemTooHeavyError,
+  keyedLimiter,
+  lanes,
+  perMinute,
+  RateLimitError,
+  strict,
+} from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const inAnyMinute = (unit: string, amount: number): RateRule => strict({ unit, amount, windowMs: 60_000 });
@@ -315,5 +325,83 @@ describe('createLimiter with strict rates', () => {
       flush();
       expect(order).toEqual(['later 50 at 0', 'now 40 at 10000', 'later 80 at 70000', 'later 10 at 70000']);
     });
+  });
+});
+
+describe('work that takes its time to begin', () => {
+  const WINDOW_MS = 200;
+  const AMOUNT = 5;
+  type Begin = (limiter: Limiter, work: () => void, jobs: number) => void;
+  const waysToAsk: Readonly<Record<string, Begin>> = {
+    run: (limiter, work, jobs) => {
+      for (let i = 0; i < jobs; i++) limiter.run(() => of(work())).subscribe();
+    },
+    acquire: (limiter, work, jobs) => {
+      for (let i = 0; i < jobs; i++)
+        limiter.acquire().subscribe((lease) => {
+          work();
+          lease.release();
+        });
+    },
+    enlist: (limiter, work, jobs) => {
+      for (let i = 0; i < jobs; i++) limiter.enlist({ granted: work, refused: () => undefined });
+    },
+    batchMap: (limiter, work, jobs) => {
+      const called = (items: readonly number[]) => {
+        work();
+        return of(items);
+      };
+      from(Array.from({ length: jobs }, (_, i) => i))
+        .pipe(batchMap(called, { limiter, maxSize: 1, scheduler: limiterScheduler }))
+        .subscribe();
+    },
+  };
+  let limiterScheduler = new CountingScheduler();
+  const rates = [strict({ unit: 'requests', amount: AMOUNT, windowMs: WINDOW_MS })];
+  const limiters: Readonly<Record<string, (options: LimiterOptions) => Limiter>> = {
+    'a limiter': (options) => createLimiter({ ...options, rates }),
+    'a child with the rate': (options) => childOf(createLimiter(options), { rates, headroom: 1 }),
+    'a child of one with the rate': (options) => childOf(createLimiter({ ...options, rates })),
+    'a child of a child': (options) => childOf(childOf(createLimiter({ ...options, rates }))),
+    'one of a keyed limiter': (options) => keyedLimiter({ ...options, rates }).of('key'),
+  };
+
+  it.each(Object.keys(limiters).flatMap((of) => Object.keys(waysToAsk).map((by) => [of, by] as const)))(
+    'never has %s let more than the amount begin in any window: %s',
+    (kind, by) => {
+      const scheduler = (limiterScheduler = new CountingScheduler());
+      const limiter = limiters[kind]!({ headroom: 1, scheduler });
+      const at: number[] = [];
+      const work = (): void => {
+        at.push(scheduler.now());
+        // The second five use up most of a window.
+        if (at.length > AMOUNT && at.length <= 2 * AMOUNT) scheduler.offset += 35;
+      };
+      waysToAsk[by]!(limiter, work, 20);
+      scheduler.flush();
+      expect(at).toHaveLength(20);
+      expect(Math.max(...at.map((from) => at.filter((other) => other >= from && other < from + WINDOW_MS).length))).toBe(AMOUNT);
+    },
+  );
+
+  it('is told to have been granted when it was', () => {
+    const scheduler = new CountingScheduler();
+    const limiter = createLimiter({ rates: [perMinute('requests', 6000, { burst: 1 })], headroom: 1, scheduler });
+    const begun: number[] = [];
+    const told: number[] = [];
+    limiter.onRelease(({ grantedAt }) => told.push(grantedAt));
+    limiter.pause();
+    for (let i = 0; i < 4; i++)
+      limiter
+        .run(() => {
+          begun.push(scheduler.now());
+          scheduler.offset += 30;
+          return of(1);
+        })
+        .subscribe();
+    limiter.resume();
+    scheduler.flush();
+    expect(begun).toEqual([0, 30, 60, 90]);
+    expect(told).toEqual(begun);
   });
 });

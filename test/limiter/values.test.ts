@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { lastValueFrom, NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease, Limiter, LimiterJob } from '../../operators/index.js';
+import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/index.js';
 import {
   childOf,
   createAccount,
@@ -155,6 +155,25 @@ describe('rates over any window', () => {
       expect(second.snapshot()).toMatchObject({ tokens: 100, requests: 2 });
     });
   });
+
+  it.each<[string, LimiterOptions]>([
+    ['without rates', {}],
+    ['with a rate', { rates: [perMinute('tokens', 6000)] }],
+    ['that learns', { learn: fromHeaders() }],
+  ])('goes on with what is left of a pause, %s', (_how, options) => {
+    virtualTime(({ advance }) => {
+      const first = createLimiter(options);
+      first.penalize(5000);
+      const saved = JSON.parse(JSON.stringify(first.save())) as ReturnType<Limiter['save']>;
+      advance(2000);
+      expect(createLimiter({ ...options, restore: saved }).snapshot().pausedForMs).toBe(3000);
+      advance(60_000);
+      expect(createLimiter({ ...options, restore: saved }).snapshot().pausedForMs).toBe(0);
+      first.penalize(Infinity);
+      const endless = JSON.parse(JSON.stringify(first.save())) as ReturnType<Limiter['save']>;
+      expect(createLimiter({ ...options, restore: endless }).snapshot().pausedForMs).toBe(Infinity);
+    });
+  });
 });
 
 describe('cost.slots', () => {
@@ -259,5 +278,27 @@ describe('a keyed limiter of its own', () => {
     lease?.release();
     expect(await drained).toEqual({ done: 1, aborted: 0, dropped: 0 });
     await expect(tools.acquireAsync({ key: 'c' })).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+  });
+
+  it.each([
+    ['of its own', () => keyedLimiter({ concurrency: 1 })],
+    ['below another', () => keyedLimiter(createLimiter({ concurrency: 2 }), { concurrency: 1 })],
+  ])('%s waits for all keys together, also while one of them is stuck', async (_where, make) => {
+    const tools = make();
+    const stuck = tools.tryAcquire({ key: 'stuck' });
+    for (let i = 0; i < 3; i++) void tools.runAsync(() => undefined, { key: 'stuck' });
+    const told: string[] = [];
+    const idle = tools.whenIdle().then(() => told.push('idle'));
+    const few = tools.whenQueued({ below: 3 }).then(() => told.push('below 3'));
+    const ofOne = tools
+      .of('stuck')
+      .whenQueued({ below: 2 })
+      .then(() => told.push('below 2 of one key'));
+    for (let i = 0; i < 20; i++) await tools.runAsync(() => undefined, { key: i % 4 });
+    expect(told).toEqual([]);
+    stuck?.release();
+    await Promise.all([idle, few, ofOne]);
+    expect(told.sort()).toEqual(['below 2 of one key', 'below 3', 'idle']);
+    expect(tools.keys).toBe(1);
   });
 });

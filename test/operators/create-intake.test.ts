@@ -407,8 +407,27 @@ describe('events', () => {
       { type: 'dropped', operator, lane: 'later', policy: 'error' },
       { type: 'cancelled', operator, lane: 'now', count: 1 },
       { type: 'cancelled', operator, lane: 'default', count: 1 },
+      { type: 'pressure', operator, lane: 'default', high: false, queued: 0 },
       { type: 'drained', operator },
     ]);
+  });
+
+  it('tell of pressure in turn, whatever a listener offers or takes', () => {
+    const told: string[] = [];
+    const intake = createIntake<number>({
+      maxQueued: 1,
+      onEvent: (event) => {
+        if (event.type !== 'pressure') return;
+        told.push(event.high ? 'high' : 'low');
+        if (!event.high && told.length < 6) intake.tryOffer(2);
+      },
+    });
+    const reader = intake[Symbol.asyncIterator]();
+    intake.tryOffer(1);
+    void reader.next();
+    expect(told).toEqual(['high', 'low', 'high']);
+    intake.close();
+    expect(told).toEqual(['high', 'low', 'high', 'low']);
   });
 });
 

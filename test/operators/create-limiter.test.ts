@@ -32,6 +32,8 @@ import {
   createLimiter,
   fromHeaders,
   ItemTooHeavyError,
+  isFlowError,
+  keyedLimiter,
   LaneUnknownError,
   lanes,
   OverflowError,
@@ -637,6 +639,18 @@ describe('one signal for many jobs', () => {
     expect([listeners(signal), limiter.snapshot().queued, limiter.executing]).toEqual([0, 0, 0]);
   });
 
+  it('is listened to once, under however many keys', async () => {
+    const { signal, abort } = stoppable();
+    const tools = keyedLimiter(createLimiter({ concurrency: 1 }), { concurrency: 1 });
+    const jobs = Array.from({ length: 20 }, (_, key) => tools.runAsync(never, { key, signal }));
+    await null;
+    expect(listeners(signal)).toBe(1);
+    abort();
+    const all = await Promise.allSettled(jobs);
+    expect(all.every((result) => result.status === 'rejected' && result.reason === signal.reason)).toBe(true);
+    expect([listeners(signal), tools.keys]).toEqual([0, 0]);
+  });
+
   it('starts none of them when it aborts while one of them runs', async () => {
     const { signal, abort } = stoppable();
     const limiter = createLimiter({ concurrency: 1 });
@@ -793,6 +807,21 @@ describe('the bound of the queue', () => {
     expect(events).toEqual(['p2', 'p2', 'p1'].map((lane) => ({ type: 'dropped', operator: 'createLimiter', lane, policy: 'dropLowest' })));
     lease.release();
   });
+
+  it.each(['dropOldest', 'latest', 'dropLowest'] as const)(
+    'holds for whoever has no promise, above however many that have one: %s',
+    async (overflow) => {
+      const { limiter, lease } = busy({ maxQueued: 2, overflow, queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
+      const low = overflow === 'dropLowest' ? 'p1' : 'p0';
+      const promised = Array.from({ length: 10 }, () => limiter.acquireAsync({ lane: low }).catch((error: unknown) => error));
+      expect(limiter.snapshot().queued).toBe(10);
+      const asked = Array.from({ length: 4 }, () => watch(limiter, { lane: 'p0' }).seen);
+      expect(limiter.snapshot().queued).toBe(2);
+      expect(asked.filter((seen) => seen.length === 0)).toHaveLength(2);
+      expect((await Promise.all(promised)).every((error) => isFlowError(error, 'FLOW_OVERFLOW'))).toBe(true);
+      lease.release();
+    },
+  );
 
   it('does not make room in another lane when the bound is the lane’s own', () => {
     const { limiter } = busy({ overflow: 'dropLowest', queue: lanes([{ name: 'p0', maxQueued: 1 }, { name: 'p1' }]) });

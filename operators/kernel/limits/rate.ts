@@ -43,7 +43,7 @@ export class Rate {
 
   /** Most in one window, before the headroom: as configured, or as learned where that is less. */
   get amount(): number {
-    return this.limit;
+    return this.limit * this.share;
   }
 
   /** What a job costs of it. */

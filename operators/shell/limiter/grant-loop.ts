@@ -43,7 +43,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   private again = false;
   /** Something was released or raised, and the listeners have not been called yet. */
   private hasFreed = false;
-  private pausedUntil = -Infinity;
+  protected pausedUntil = -Infinity;
   /** Paused by `pause`, until `resume`. */
   private isPaused = false;
   private alarm: Alarm | undefined = undefined;
@@ -52,7 +52,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   constructor(settings: LimiterSettings) {
     super(settings);
-    const { concurrency, learn, rates, restore, scheduler } = settings;
+    const { concurrency, learn, rates, scheduler } = settings;
     this.slots = concurrency;
     this.shutdown = new Shutdown({
       operator: NAME,
@@ -66,9 +66,6 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       },
     });
     this.addRates(learn ? [...rates, learn] : rates);
-    if (restore === undefined) return;
-    const pauseMs = restore.pausedForMs - (this.rates?.restore(restore) ?? 0);
-    if (pauseMs > 0) this.pausedUntil = this.now() + pauseMs;
   }
 
   // ---- capacity ------------------------------------------------------------------------------------------------------
@@ -287,7 +284,10 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
         const isTimed = this.dependsOnTime();
         if (isTimed) this.now();
         // Grants come first: a ticket whose deadline is now still gets a permit that is free now.
-        while (this.queue.size > 0 && !this.isAborting && this.grantNext());
+        while (this.queue.size > 0 && !this.isAborting && this.grantNext()) {
+          // What was granted may have begun with work that took its time.
+          if (isTimed) this.now();
+        }
         if (isTimed) this.expire();
         // A deadlock, here or in a parent: all slots are held by work that waits for another slot. One such job is refused.
         this.nesting?.refuseStuck();

@@ -155,25 +155,33 @@ export abstract class LimiterQueue extends ShutdownHandle {
     if (hasRoom) this.parent?.limiter.grantNow();
   }
 
+  /** Who goes so that one more fits. As whoever has a promise may stand above the bound, that may take several. */
   private victims(lane: number, overflow: Overflow, isLaneFull: boolean): Ticket[] {
+    const { maxQueued = Infinity } = this.ruleOf(lane);
+    const excess = 1 + Math.max(this.waiting - this.settings.maxQueued, (this.inLane[lane] as number) - maxQueued);
     const victims: Ticket[] = [];
     if (overflow === 'latest' || overflow === 'dropOldest') {
       this.queue.each(lane, (ticket) => {
         if (!ticket.bid) victims.push(ticket);
-        return overflow === 'latest' || victims.length === 0;
+        return overflow === 'latest' || victims.length < excess;
       });
     } else if (overflow === 'dropLowest' && !isLaneFull) {
-      // The newest job of the least urgent lane that has one, if that lane is less urgent than this one.
-      const lowest = this.inLane.findLastIndex((jobs) => jobs > 0);
-      let newest = lowest > lane ? this.queue.newest(lowest) : undefined;
-      if (newest?.bid)
-        this.queue.each(lowest, (ticket) => {
-          if (!ticket.bid) newest = ticket;
-          return true;
-        });
-      if (newest) victims.push(newest);
+      for (let lowest = this.inLane.length - 1; lowest > lane && victims.length < excess; lowest--)
+        victims.push(...this.newest(lowest, excess - victims.length));
     }
     return victims;
+  }
+
+  /** The jobs of a lane that came last, so many at most. */
+  private newest(lane: number, most: number): Ticket[] {
+    const newest = this.queue.newest(lane);
+    if (most === 1 && newest && !newest.bid) return [newest];
+    const jobs: Ticket[] = [];
+    this.queue.each(lane, (ticket) => {
+      if (!ticket.bid) jobs.push(ticket);
+      return true;
+    });
+    return jobs.slice(-most).reverse();
   }
 
   /** When the deadline of the next job is over; Infinity when no job has one. */

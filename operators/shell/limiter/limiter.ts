@@ -23,6 +23,7 @@ import { AbortCalls } from '../signal-groups.js';
 import { GrantLoop } from './grant-loop.js';
 import { Listeners } from './listeners.js';
 import type { Rates } from './rates.js';
+import type { LimiterSettings } from './settings.js';
 import { belowOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
 import type { HolderHooks, Lease as OwnLease } from './ticket.js';
 import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
@@ -35,7 +36,12 @@ type Reject = (error: unknown) => void;
 /** The methods of a limiter. */
 export class FlowLimiter extends GrantLoop implements Limiter {
   /** Cancels jobs by their signals. */
-  private readonly signals = new AbortCalls();
+  private signals = new AbortCalls();
+
+  constructor(settings: LimiterSettings) {
+    super(settings);
+    if (settings.restore) this.restore(settings.restore);
+  }
 
   get load(): number {
     const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
@@ -242,7 +248,34 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   save(): SavedLimits {
-    return { at: this.settings.scheduler.now(), pausedForMs: this.penaltyMs, rates: this.rates?.save() ?? [] };
+    const { penaltyMs } = this;
+    // JSON has no Infinity.
+    const pausedForMs = penaltyMs === Infinity ? -1 : penaltyMs;
+    return { at: this.settings.scheduler.now(), pausedForMs, rates: this.rates?.save() ?? [] };
+  }
+
+  private restore({ at, pausedForMs, rates }: SavedLimits): void {
+    const elapsedMs = Math.max(0, this.settings.scheduler.now() - at);
+    this.rates?.restore(rates, elapsedMs);
+    const pauseMs = pausedForMs < 0 ? Infinity : pausedForMs - elapsedMs;
+    if (pauseMs > 0) this.pausedUntil = this.now() + pauseMs;
+  }
+
+  /** Listens to signals, and tells of changes, together with another limiter. */
+  listenWith(other: FlowLimiter): void {
+    this.signals = other.signals;
+    this.changes = other.changes ??= new Listeners();
+  }
+
+  /** When something has begun or ended to wait or run. */
+  nextChange(): Promise<void> {
+    const changes = (this.changes ??= new Listeners());
+    return new Promise((resolve) => {
+      const stop = changes.add(() => {
+        stop();
+        resolve();
+      });
+    });
   }
 
   // ---- jobs -----------------------------------------------------------------------------------------------------------

@@ -182,12 +182,10 @@ export class Rates {
     return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, isStrict: rate.rule.isStrict, spent: rate.save(now) }));
   }
 
-  /** Goes on from what was saved. Answers how long ago it was saved, in ms. */
-  restore({ at, rates }: SavedLimits): number {
+  /** Goes on from what was saved so long ago. */
+  restore(saved: SavedLimits['rates'], elapsedMs: number): void {
     const now = this.limiter.now();
-    const elapsedMs = Math.max(0, this.limiter.settings.scheduler.now() - at);
-    for (const saved of rates) this.find(saved)?.restore(saved.spent, elapsedMs, now);
-    return elapsedMs;
+    for (const rate of saved) this.find(rate)?.restore(rate.spent, elapsedMs, now);
   }
 
   private find(rule: RateKey): Rate | undefined {
