@@ -643,7 +643,7 @@ describe('one signal for many jobs', () => {
     const { signal, abort } = stoppable();
     const tools = keyedLimiter(createLimiter({ concurrency: 1 }), { concurrency: 1 });
     const jobs = Array.from({ length: 20 }, (_, key) => tools.runAsync(never, { key, signal }));
-    await null;
+    await Promise.resolve();
     expect(listeners(signal)).toBe(1);
     abort();
     const all = await Promise.allSettled(jobs);
