@@ -267,7 +267,7 @@ describe('a rate', () => {
     const { limiter, clock } = limited(perMinute('tokens', 600, { burst: 50 }));
     limiter.observe({ status: 429, headers: {} });
     const { pausedForMs, tokensPerMinute, rates } = limiter.snapshot();
-    expect([tokensPerMinute, rates[0]?.amount, limiter.tokenCapacity]).toEqual([300, 600, 50]);
+    expect([tokensPerMinute, rates[0]?.amount, limiter.tokenCapacity]).toEqual([300, 300, 50]);
     expect([pausedForMs > 0, rates[0]?.left]).toEqual([true, -pausedForMs / 200]);
     clock.frame = pausedForMs;
     expect(own(limiter).left).toBeCloseTo(0, 9);
