@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Linked } from '../../operators/kernel/index.js';
-import { Chain, ItemMachine } from '../../operators/kernel/index.js';
+import { Chain } from '../../operators/kernel/index.js';
+import { Backlog } from '../../operators/kernel/queues/line.js';
 
 class Member implements Linked<Member> {
   previous: Member | undefined = undefined;
@@ -44,22 +45,11 @@ describe('Chain', () => {
 });
 
 describe('Backlog', () => {
-  // What a machine has for its owner.
-  const backlog = () =>
-    new ItemMachine<number>({
-      concurrency: 1,
-      isKeyed: false,
-      maxKeys: Infinity,
-      maxQueued: Infinity,
-      overflow: 'error',
-      deadlineMs: Infinity,
-    }).lost;
-
   it('hands out in order, as a list does', () => {
     const steps = fc.array(fc.constantFrom('push', 'push', 'shift', 'shift', 'clear'), { maxLength: 60, size: 'max' });
     fc.assert(
       fc.property(steps, (script) => {
-        const lost = backlog();
+        const lost = new Backlog<object>();
         const list: object[] = [];
         script.forEach((step, index) => {
           if (step === 'push') {

@@ -1,3 +1,4 @@
+import { Backlog } from './line.js';
 import type { OrderedPlace } from './reorder-buffer.js';
 import { ReorderBuffer } from './reorder-buffer.js';
 
@@ -15,10 +16,14 @@ interface ItemValues<V> {
 export class OrderedValues<V> {
   /** Values held back. */
   held = 0;
+  /** Values whose turn has come. */
+  private readonly due = new Backlog<V>();
+  private isHandingOut = false;
   private readonly out: (value: V) => void;
   private readonly places = new Map<number, OrderedPlace<ItemValues<V>>>();
   private readonly lines: ReorderBuffer<ItemValues<V>>;
 
+  /** `out` is called with each value when its turn has come; what it calls here is done, and its values come out behind those that are due. */
   constructor(out: (value: V) => void) {
     this.out = out;
     this.lines = new ReorderBuffer((valuesOf) => {
@@ -45,7 +50,8 @@ export class OrderedValues<V> {
   push(index: number, value: V): void {
     const speaker = this.speaker(index);
     if (this.lines.head(speaker.line) === speaker) {
-      this.out(value);
+      this.due.push(value);
+      this.handOut();
     } else {
       speaker.values.push(value);
       this.held++;
@@ -59,11 +65,13 @@ export class OrderedValues<V> {
     this.places.delete(index);
     const head = this.lines.head(line);
     if (head) this.flush(head);
+    this.handOut();
   }
 
   clear(): void {
     this.places.clear();
     this.lines.clear();
+    this.due.clear();
     this.held = 0;
   }
 
@@ -73,7 +81,14 @@ export class OrderedValues<V> {
 
   private flush({ values }: ItemValues<V>): void {
     this.held -= values.length;
-    for (const value of values) this.out(value);
+    for (const value of values) this.due.push(value);
     values.length = 0;
+  }
+
+  private handOut(): void {
+    if (this.isHandingOut) return;
+    this.isHandingOut = true;
+    while (this.due.length > 0) this.out(this.due.shift() as V);
+    this.isHandingOut = false;
   }
 }
