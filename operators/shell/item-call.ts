@@ -62,7 +62,6 @@ export class ItemCall<T, R> extends PermittedCall<R> implements LaneItem<T>, Lin
 
   /** Lets go of its item, which is over. Whether it can be used for another one. */
   recycle(): boolean {
-    this.permit = this.lane = undefined;
     this.input = undefined as T;
     if (!this.renew()) return false;
     this.index = -1;

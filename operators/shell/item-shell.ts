@@ -232,11 +232,11 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     // Work that starts inside this call runs in the sender's context anyway, unless permits or a listener can put it off.
     if (!isNext || permits || tell) context ??= this.contextNow();
     machine.accept((lane ??= machine.open(key, limit)), input, index, at, context);
+    if (this.isTimed) this.alarm.setBy(at + deadlineMs);
     if (victim) {
       do this.overflow(machine.drop(victim), 'maxQueued');
       while (overflow === 'latest' && victim === lane && victim.length > 1);
     }
-    if (this.isTimed) this.alarm.setBy(at + deadlineMs);
     if (tell === undefined || maxQueued !== Infinity) return;
     if (machine.queued >= LONG_QUEUE && !this.isLong) tell({ type: 'queueLong', queued: machine.queued });
     this.isLong = machine.queued >= LONG_QUEUE || (this.isLong && machine.queued > 1);
@@ -372,22 +372,27 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
 
   /** The call is over before its result goes out: a consumer that leaves then aborts nothing. */
   private finish(call: ItemCall<T, R>, failed: boolean, outcome: unknown, isEmpty: boolean): void {
-    const { permit } = call;
     const lane = call.lane as KeyLane<T>;
-    const reason: unknown = failed && this.config.stopped?.(outcome);
-    this.calls.remove(call);
-    this.machine.end(lane, reason ? { error: reason } : undefined);
+    // From now on nobody tells its end.
+    call.lane = undefined;
     if (this.tell) {
       const isLate = failed && (isFlowError(outcome, 'FLOW_ATTEMPT_TIMEOUT') || isFlowError(outcome, 'FLOW_DEADLINE'));
       this.tellEnd(call, isLate ? 'timeout' : failed ? 'failed' : 'ok');
     }
-    if (failed && !this.settles) this.fail(outcome);
-    else this.settle(call, failed, outcome, 1, isEmpty);
-    if (call.recycle()) this.idle.push(call);
+    if (failed && !this.settles) {
+      // The consumer gets the error first; the teardown then stops all inner streams in turn, as in `mergeMap`.
+      this.fail(outcome);
+      return;
+    }
+    const reason: unknown = failed && this.config.stopped?.(outcome);
+    this.calls.remove(call);
+    this.machine.end(lane, reason ? { error: reason } : undefined);
+    this.settle(call, failed, outcome, 1, isEmpty);
     if (reason) this.rejectAll(lane, reason);
     // After the result, so that the next item's result cannot overtake it.
-    if (failed) permit?.release('error', outcome);
-    else permit?.release('ok');
+    if (failed) call.release('error', outcome);
+    else call.release();
+    if (call.recycle()) this.idle.push(call);
   }
 
   private tellEnd(call: ItemCall<T, R>, outcome: 'ok' | 'failed' | 'timeout' | 'cancelled'): void {
@@ -445,7 +450,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
       if (this.unsettled > 0) this.tell?.({ type: 'cancelled', count: this.unsettled });
       this.machine.clear();
       for (let call = this.calls.first; call; call = call.next) {
-        this.tellEnd(call, 'cancelled');
+        if (call.lane) this.tellEnd(call, 'cancelled');
         call.cancel();
       }
     });
