@@ -291,13 +291,13 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   private hasPlace(): boolean {
     if (this.permits === undefined) return true;
     if (this.place || this.permit) return false;
-    return (this.permit = this.permits.take?.()) !== undefined;
+    this.permit = this.permits.take?.();
+    return this.permit !== undefined;
   }
 
   /** The permit for the next item; undefined while it is waited for. */
   private take(permits: Permits): Permit | undefined {
-    if (this.place === undefined) this.permit ??= permits.take?.();
-    if (this.place === undefined && this.permit === undefined) {
+    if (this.place === undefined && (this.permit ??= permits.take?.()) === undefined) {
       this.place = ENLISTING;
       const place = permits.enlist(this);
       // Granted or refused at once, there is no place to keep.
