@@ -215,7 +215,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.unsettled++;
     ordered?.enter(index, line);
     tell?.({ type: 'accepted', seq: index, queued: machine.queued });
-    if (this.isOver) return;
+    if (this.isOver as boolean) return;
     fault ??= lane?.stopped;
     if (fault) {
       this.reject({ input, index, at }, fault.error);
@@ -282,7 +282,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
       if (ordered) ordered.push(index, value);
       else to.next(value);
     }
-    if (!this.isOver) ordered?.close(index);
+    if (!(this.isOver as boolean)) ordered?.close(index);
   }
 
   // ---- permits ------------------------------------------------------------------------------------------------------
