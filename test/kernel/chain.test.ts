@@ -62,7 +62,7 @@ describe('Backlog', () => {
         timeoutMs: Infinity,
         classify: unused,
       },
-      { operator: 'test', deadlineError: unused, overflowError: unused, pause: unused, stop: unused },
+      { operator: 'test', tell: undefined, deadlineError: unused, overflowError: unused, pause: unused, stop: unused },
     ).results;
 
   it('hands out in order, as a list does', () => {
