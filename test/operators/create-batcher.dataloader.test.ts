@@ -487,18 +487,6 @@ describe('what differs on purpose', () => {
     expect(await ours((keys) => Promise.resolve(keys)).loadMany([null, undefined])).toEqual([null, undefined]);
   });
 
-  it('a repeated load is a promise of its own in DataLoader; here it is the same one', async () => {
-    const theirs = dataloader((keys) => Promise.resolve(keys));
-    expect(theirs.load('a')).not.toBe(theirs.load('a'));
-    const here = ours((keys) => Promise.resolve(keys));
-    const first = here.load('a');
-    expect(here.load('a')).toBe(first);
-    await first;
-    const known = here.load('a');
-    expect(await known).toBe('a');
-    expect(here.load('a')).toBe(known);
-  });
-
   it('a frame ends with the next promise callback; on `asyncScheduler`, after all of them', async () => {
     const sentAfter = async (hops: number, options: BatcherOptions<string>): Promise<string[]> => {
       const sent: string[] = [];

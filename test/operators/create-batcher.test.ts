@@ -453,17 +453,6 @@ describe('cache', () => {
     expect(sent()).toEqual(['a']);
   });
 
-  it('gives loads without options the same promise, and others one of their own', async () => {
-    const { batcher } = shouting({ cache: { maxEntries: 10 }, queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
-    const load = batcher.loadAsync('a');
-    const others = [batcher.loadAsync('a', { lane: 'urgent' }), batcher.loadAsync('a', { signal: new AbortController().signal })];
-    expect(batcher.loadAsync('a')).toBe(load);
-    for (const other of others) expect(other).not.toBe(load);
-    await asked(load);
-    expect(batcher.loadAsync('a')).toBe(load);
-    expect(await Promise.all(others)).toEqual(['A', 'A']);
-  });
-
   it.each([undefined, null, 0, '', false, Symbol('x')])('keeps %o as a value, whatever the bound', async (value) => {
     for (const maxEntries of [1, Infinity]) {
       let calls = 0;
@@ -475,9 +464,7 @@ describe('cache', () => {
         { cache: { maxEntries } },
       );
       expect(await batcher.loadAsync('a')).toBe(value);
-      const known = batcher.loadAsync('a');
-      expect(await known).toBe(value);
-      expect(batcher.loadAsync('a')).toBe(known);
+      expect(await batcher.loadAsync('a')).toBe(value);
       expect(await firstValueFrom(batcher.load('a'))).toBe(value);
       expect(calls).toBe(1);
       expect(batcher.snapshot().cached).toBe(1);
