@@ -69,7 +69,7 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
           return { job, reason: new DeadlineError(operator, deadlineAt - acceptedAt, now - acceptedAt, failure.error) };
         });
       return {
-        parts: [again],
+        parts: size > 0 ? [again] : [],
         attempt: next,
         delayMs,
         // It is about the account, not about this batch.
@@ -96,12 +96,12 @@ export interface DivideOptions {
 
 /** How the bad items of a batch are looked for, if not in all its parts at once. Made by `sequentialSearch()`. */
 export interface DivideStrategy {
-  search(...args: never[]): object;
+  createSearch(...args: never[]): object;
 }
 
 /** The same to whoever goes by it. */
 interface SearchRule extends DivideStrategy {
-  search<J extends FailedJob>(first: Failure<J>, limits: Omit<SearchLimits, 'confirm'>, fault: SameFault): DivideSearch<J>;
+  createSearch<J extends FailedJob>(first: Failure<J>, limits: Omit<SearchLimits, 'confirm'>, fault: SameFault): DivideSearch<J>;
 }
 
 /** One search; it is told of every call of its own. */
@@ -114,7 +114,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
   maxCalls: count,
   maxDepth: countFromZero,
   maxBlameRounds: countFromZero,
-  strategy: madeBy<SearchRule | undefined>('search', 'sequentialSearch()', undefined),
+  strategy: madeBy<SearchRule | undefined>('createSearch', 'sequentialSearch()', undefined),
 }))();
 
 /** @internal */
@@ -172,7 +172,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
       if (!isDivisible) return undefined;
       if (fault.isHopeless) return givenUp(failure);
       if (strategy === undefined || found === 'tooLarge') return spread(failure, named, limits, fault);
-      const search = (failure.search as DivideSearch<(typeof call)[number]> | undefined) ?? strategy.search(failure, limits, fault);
+      const search = (failure.search as DivideSearch<(typeof call)[number]> | undefined) ?? strategy.createSearch(failure, limits, fault);
       return search.failed(failure, named);
     },
   };
@@ -233,7 +233,7 @@ export interface SequentialSearchOptions {
 export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
   onlyKnown('sequentialSearch', options, ['confirm']);
   const confirm = flag('sequentialSearch', 'confirm', orDefault(options.confirm, true));
-  const rule: SearchRule = { search: (first, limits, fault) => new SequentialSearch(first, { ...limits, confirm }, fault) };
+  const rule: SearchRule = { createSearch: (first, limits, fault) => new SequentialSearch(first, { ...limits, confirm }, fault) };
   return rule;
 }
 
