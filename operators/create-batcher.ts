@@ -5,7 +5,7 @@ import { DONE, NEW } from './kernel/machine/job.js';
 import { leave, promote } from './kernel/machine/leave.js';
 import { ask } from './options/ask.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
-import { callback, count, durationMs, onlyKnown, orDefault, positive, requiredFunction } from './options/options.js';
+import { callback, count, durationMs, madeBy, onlyKnown, requiredFunction } from './options/options.js';
 import type { Drained, DrainOptions, Handle, Settled } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
@@ -14,14 +14,13 @@ import { BatchShell } from './shell/batch-shell.js';
 import { isPromise } from './shell/call.js';
 import { laneAt } from './shell/describe-item.js';
 import { keepOne, never } from './shell/keep.js';
-import type { LoadCacheOptions } from './shell/load-cache.js';
-import { LoadCache } from './shell/load-cache.js';
+import type { KeptValues, LoadCache, LoadCacheRule } from './shell/load-cache.js';
 import type { OnEnd } from './shell/loads.js';
 import { Item, Load, settledLoad } from './shell/loads.js';
 import { Shutdown } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
 
-export type { LoadCacheOptions } from './shell/load-cache.js';
+export type { LoadCache } from './shell/load-cache.js';
 
 /** Options of {@link createBatcher}. */
 export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
@@ -30,8 +29,8 @@ export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
    * @defaultValue none, every load is its own item; with a `cache` the item itself, so that objects are compared by identity
    */
   readonly dedupe?: (item: T) => unknown;
-  /** Remembers so many values for later loads of equal keys. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
-  readonly cache?: LoadCacheOptions;
+  /** Remembers values for later loads of equal keys: {@link lruCache}. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
+  readonly cache?: LoadCache;
 }
 
 export interface LoadOptions {
@@ -104,7 +103,7 @@ export interface Batcher<T, R> extends Handle {
  * - **Emits when** the call that carries the item ends: one value, then completion. `loadAsync` answers with a promise, `loadSettled`
  *   with a {@link Settled}, which never errors.
  * - **Sends when** {@link batchMap} would, or after `flush` as soon as a permit is free.
- * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way; with a `cache`, `maxEntries` values.
+ * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way; with an {@link lruCache}, `maxEntries` values.
  * - **Drops** nothing in silence: a load that has to go rejects with `OverflowError`. `loadAsync` and `loadMany` wait for room instead, where
  *   `overflow` is `'error'`; their deadline runs from when they are let in.
  * - **Completes when** `drain` has been called and every load has settled; the promise of `drain` then resolves. A load completes
@@ -134,21 +133,6 @@ export interface Batcher<T, R> extends Handle {
  * const names = await Promise.all([users.loadAsync(7), users.loadAsync(3), users.loadAsync(7)]);
  * names; // => ['user 7', 'user 3', 'user 7']
  * calls; // => [[7, 3]]
- * ```
- * @example Values are kept for later loads, up to a bound.
- * ```ts
- * import { of } from 'rxjs';
- * import { createBatcher } from 'sluice/operators';
- *
- * const calls: number[][] = [];
- * const squares = createBatcher((items: readonly number[]) => {
- *   calls.push([...items]);
- *   return of(items.map((item) => item * item));
- * }, { cache: { maxEntries: 1000, ttlMs: 60_000 } });
- * await squares.loadMany([2, 3]);
- * await squares.loadAsync(3); // => 9
- * await squares.clear(3).prime(4, 16).loadMany([2, 3, 4]);
- * calls; // => [[2, 3], [3]]
  * ```
  * @example A load ends with the request it belongs to.
  * ```ts
@@ -181,18 +165,13 @@ const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
 const CHECKS = /* @__PURE__ */ (() => ({
   ...BATCH_CHECKS,
   dedupe: callback,
-  cache: (operator: string, option: string, cache: LoadCacheOptions | undefined) => {
-    if (cache === undefined) return undefined;
-    onlyKnown(operator, cache, ['maxEntries', 'ttlMs'], option, `${option}.`);
-    const maxEntries = count(operator, `${option}.maxEntries`, cache.maxEntries);
-    return { maxEntries, ttlMs: positive(operator, `${option}.ttlMs`, orDefault(cache.ttlMs, Infinity)) };
-  },
+  cache: madeBy<LoadCacheRule | undefined>('create', 'lruCache({ maxEntries })', undefined),
 }))();
 
 /** The options, checked. */
 interface BatcherConfig<T> extends BatchConfig<T> {
   readonly dedupe: ((item: T) => unknown) | undefined;
-  readonly cache: LoadCacheOptions | undefined;
+  readonly cache: LoadCacheRule | undefined;
 }
 
 /** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */
@@ -202,7 +181,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   private readonly dedupe: ((item: T) => unknown) | undefined;
   /** The items under way by key, when loads of equal keys share them. */
   private readonly shared: Map<unknown, Item<T, R>> | undefined;
-  private readonly values: LoadCache<R> | undefined;
+  private readonly values: KeptValues<R> | undefined;
   private readonly stoppable: SignalGroups<Load<T, R>>;
   /** Whether promised loads wait for room where others overflow, and those that do. */
   private readonly isWaitedFor: boolean;
@@ -219,7 +198,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     this.isWaitedFor = waits && config.overflow === 'error' && config.maxQueued !== Infinity;
     this.dedupe = dedupe;
     this.shared = (dedupe ?? cache) && new Map();
-    this.values = cache && new LoadCache(cache, scheduler);
+    this.values = cache?.create<R>(scheduler);
     this.stoppable = new SignalGroups((group, reason) => {
       let left: readonly Load<T, R>[] = [];
       // All of them leave before anybody is told: who is told may do anything.
@@ -288,6 +267,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     this.check(options);
     const promise = new Promise<R>((resolve, reject) => {
       this.joinInTime(item, options, (failed, outcome) => {
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- whatever the item failed with
         if (failed) reject(outcome);
         else resolve(outcome as R);
       });
@@ -421,7 +401,9 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     const item = found ?? new Item<T, R>(input, key);
     item.join(load);
     if (found) {
-      if (lane !== undefined) this.promote(found, lane);
+      if (lane === undefined) return;
+      promote(this.machine, found, laneAt(this.operator, this.config.queue, lane));
+      this.run();
       return;
     }
     shared?.set(key, item);
@@ -439,12 +421,6 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     else if (signal?.aborted) load.end(true, signal.reason);
     else return false;
     return true;
-  }
-
-  /** Moves what waits of an item to a more urgent lane. */
-  private promote(item: Item<T, R>, lane: string): void {
-    promote(this.machine, item, laneAt(this.operator, this.config.queue, lane));
-    this.run();
   }
 
   /** False for a load that was not waiting. */

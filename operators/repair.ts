@@ -154,6 +154,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   const limits = checked(DIVIDE, options as DivideOptions & { strategy?: SearchRule }, defaults, CHECKS);
   const { strategy, factor } = limits;
   if (strategy && options.factor !== undefined) throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
+  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- nobody else writes a note
   const faultOf = (origin: Origin<unknown>): SameFault => (origin.note ??= new SameFault(strategy ? 0 : factor)) as SameFault;
   return {
     classify: classifyByStatus,

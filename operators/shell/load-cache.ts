@@ -2,12 +2,14 @@ import type { SchedulerLike } from 'rxjs';
 import { noop } from 'rxjs';
 import { Alarm } from './alarm.js';
 
-/** A cache of values. */
-export interface LoadCacheOptions {
-  /** Most values kept. One more pushes out the one that was not asked for longest. Infinity for a batcher that lives no longer than a request. */
-  readonly maxEntries: number;
-  /** How long a value is good, in ms from when it was stored; no timer runs. @defaultValue Infinity */
-  readonly ttlMs?: number;
+/** The value of a `cache` option, made by `lruCache()`. Each batcher has values of its own. */
+export interface LoadCache {
+  create(...args: never[]): object;
+}
+
+/** The same to whoever goes by it. */
+export interface LoadCacheRule extends LoadCache {
+  create<R>(scheduler: SchedulerLike): KeptValues<R>;
 }
 
 interface Kept<R> {
@@ -16,7 +18,7 @@ interface Kept<R> {
 }
 
 /** Values by key, up to a bound. */
-export class LoadCache<R> {
+export class KeptValues<R> {
   /** The one not asked for longest first. */
   private readonly kept = new Map<unknown, Kept<R>>();
   /** Goes through them once: all before it are gone. One made anew each time would step over the places of those. */
@@ -24,10 +26,10 @@ export class LoadCache<R> {
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   private readonly clock: Alarm;
 
-  /** @param options - checked */
   constructor(
-    private readonly options: LoadCacheOptions,
     scheduler: SchedulerLike,
+    private readonly maxEntries: number,
+    private readonly ttlMs: number,
   ) {
     this.clock = new Alarm(scheduler, noop);
   }
@@ -48,9 +50,8 @@ export class LoadCache<R> {
 
   /** Keeps the value of a key that has none. */
   keep(key: unknown, value: R): void {
-    const { maxEntries, ttlMs = Infinity } = this.options;
-    this.kept.set(key, { value, expiresAt: this.clock.now() + ttlMs });
-    if (this.kept.size > maxEntries) this.kept.delete(this.oldest.next().value);
+    this.kept.set(key, { value, expiresAt: this.clock.now() + this.ttlMs });
+    if (this.kept.size > this.maxEntries) this.kept.delete(this.oldest.next().value);
   }
 
   forget(key: unknown): void {
