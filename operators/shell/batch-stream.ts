@@ -1,5 +1,5 @@
 import type { Subscriber } from 'rxjs';
-import type { Job } from '../kernel/machine/job.js';
+import { Job } from '../kernel/machine/job.js';
 import { count, oneOf } from '../options/options.js';
 import type { Settled } from '../options/types.js';
 import type { BatchConfig, BatchWork, GateOptions } from './batch-options.js';
@@ -48,6 +48,11 @@ export class BatchStream<T, R> extends BatchShell<T, R> {
     to.add(() => {
       this.close();
     });
+  }
+
+  next(input: T): void {
+    if (this.isPlain && !this.machine.refusal) this.push(input);
+    else this.add(new Job(input));
   }
 
   sourceFailed(error: unknown): void {

@@ -44,7 +44,7 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
 
   /** What the waiting items wait for. */
   get heldBy(): 'slot' | 'rate' | 'window' {
-    if (this.place === undefined) return 'window';
+    if (this.waitsIn === -1) return 'window';
     return this.permits.executing >= this.permits.concurrency ? 'slot' : 'rate';
   }
 
@@ -71,6 +71,6 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
     leave(this.machine, item);
     this.run();
     // Before this returns, even if results are being handed out.
-    this.runEffectsNow();
+    this.runEffects();
   }
 }

@@ -116,8 +116,8 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   /** Stands in the queue, or waits for the end of its pause. */
   isReady = false;
   isPausing = false;
-  /** Its place among the calls under way; -1 when it is none of them. */
-  slot = -1;
+  /** It is a call, which has not ended. */
+  isUnderWay = false;
   startedAt = 0;
   timeoutAt = Infinity;
   attempt = 1;
