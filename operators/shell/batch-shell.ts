@@ -59,7 +59,6 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   private place: Place | undefined = undefined;
   /** The lane for which it waits for a permit or a slot; -1 while it does not. */
   protected waitsIn = -1;
-  private isEnlisting = false;
   private unwatch: (() => void) | undefined = undefined;
   /** Ends the current frame; until then a batch that is not full waits for the rest of its burst. */
   private frame: Subscription | undefined = undefined;
@@ -409,14 +408,17 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   bid(affordable: number): number | undefined {
     const { machine } = this;
-    if (!this.isBusy) {
-      // What comes back now, after a pause that ends for all, goes first.
-      machine.now = this.alarm.now();
-      machine.wake();
-    }
+    this.wake();
     if (machine.lead !== -1) return bid(machine, affordable);
     this.leaveQueue();
     return undefined;
+  }
+
+  /** It has its turn, in a step or not. What comes back now, after a pause that was for all, goes first. */
+  private wake(): void {
+    if (this.isBusy) return;
+    this.machine.now = this.alarm.now();
+    this.machine.wake();
   }
 
   /** One of its own slots may be free. Whoever has left may be the first of many: nobody else starts in the same frame, to leave as well. */
@@ -426,8 +428,8 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   }
 
   granted(permit: Permit): void {
-    const { machine } = this;
-    const lead = this.isOver ? -1 : machine.lead;
+    this.wake();
+    const lead = this.isOver ? -1 : this.machine.lead;
     if (lead === -1) {
       this.leaveQueue();
       permit.release('unused');

@@ -1,6 +1,6 @@
 import type { BatchMachine } from '../kernel/machine/batch-machine.js';
 import type { Job } from '../kernel/machine/job.js';
-import { ACCEPTED } from '../kernel/machine/job.js';
+import { NEW } from '../kernel/machine/job.js';
 import type { GrantQueueRule } from '../kernel/queues/queue.js';
 import { isAmount, unusable } from '../options/answers.js';
 import { ask, weightOf } from '../options/ask.js';
@@ -22,19 +22,11 @@ export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName:
   const { operator, order, id, queue, weigh, deadlineMs: within, oversize, maxWeight } = config;
   const { input } = job;
   const { now } = machine;
-  let keyFault: { readonly error: unknown } | undefined;
-  // An item that `key` itself sends is accepted before this one, and comes before it.
   job.index = machine.accepted;
   try {
+    // An item that `key` itself sends is accepted before this one, and comes before it.
     if (order) machine.place(job, order.keyOf && ask(operator, 'key', order.keyOf, input));
-  } catch (error) {
-    keyFault = { error };
-  }
-  job.index = machine.accepted++;
-  job.acceptedAt = now;
-  job.lane = queue.lanes.length - 1;
-  try {
-    if (keyFault) throw keyFault.error;
+    machine.stamp(job);
     if (id) job.extras.name = ask(operator, 'id', id, input);
     const named = laneName ?? (queue.laneOf && ask(operator, 'lane', queue.laneOf, input));
     const weight = weightOf(operator, weigh, input);
@@ -52,10 +44,10 @@ export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName:
     }
   } catch (error) {
     const { cause } = error as Error;
+    if (job.state === NEW) machine.stamp(job);
     // A callback may refuse the item.
     job.extras.fault = { error: isFlowError(cause, 'FLOW_ITEM_TOO_HEAVY') ? cause : error };
   }
-  job.state = ACCEPTED;
 }
 
 /** @throws LaneUnknownError */

@@ -17,6 +17,8 @@ export interface LoadOwner<T, R> {
 
 /** A batch shell whose items are loads, which may leave. */
 export class LoadShell<T, R> extends BatchShell<T, R> {
+  private isTogether = false;
+
   constructor(
     config: BatchConfig<T>,
     work: BatchWork<T, R>,
@@ -50,8 +52,11 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
 
   /** Makes several changes as one step: nothing is sent or handed out in between. */
   together(change: () => void): void {
+    this.isTogether = true;
     this.step(change);
+    this.isTogether = false;
     this.run();
+    this.runEffects();
   }
 
   /** @throws LaneUnknownError */
@@ -71,6 +76,6 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
     leave(this.machine, item);
     this.run();
     // Before this returns, even if results are being handed out.
-    this.runEffects();
+    if (!this.isTogether) this.runEffects();
   }
 }

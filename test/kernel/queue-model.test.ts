@@ -137,9 +137,8 @@ class Model {
   fresh: Entry[] = [];
   returned: Entry[] = [];
   readonly discipline: Discipline;
-  /** The keys of each lane, in the order of their turns, and in that in which they came. */
+  /** The keys of each lane, in the order of their turns. */
   private readonly turns: unknown[][];
-  private readonly keys: unknown[][];
   private planned: Entry[] = [];
 
   constructor(
@@ -148,7 +147,6 @@ class Model {
     discipline: (counts: () => readonly number[]) => Discipline,
   ) {
     this.turns = claims.map(() => []);
-    this.keys = claims.map(() => []);
     this.discipline = discipline(() => this.counts);
   }
 
@@ -163,7 +161,7 @@ class Model {
   push(entry: Entry, isBack: boolean): void {
     const { lane, key } = entry;
     (isBack ? this.returned : this.fresh).push(entry);
-    if (!isBack && !this.keys[lane]!.includes(key)) for (const keys of [this.turns, this.keys]) keys[lane]!.push(key);
+    if (!isBack && !this.turns[lane]!.includes(key)) this.turns[lane]!.push(key);
     if (this.counts[lane] === 1) this.discipline.filled(lane);
   }
 
@@ -172,7 +170,7 @@ class Model {
     this.fresh = this.fresh.filter((other) => other !== entry);
     this.returned = this.returned.filter((other) => other !== entry);
     if (this.ofKey(lane, key).length > 0) return;
-    for (const keys of [this.turns, this.keys]) keys[lane] = keys[lane]!.filter((other) => other !== key);
+    this.turns[lane] = this.turns[lane]!.filter((other) => other !== key);
   }
 
   take(entry: Entry): void {
@@ -209,11 +207,6 @@ class Model {
 
   head(lane: number): Entry | undefined {
     return this.backOf(lane)[0] ?? this.inTurn(lane)[0];
-  }
-
-  /** In the order in which they are visited. */
-  visited(lane: number): Entry[] {
-    return this.isKeyed ? this.keys[lane]!.flatMap((key) => this.ofKey(lane, key)) : this.ofLane(lane);
   }
 
   /** In the order in which they are served. */
@@ -362,7 +355,7 @@ function compare(queue: Queue<Entry> | GrantQueue<Entry>, model: Model): void {
   for (const lane of claims.keys()) {
     same([queue.count(lane), queue.head(lane), queue.newest(lane)], [counts[lane], model.head(lane), model.ofLane(lane).at(-1)]);
     same(queue.goesFirst(lane), isEmpty || model.discipline.goesFirst(lane));
-    const all = model.visited(lane);
+    const all = model.ofLane(lane);
     for (const most of [Infinity, 1, 2]) {
       const seen: Entry[] = [];
       queue.each(lane, (entry) => seen.push(entry) < most);

@@ -327,6 +327,13 @@ describe('a batch that waits', () => {
 describe('a batch', () => {
   it('is nowhere to begin with', () => {
     const batch = new Batch<string, string>([], 0, 0, 'b');
-    expect([batch.isReady, batch.isPausing, batch.isUnderWay, batch.live, batch.calls, batch.children]).toEqual([false, false, false, 0, 1, 0]);
+    expect([batch.isReady, batch.isPausing, batch.isUnderWay, batch.live, batch.calls, batch.children]).toEqual([
+      false,
+      false,
+      false,
+      0,
+      1,
+      0,
+    ]);
   });
 });
