@@ -70,30 +70,10 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ef
 
   work(): WorkResult<BatchResult<R>> {
     const { work, machine } = this.caller;
-    const { permit, batch } = this;
-    const { jobs, attempt, depth, origin, lane, weight, timeoutAt } = batch;
-    const signal = (): AbortSignal => this.signal;
-    const context: CallContext = {
-      // Made when it is first asked for.
-      get signal() {
-        return signal();
-      },
-      attempt,
-      splitDepth: depth,
-      batchId: origin.id,
-      lane: machine.laneName(lane),
-      weight,
-      deadlineAt: timeoutAt,
-      settle: (usage) => {
-        permit?.settle(usage);
-      },
-      observe: (response) => {
-        permit?.observe(response);
-      },
-    };
+    const { batch } = this;
     return work(
-      jobs.map(({ input }) => input),
-      context,
+      batch.jobs.map(({ input }) => input),
+      new Context(this, batch, machine.laneName(batch.lane)),
     );
   }
 
@@ -184,6 +164,45 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ef
     if (!batch.isUnderWay) return;
     this.fields = { ...ids, size: jobs.length, attempt };
     tellNow?.({ ...formed, type: 'attemptStarted', attempt, splitDepth: batch.depth, executing: permits.executing });
+  }
+}
+
+/** The context that a work function gets. What is rarely used is made by getters, of a class: an object that brings its own costs a call microseconds. */
+class Context<T, R> implements CallContext {
+  readonly attempt: number;
+  readonly splitDepth: number;
+  readonly batchId: string;
+  readonly weight: number;
+  readonly deadlineAt: number;
+  private readonly permit: Permit | undefined;
+
+  constructor(
+    private readonly call: { readonly signal: AbortSignal; readonly permit: Permit | undefined },
+    { attempt, depth, origin, weight, timeoutAt }: Batch<T, R>,
+    readonly lane: string,
+  ) {
+    this.permit = call.permit;
+    this.attempt = attempt;
+    this.splitDepth = depth;
+    this.batchId = origin.id;
+    this.weight = weight;
+    this.deadlineAt = timeoutAt;
+  }
+
+  get signal(): AbortSignal {
+    return this.call.signal;
+  }
+
+  get settle(): (usage: Usage) => void {
+    return (usage) => {
+      this.permit?.settle(usage);
+    };
+  }
+
+  get observe(): (response: ResponseLike) => void {
+    return (response) => {
+      this.permit?.observe(response);
+    };
   }
 }
 

@@ -123,24 +123,24 @@ export class BatchMachine<T, R> {
    * can be in the next batch.
    */
   push(input: T): void {
-    this.pushed.push(input);
-    this.pushedAt.push(this.now);
+    const { pushed } = this;
+    if (pushed.length === 0 && this.fresh < this.rules.maxSize) this.queueJob(input, this.accepted, this.now);
+    else {
+      pushed.push(input);
+      this.pushedAt.push(this.now);
+    }
     this.accepted++;
     this.fresh++;
     this.freshWeight++;
     this.count(0, 1);
-    this.makeJobs();
   }
 
-  private makeJobs(): void {
-    const { pushed, queue } = this;
-    while (pushed.length > 0 && this.fresh - pushed.length < this.rules.maxSize) {
-      const job = new Job<T, R>(pushed.shift() as T);
-      job.index = this.accepted - pushed.length - 1;
-      job.acceptedAt = this.pushedAt.shift() as number;
-      job.state = WAITING;
-      queue.push(job);
-    }
+  private queueJob(input: T, index: number, acceptedAt: number): void {
+    const job = new Job<T, R>(input);
+    job.index = index;
+    job.acceptedAt = acceptedAt;
+    job.state = WAITING;
+    this.queue.push(job);
   }
 
   /** How many more are let in. */
@@ -485,7 +485,11 @@ export class BatchMachine<T, R> {
     this.fresh -= size;
     // Sums of fractions drift: an empty queue weighs nothing.
     this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;
-    this.makeJobs();
+    const { accepted, pushed, pushedAt } = this;
+    while (pushed.length > 0 && this.fresh - pushed.length < this.rules.maxSize) {
+      const index = accepted - pushed.length;
+      this.queueJob(pushed.shift() as T, index, pushedAt.shift() as number);
+    }
   }
 
   /** One more item waits in the lane, or one less. */
