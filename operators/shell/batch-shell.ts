@@ -258,10 +258,10 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** One round of the loop; true when there is more to do. */
   private round(): boolean {
     const { machine } = this;
-    // This round deals with all that has happened until now.
-    this.again = false;
     this.runEffects();
     if (!this.deliver()) return false;
+    // This round deals with all that has happened until now.
+    this.again = false;
     machine.now = this.alarm.now();
     this.readCapacity();
     machine.wake();

@@ -216,7 +216,7 @@ export class BatchMachine<T, R> {
 
   /** Whether batches have come back. */
   private get isReturned(): boolean {
-    return this.queue.size > this.fresh;
+    return this.queue.size > this.fresh - this.pushed.length;
   }
 
   /** The lane whose turn it is, or -1. With no room for more results, only repairs and the item that all wait for may go. */
