@@ -1,5 +1,4 @@
 import { Observable } from 'rxjs';
-import { Job } from './kernel/machine/job.js';
 import { FlowConfigError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
 import type { Settled } from './options/types.js';
@@ -104,7 +103,7 @@ class PulledStream<T, R> extends BatchStream<T, R> {
     const pull = openPull(input, {
       room: () => machine.room > 0 && !to.closed && (reader === undefined || unsettled() < reader.room()),
       next: (item) => {
-        this.add(new Job(item));
+        this.next(item);
       },
       done: () => {
         this.finish();

@@ -1,6 +1,5 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { Job } from './kernel/machine/job.js';
 import { requiredFunction } from './options/options.js';
 import type { Settled } from './options/types.js';
 import type { BatchWork } from './shell/batch-options.js';
@@ -95,7 +94,7 @@ export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T
       stream.listen();
       connect(source, subscriber, {
         next: (item) => {
-          stream.add(new Job(item));
+          stream.next(item);
         },
         error: (error) => {
           stream.sourceFailed(error);

@@ -206,6 +206,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
         left = group.members.filter((load) => this.leave(load));
       });
       this.run();
+      this.runEffects();
       for (const load of left) load.end(true, reason);
     });
     this.shutdown = new Shutdown({
@@ -313,10 +314,10 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   }
 
   snapshot(): BatcherSnapshot {
-    const { machine, permits, place, values } = this;
+    const { machine, permits, waitsIn, values } = this;
     const { queued, calls, heldBack } = machine;
     const isFull = permits.executing >= permits.concurrency;
-    return { queued, executing: calls.length, heldBy: place ? (isFull ? 'slot' : 'rate') : 'window', heldBack, cached: values?.size ?? 0 };
+    return { queued, executing: calls.length, heldBy: waitsIn === -1 ? 'window' : isFull ? 'slot' : 'rate', heldBack, cached: values?.size ?? 0 };
   }
 
   drain(options?: DrainOptions): Promise<Drained> {
@@ -360,6 +361,8 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
       });
       subscriber.add(() => {
         this.leave(load);
+        // Before this returns, even if results are being handed out.
+        this.runEffects();
       });
       this.join(load);
     });
@@ -441,8 +444,6 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     if (item.state === DONE || item.state === NEW) return;
     leave(this.machine, item);
     this.run();
-    // Before this returns, even if results are being handed out.
-    this.runEffectsNow();
   }
 
   /** Nobody else is to share it. False when its key was cleared. */

@@ -56,7 +56,7 @@ export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HedgeStats, hedge } from './hedge.js';
 export { heldBy } from './held-by.js';
 export type { ItemNote } from './kernel/machine/batch-host.js';
-export type { GrantQueue, KeyTurn, LaneRule, Plan, Queue, QueueRule, Waiter } from './kernel/queues/queue.js';
+export type { GrantQueue, KeyTurn, LaneRule, Queue, QueueRule, Waiter } from './kernel/queues/queue.js';
 export type { BackoffOptions } from './kernel/repair/backoff.js';
 export type { FailedJob, Failure, Origin, Repair, RepairNote, Search } from './kernel/repair/rule.js';
 export type { KeyedJob, KeyedLimiter, KeyedLimiterOptions } from './keyed-limiter.js';

@@ -29,7 +29,7 @@ export type { Linked } from './queues/line.js';
 export { Chain, FIFO, Line, ONE_LINE } from './queues/line.js';
 export type { Order } from './queues/order.js';
 export { victims } from './queues/overflow.js';
-export type { GrantQueue, GrantQueueRule, LaneRule, Overflow, Plan, Queue, QueueRule, Waiter } from './queues/queue.js';
+export type { GrantQueue, GrantQueueRule, LaneRule, Overflow, Queue, QueueRule, Waiter } from './queues/queue.js';
 export type { OrderedPlace } from './queues/reorder-buffer.js';
 export { ReorderBuffer } from './queues/reorder-buffer.js';
 export { Ring } from './queues/ring.js';

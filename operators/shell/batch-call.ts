@@ -4,7 +4,7 @@ import type { Batch, Job } from '../kernel/machine/job.js';
 import { ItemFailure } from '../kernel/machine/job.js';
 import { BatchShapeError } from '../options/errors.js';
 import type { FlushReason, Note } from '../options/events.js';
-import type { Permit, Permits } from '../options/permits.js';
+import type { Permit } from '../options/permits.js';
 import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, WorkResult } from '../options/types.js';
 import type { BatchWork } from './batch-options.js';
 import { PermittedCall } from './call.js';
@@ -14,21 +14,11 @@ export interface Effect {
   run(): void;
 }
 
-/** Fields of the events that a call tells. */
-interface CallFields {
-  readonly lane: string;
-  readonly batchId: string;
-  readonly parentBatchId?: string;
-  readonly size: number;
-  readonly weight: number;
-  readonly seqs: readonly number[];
-}
-
 /** The shell, as its calls see it. */
 interface BatchCaller<T, R> {
   readonly operator: string;
   readonly machine: BatchMachine<T, R>;
-  readonly permits: Permits;
+  readonly permits: { readonly executing: number };
   readonly context: AsyncContext;
   readonly work: BatchWork<T, R>;
   /** Calls whose permits are to be released once their results are out. */
@@ -41,16 +31,15 @@ interface BatchCaller<T, R> {
 /** The result of one item of a call. */
 type Outcome<R> = R | ItemFailure;
 
-/** Makes the error for an answer that does not fit the batch; `received` is how many results it has. */
-type ShapeErrorOf = (received: number, problem?: string) => BatchShapeError;
-
 /** One call of the work, for a batch that has its permit. Run as an effect it begins the call, or stops it when `isStopping`. */
 export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Effect {
   isStopping = false;
   /** Why it has failed, or was stopped. */
   fault: { readonly error: unknown } | undefined = undefined;
-  /** Set once its start was told. */
-  private fields: CallFields | undefined = undefined;
+  /** What its events have in common; set once its start was told. */
+  private fields:
+    | { readonly lane: string; readonly batchId: string; readonly parentBatchId?: string; readonly size: number; readonly attempt: number }
+    | undefined = undefined;
 
   /** @param reason why the batch was closed; undefined when nobody listens */
   constructor(
@@ -69,9 +58,9 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ef
       this.cancel(this.fault ? 'error' : 'cancelled', this.fault?.error);
       return;
     }
-    if (reason && batch.slot !== -1) this.tellStart(reason);
+    if (reason && batch.isUnderWay) this.tellStart(reason);
     // All items left before it began.
-    if (batch.slot === -1) {
+    if (!batch.isUnderWay) {
       this.release('unused');
       return;
     }
@@ -127,19 +116,24 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ef
    * @throws BatchShapeError when that cannot be done without guessing; results are never shifted to a neighbour
    */
   match(answer: BatchResult<R>): readonly Outcome<R>[] {
-    const { batch, caller } = this;
-    const { jobs } = batch;
-    const shapeError: ShapeErrorOf = (received, problem) => new BatchShapeError(caller.operator, jobs.length, received, problem);
+    const { jobs } = this.batch;
+    const shapeError = (received: number, problem?: string): BatchShapeError =>
+      new BatchShapeError(this.caller.operator, jobs.length, received, problem);
     if (Array.isArray(answer)) {
-      if (answer.length === jobs.length) return ofList<R>(answer as readonly unknown[]);
-      throw shapeError(answer.length);
+      if (answer.length !== jobs.length) throw shapeError(answer.length);
+      return (answer as never[]).map(answer.every(isSettled) ? ofSettled<R> : ofEntry<R>);
     }
     const { get, has, keys } = Object(answer) as Readonly<Record<string, unknown>>;
-    if (typeof get === 'function' && typeof has === 'function' && typeof keys === 'function') {
-      const ids = jobs.map(({ id }) => id);
-      return ofMap(answer as ReadonlyMap<string, R>, ids, shapeError);
-    }
-    throw shapeError(0, 'expected the work to answer an array, a Map or a list of settled results');
+    if ([get, has, keys].some((method) => typeof method !== 'function'))
+      throw shapeError(0, 'expected the work to answer an array, a Map or a list of settled results');
+    const map = answer as ReadonlyMap<string, R>;
+    const wanted = new Set(jobs.map(({ id }) => id));
+    if (wanted.size !== jobs.length)
+      throw shapeError(map.size, 'two items of the batch have the same id, so results by id cannot be matched');
+    for (const id of map.keys()) if (!wanted.has(id)) throw shapeError(map.size, 'the work answered with an id that was not in the batch');
+    return jobs.map(({ id }) =>
+      map.has(id) ? ofEntry(map.get(id) as R) : new ItemFailure(shapeError(map.size, 'the work answered without a result for this item')),
+    );
   }
 
   /**
@@ -153,9 +147,8 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ef
 
   tellEnd(outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass): void {
     const { fields, caller, batch } = this;
-    if (!fields) return;
-    const { weight, seqs, ...ids } = fields;
-    caller.tell?.({ ...ids, type: 'attemptEnded', attempt: batch.attempt, outcome, latencyMs: caller.machine.now - batch.startedAt });
+    const { machine } = caller;
+    if (fields) caller.tell?.({ ...fields, type: 'attemptEnded', outcome, latencyMs: machine.now - batch.startedAt });
   }
 
   /** Tells the events of its start; a listener may do anything. */
@@ -163,20 +156,18 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ef
     const { batch, caller } = this;
     const { tellNow, permits, machine } = caller;
     batch.tidy();
-    const { jobs, lane, id, parentId, attempt, depth: splitDepth, weight, startedAt } = batch;
-    const fields: CallFields = {
-      ...{ lane: machine.laneName(lane), batchId: id, ...(parentId !== undefined && { parentBatchId: parentId }) },
-      ...{ size: jobs.length, weight, seqs: jobs.map(({ index }) => index) },
-    };
-    tellNow?.({ ...fields, type: 'batchFormed', reason, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
+    const { jobs, weight, parentId, attempt } = batch;
+    const ids = { lane: machine.laneName(batch.lane), batchId: batch.id, ...(parentId !== undefined && { parentBatchId: parentId }) };
+    const formed = { ...ids, size: jobs.length, weight, seqs: jobs.map(({ index }) => index) };
+    tellNow?.({ ...formed, type: 'batchFormed', reason, waitMs: batch.startedAt - (jobs[0] as Job<T, R>).acceptedAt });
     // The listener may have given it up: then it does not begin.
-    if (batch.slot === -1) return;
-    this.fields = fields;
-    tellNow?.({ ...fields, type: 'attemptStarted', attempt, splitDepth, executing: permits.executing });
+    if (!batch.isUnderWay) return;
+    this.fields = { ...ids, size: jobs.length, attempt };
+    tellNow?.({ ...formed, type: 'attemptStarted', attempt, splitDepth: batch.depth, executing: permits.executing });
   }
 }
 
-/** The context that a work function gets. What is rarely used is made by getters, as functions that work without the context. */
+/** The context that a work function gets. What is rarely used is made by getters, of a class: an object that brings its own costs a call microseconds. */
 class Context<T, R> implements CallContext {
   readonly attempt: number;
   readonly splitDepth: number;
@@ -215,27 +206,13 @@ class Context<T, R> implements CallContext {
   }
 }
 
-function ofList<R>(list: readonly unknown[]): readonly Outcome<R>[] {
-  if (list.length > 0 && list.every(isSettled)) {
-    return (list as readonly PromiseSettledResult<R>[]).map((result) =>
-      result.status === 'fulfilled' ? result.value : new ItemFailure(result.reason),
-    );
-  }
-  return list.some((entry) => entry instanceof Error) ? Array.from(list as readonly R[], ofEntry) : (list as readonly R[]);
-}
-
 /** An error in the place of a result is a failure. */
 function ofEntry<R>(entry: R): Outcome<R> {
   return entry instanceof Error ? new ItemFailure(entry) : entry;
 }
 
-function ofMap<R>(map: ReadonlyMap<string, R>, ids: readonly string[], shapeError: ShapeErrorOf): Outcome<R>[] {
-  const wanted = new Set(ids);
-  if (wanted.size !== ids.length) throw shapeError(map.size, 'two items of the batch have the same id, so results by id cannot be matched');
-  for (const id of map.keys()) if (!wanted.has(id)) throw shapeError(map.size, 'the work answered with an id that was not in the batch');
-  return ids.map((id) =>
-    map.has(id) ? ofEntry(map.get(id) as R) : new ItemFailure(shapeError(map.size, 'the work answered without a result for this item')),
-  );
+function ofSettled<R>(result: PromiseSettledResult<R>): Outcome<R> {
+  return result.status === 'fulfilled' ? result.value : new ItemFailure(result.reason);
 }
 
 function isSettled(entry: unknown): boolean {

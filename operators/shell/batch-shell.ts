@@ -10,7 +10,7 @@ import { Backlog } from '../kernel/queues/line.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
 import { teller } from '../options/events.js';
-import type { Bidder, Permit, Permits, Place } from '../options/permits.js';
+import type { Bidder, Outcome, Permit, Permits, Place } from '../options/permits.js';
 import type { BatchResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
 import type { Effect } from './batch-call.js';
@@ -35,16 +35,16 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** The context in which this was made. A batch has items of several callers, and must not run in the context of whoever freed the slot. */
   readonly context = captureContext();
   readonly machine: BatchMachine<T, R>;
-  readonly permits: Permits;
+  readonly permits: Omit<Permits, 'enlist'>;
   /** Tells an event at once; `tell` does after the current step. Undefined when nobody listens. */
   readonly tellNow: ReturnType<typeof teller>;
   readonly tell: ReturnType<typeof teller> = undefined;
-  protected readonly slots: Slots | undefined;
+  private readonly slots: Slots | undefined;
   private readonly alarm: Alarm;
   /** Whether all items are alike: nothing is asked about them, none is too heavy, and results keep no order. */
   private readonly isUniform: boolean;
-  /** How many more items may come before anything has to be looked at. */
-  private spare = 0;
+  /** Whether there are no bounds either, and nobody listens. */
+  protected readonly isPlain: boolean;
   /** Items that are being accepted: it cannot finish before they are queued. */
   private entering = 0;
   /** Closed. */
@@ -53,13 +53,12 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   private isBusy = false;
   private again = false;
   private readonly effects = new Backlog<Effect>();
-  private isRunning = false;
   /** Calls whose permits are released once their results are out. */
   readonly toRelease = new Backlog<BatchCall<T, R>>();
-  /** Its place in the queue for permits, and the lane it has there. */
-  protected place: Place | undefined = undefined;
-  private placeLane = -1;
-  private isEnlisting = false;
+  /** Its place in the queue of a limiter. */
+  private place: Place | undefined = undefined;
+  /** The lane for which it waits for a permit or a slot; -1 while it does not. */
+  protected waitsIn = -1;
   private unwatch: (() => void) | undefined = undefined;
   /** Ends the current frame; until then a batch that is not full waits for the rest of its burst. */
   private frame: Subscription | undefined = undefined;
@@ -68,7 +67,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     readonly config: BatchConfig<T>,
     readonly work: BatchWork<T, R>,
   ) {
-    const { operator, scheduler, limiter, concurrency, weigh, maxWeight, order, queue, id, deadlineMs } = config;
+    const { operator, scheduler, limiter, concurrency, weigh, maxWeight, order, queue, id, deadlineMs, isPulled, maxQueued } = config;
     this.operator = operator;
     this.alarm = new Alarm(scheduler, () => {
       this.run();
@@ -79,11 +78,16 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       this.tell = (note) => {
         this.effects.push({ run: say.bind(undefined, note) });
       };
-    this.slots = limiter ? undefined : new Slots(concurrency, scheduler);
+    this.slots = limiter
+      ? undefined
+      : new Slots(concurrency, scheduler, (outcome) => {
+          this.freed(outcome);
+        });
     this.permits = limiter ?? (this.slots as Slots);
     this.machine = new BatchMachine<T, R>(config, this);
     this.isUniform =
       (weigh ?? order ?? id ?? queue.laneOf ?? queue.keyOf) === undefined && !queue.isDeclared && deadlineMs === Infinity && maxWeight >= 1;
+    this.isPlain = this.isUniform && !say && (isPulled || maxQueued === Infinity);
   }
 
   /** An item has its result. */
@@ -101,45 +105,49 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Accepts one item. It will be settled exactly once. */
   add(job: Job<T, R>): void {
-    const { machine } = this;
-    if (this.spare > 0) {
-      this.spare--;
-      machine.stamp(job);
-      machine.add(job);
-      return;
-    }
     this.accept(job);
     this.submit(job);
-    // While a frame is open, items that are all alike, fill no batch and cause no event need no further look.
-    const isQuiet = machine.isFramed && !machine.isFinishing && !machine.refusal && !this.isBusy && !this.place;
-    if (isQuiet && this.isUniform && !this.tellNow) this.spare = machine.spare;
+  }
+
+  /** The same where all items are alike. */
+  protected push(input: T): void {
+    this.readClock();
+    this.machine.push(input);
+    this.added(0);
   }
 
   /** The first half of `add`, in which callbacks are asked about the item. */
   accept(job: Job<T, R>, laneName?: string, deadlineMs?: number): void {
-    const { machine, config } = this;
-    this.spare = 0;
     this.entering++;
-    // All items of a frame have the same time: reading the clock costs more than queueing an item.
-    if (!machine.isFramed || config.frames !== asapScheduler) machine.now = this.alarm.now();
-    if (this.isUniform && laneName === undefined && deadlineMs === undefined) machine.stamp(job);
+    this.readClock();
+    if (this.isUniform && laneName === undefined && deadlineMs === undefined) this.machine.stamp(job);
     else describe(job, this, laneName, deadlineMs);
   }
 
   /** The second half of `add`; queues nothing for an item that was given up in between. */
   submit(job: Job<T, R>): void {
     const { machine } = this;
-    const { lane, index, acceptedAt, deadlineAt } = job;
-    let changes = false;
+    const { lane, index } = job;
+    this.entering--;
     if (job.state === ACCEPTED && !this.isOver) {
       this.tell?.({ type: 'accepted', lane: machine.laneName(lane), queued: machine.queued, seq: index });
-      // With a place in the queue for permits, or an open frame, one more item behind others changes nothing yet.
-      changes = !machine.enter(job) || (this.place ? lane < this.placeLane : !this.waitsForFrame(acceptedAt));
-      changes ||= this.isBusy || deadlineAt !== Infinity || machine.results.length > 0;
-    }
-    this.entering--;
-    if (changes || machine.isFinishing) this.run();
-    else if (!this.isBusy && this.effects.length > 0) this.step();
+      if (machine.enter(job)) this.added(lane);
+      else this.run();
+      if (job.deadlineAt !== Infinity || machine.results.length > 0) this.run();
+    } else if (machine.isFinishing) this.run();
+    if (!this.isBusy && this.effects.length > 0) this.step();
+  }
+
+  /** One more item waits. Behind others, with a place in the queue for permits or in an open frame, it changes nothing yet. */
+  private added(lane: number): void {
+    const waits = this.waitsIn === -1 ? this.waitsForFrame() : lane >= this.waitsIn;
+    if (!waits || this.isBusy || this.machine.isFinishing) this.run();
+  }
+
+  /** All items of a frame have the same time: reading the clock costs more than queueing an item. */
+  private readClock(): void {
+    const { machine, config } = this;
+    if (!machine.isFramed || config.frames !== asapScheduler) machine.now = this.alarm.now();
   }
 
   /** Reads what the permits can grant at most, for the weight of a batch. Answers the most that one item may weigh. */
@@ -154,12 +162,11 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   }
 
   /** Whether an item that has come waits for the end of its frame. */
-  private waitsForFrame(acceptedAt: number): boolean {
+  private waitsForFrame(): boolean {
     const { machine } = this;
     if (machine.isFull) return false;
     if (!machine.isFramed) {
       machine.isFramed = true;
-      machine.now = acceptedAt;
       const frame = this.config.frames.schedule(() => {
         this.endFrame();
         this.run();
@@ -182,7 +189,6 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   setConcurrency(concurrency: number): void {
     const { slots } = this;
     if (slots) slots.concurrency = concurrency;
-    slots?.poke();
     this.run();
   }
 
@@ -207,19 +213,18 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       this.withdraw();
     });
     this.run();
-    this.runEffectsNow();
+    this.runEffects();
   }
 
   /** Stops at once: clears timers and queue, cancels the calls, hands out nothing more. */
   close(): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.spare = 0;
     this.endFrame();
     this.alarm.clear();
     this.machine.clear();
     this.withdraw();
-    this.runEffectsNow();
+    this.runEffects();
     this.releaseAll();
     this.watch(false);
     this.slots?.close();
@@ -230,7 +235,6 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** Makes a change as one step, then runs the effects and the loop. */
   protected step(change?: () => void): void {
     const wasBusy = this.isBusy;
-    this.spare = 0;
     this.isBusy = true;
     change?.();
     if (wasBusy) return;
@@ -242,7 +246,6 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   protected run(): void {
     this.again = true;
     if (this.isBusy) return;
-    this.spare = 0;
     this.isBusy = true;
     while (!this.isOver && this.round());
     this.isBusy = false;
@@ -255,10 +258,10 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** One round of the loop; true when there is more to do. */
   private round(): boolean {
     const { machine } = this;
-    // This round deals with all that has happened until now.
-    this.again = false;
     this.runEffects();
     if (!this.deliver()) return false;
+    // This round deals with all that has happened until now.
+    this.again = false;
     machine.now = this.alarm.now();
     this.readCapacity();
     machine.wake();
@@ -284,7 +287,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   private endIfDone(): void {
     const { machine } = this;
-    if (this.isOver || !machine.isFinishing || this.isFinished || machine.queued + machine.calls.length + this.entering > 0) return;
+    if (this.isOver || !machine.isFinishing || this.isFinished || machine.queued + machine.underWay.size + this.entering > 0) return;
     this.isFinished = true;
     this.tellNow?.({ type: 'drained' });
     // A listener may have left it.
@@ -294,40 +297,47 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** Hands out results, then releases their permits, so that the next call's results cannot overtake them. False when it was closed. */
   private deliver(): boolean {
     const { machine } = this;
-    for (let job = machine.results.shift(); job; job = machine.results.shift()) {
-      this.settled(job);
+    const { results } = machine;
+    while (results.length > 0) {
+      this.settled(results.shift() as Job<T, R>);
       if (this.isOver) return false;
     }
     const { overflowed } = machine;
     machine.overflowed = undefined;
     if (overflowed) this.overflowed?.(overflowed.error);
-    this.toRelease.shift()?.releasePermit();
+    this.releaseAll();
     return !this.isOver;
   }
 
   private releaseAll(): void {
-    for (let call = this.toRelease.shift(); call; call = this.toRelease.shift()) call.releasePermit();
+    while (this.toRelease.length > 0) this.toRelease.shift()?.releasePermit();
   }
 
+  /** Sends what is due, or asks for permits for it. Results go out first: with some the loop comes round again. */
   private dispatch(): void {
-    const { machine } = this;
-    const stood = this.place !== undefined;
-    let { lead } = machine;
-    while (!this.place && lead !== -1 && machine.results.length === 0 && this.isDue(lead) && !this.isOver) {
-      this.enlist(lead);
+    const { machine, slots } = this;
+    const stood = this.waitsIn !== -1;
+    while (!this.isOver && machine.results.length === 0) {
+      const { lead } = machine;
+      // Something more urgent has come, or what was urgent has left.
+      if (lead === -1 || (this.place && lead !== this.waitsIn)) this.withdraw();
+      if (lead === -1) return;
+      if (this.waitsIn === -1 ? !this.isDue(lead) : !slots) {
+        // Without tokens the bid never changes. After items have left, others are granted only at the end of the frame.
+        if (stood && machine.charges) this.place?.poke();
+        return;
+      }
+      this.watch(false);
+      this.waitsIn = lead;
+      machine.budget = machine.aim;
+      if (!slots) this.enlist(lead);
+      else {
+        const permit = slots.take();
+        if (!permit) return;
+        this.launch(permit, lead);
+      }
       this.runEffects();
-      lead = machine.lead;
     }
-    // Results first: the loop comes round again.
-    if (this.isOver || !this.place || machine.results.length > 0) return;
-    if (lead === this.placeLane || (this.slots && lead !== -1)) {
-      // Without tokens the bid never changes. After items have left, others are granted only at the end of the frame.
-      if (stood && machine.charges) this.place.poke();
-      return;
-    }
-    // Something more urgent has come, or what was urgent has left: take a place in the right lane instead.
-    this.withdraw();
-    this.again = lead !== -1;
   }
 
   private isDue(lead: number): boolean {
@@ -355,7 +365,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** One timer for everything that will be due. */
   private arm(): void {
     const { machine } = this;
-    const isHeld = !this.place && machine.fresh > 0;
+    const isHeld = this.waitsIn === -1 && machine.fresh > 0;
     let at = machine.nextAt;
     if (this.place && machine.charges) at = Math.min(at, Math.max(shrinkAt(machine), machine.now + 1));
     if (isHeld && !machine.isBlocked) at = Math.min(at, machine.dueAt(this.windowMs));
@@ -366,27 +376,23 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   // ---- permits ------------------------------------------------------------------------------------------------------
 
-  /** Asks for a permit; it may be granted before this returns. */
+  /** Asks for a permit; it may be granted or refused before this returns, and then there is no place to keep. */
   private enlist(lead: number): void {
-    const { machine, permits } = this;
-    this.watch(false);
-    this.placeLane = lead;
-    machine.budget = machine.aim;
-    const permit = this.slots?.take();
-    if (permit) {
-      this.launch(permit, lead);
-      return;
-    }
-    this.isEnlisting = true;
-    const place = permits.enlist(this, this.config.queue.isDeclared ? machine.laneName(lead) : undefined);
-    if (this.isEnlisting as boolean) this.place = place;
-    this.isEnlisting = false;
+    const { queue, limiter } = this.config;
+    const place = (limiter as Permits).enlist(this, queue.isDeclared ? this.machine.laneName(lead) : undefined);
+    if (this.waitsIn !== -1) this.place = place;
   }
 
   private withdraw(): void {
-    const { place } = this;
-    this.place = undefined;
+    const { place, slots } = this;
+    // Without either it is just being enlisted, and will have a place.
+    if (place ?? slots) this.leaveQueue();
     place?.withdraw();
+  }
+
+  private leaveQueue(): void {
+    this.place = undefined;
+    this.waitsIn = -1;
   }
 
   /** Watches a shared limiter while a window holds items back. Its own slots need no watching. */
@@ -402,28 +408,37 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   bid(affordable: number): number | undefined {
     const { machine } = this;
-    if (machine.lead === -1) {
-      this.place = undefined;
-      return undefined;
-    }
-    if (machine.charges) machine.now = this.alarm.now();
-    return bid(machine, affordable);
+    this.wake();
+    if (machine.lead !== -1) return bid(machine, affordable);
+    this.leaveQueue();
+    return undefined;
+  }
+
+  /** It has its turn, in a step or not. What comes back now, after a pause that was for all, goes first. */
+  private wake(): void {
+    if (this.isBusy) return;
+    this.machine.now = this.alarm.now();
+    this.machine.wake();
+  }
+
+  /** One of its own slots may be free. Whoever has left may be the first of many: nobody else starts in the same frame, to leave as well. */
+  private freed(outcome?: Outcome): void {
+    if (outcome === 'cancelled' && this.waitsIn !== -1 && this.machine.lead !== -1) this.slots?.penalize(0);
+    else this.run();
   }
 
   granted(permit: Permit): void {
-    const { machine } = this;
-    const lead = this.isOver ? -1 : machine.lead;
-    this.place = undefined;
-    this.isEnlisting = false;
-    if (!this.isBusy) machine.now = this.alarm.now();
-    if (lead === -1) permit.release('unused');
-    else this.launch(permit, lead);
+    this.wake();
+    const lead = this.isOver ? -1 : this.machine.lead;
+    if (lead === -1) {
+      this.leaveQueue();
+      permit.release('unused');
+    } else this.launch(permit, lead);
     this.run();
   }
 
   refused(error: unknown): void {
-    this.place = undefined;
-    this.isEnlisting = false;
+    this.leaveQueue();
     if (isFlowError(error, 'FLOW_CLEARED')) {
       this.machine.refuseWaiting(error);
       this.run();
@@ -432,6 +447,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   private launch(permit: Permit, lead: number): void {
     const { machine } = this;
+    this.leaveQueue();
     const reason = this.tellNow && machine.reason(lead);
     const batch = machine.take(lead, permit.budget ?? machine.budget);
     const call = new BatchCall<T, R>(this, batch, permit, reason);
@@ -445,7 +461,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
     const { machine, isBusy } = this;
     const { batch } = call;
-    if (batch.slot === -1) return;
+    if (!batch.isUnderWay) return;
     this.isBusy = true;
     machine.over(batch);
     machine.ending.push(batch);
@@ -481,18 +497,8 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     if (call.fault === undefined) call.tellEnd('cancelled');
   }
 
-  // ---- effects------------------------------------------------------------------------------------------------------
-
-  /** Runs all effects. Called from inside one of them, the rest runs after that one. */
-  private runEffects(): void {
-    if (this.isRunning || this.effects.length === 0) return;
-    this.isRunning = true;
-    this.runEffectsNow();
-    this.isRunning = false;
-  }
-
-  /** The same at once, also from inside an effect: for what must be done before the caller returns. */
-  protected runEffectsNow(): void {
-    for (let effect = this.effects.shift(); effect; effect = this.effects.shift()) effect.run();
+  /** Runs all side effects; from inside one of them, the others before it goes on. */
+  protected runEffects(): void {
+    while (this.effects.length > 0) this.effects.shift()?.run();
   }
 }

@@ -1,5 +1,6 @@
-import type { Subscriber } from 'rxjs';
-import type { Job } from '../kernel/machine/job.js';
+import type { Observable, Subscriber } from 'rxjs';
+import { noop } from 'rxjs';
+import { Job } from '../kernel/machine/job.js';
 import { count, oneOf } from '../options/options.js';
 import type { Settled } from '../options/types.js';
 import type { BatchConfig, BatchWork, GateOptions } from './batch-options.js';
@@ -50,6 +51,11 @@ export class BatchStream<T, R> extends BatchShell<T, R> {
     });
   }
 
+  next(input: T): void {
+    if (this.isPlain && !this.machine.refusal) this.push(input);
+    else this.add(new Job(input));
+  }
+
   sourceFailed(error: unknown): void {
     if (this.config.onSourceError === 'abort') this.failed(error);
     else {
@@ -61,20 +67,16 @@ export class BatchStream<T, R> extends BatchShell<T, R> {
   /** Follows the options that are streams. */
   listen(): void {
     const { operator, concurrency$, flush } = this.config;
-    // What has completed changes nothing any more: the last value stays in force.
-    const complete = (): void => undefined;
-    if (concurrency$) {
-      const next = (concurrency: number): void => {
-        this.setConcurrency(count(operator, 'concurrency', concurrency));
-      };
-      connect(concurrency$, this.to, { next, complete });
-    }
-    if (flush) {
-      const next = (): void => {
-        this.flush();
-      };
-      connect(flush, this.to, { next, complete });
-    }
+    const follow = <V>(values: Observable<V> | undefined, next: (value: V) => void): void => {
+      // What has completed changes nothing any more: the last value stays in force.
+      if (values) connect(values, this.to, { next, complete: noop });
+    };
+    follow(concurrency$, (concurrency) => {
+      this.setConcurrency(count(operator, 'concurrency', concurrency));
+    });
+    follow(flush, () => {
+      this.flush();
+    });
   }
 
   protected override settled(job: Job<T, R>): void {

@@ -250,9 +250,10 @@ export class LaneMerger<T, N extends string> {
   private emit(trigger: number, reason: FlushReason): boolean {
     if (this.to.closed) return false;
     const { maxSize, maxWeight } = this.config;
-    const { entries, weight } = this.queue.plan(trigger, maxSize, maxWeight);
+    const entries = this.queue.plan(trigger, maxSize, maxWeight);
+    const weight = entries.reduce((sum, entry) => sum + entry.weight, 0);
     // Taken before it is emitted, so what the consumer sends back goes into a fresh batch.
-    this.queue.takePlanned();
+    this.queue.takeAll(entries);
     this.less(weight);
     const why = weight > maxWeight ? 'oversize' : reason;
     const name = this.nameOf(trigger);

@@ -78,7 +78,7 @@ class Driver {
   /** Ends the call that has been under way longest, if it still is. */
   end(how: 'well' | 'badly' | 'partly'): void {
     const batch = this.flying.splice(0, 1)[0];
-    if (batch === undefined || batch.slot === -1) return;
+    if (batch === undefined || !batch.isUnderWay) return;
     this.machine.over(batch);
     this.machine.ending.push(batch);
     if (how === 'badly') this.machine.failed(batch, 'bad', this.rules.repair.length > 0 ? { class: 'transient' } : undefined);

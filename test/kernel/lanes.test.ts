@@ -78,13 +78,13 @@ class Owner {
 
   /** What the next batch would be; nothing changes. */
   plan({ places, budget = Infinity, trigger = this.queue.lead() }: BatchRules): readonly Entry[] {
-    return trigger === -1 ? [] : this.queue.plan(trigger, places, budget).entries;
+    return trigger === -1 ? [] : this.queue.plan(trigger, places, budget);
   }
 
   batch(rules: BatchRules): readonly Entry[] {
     const taken = this.plan(rules);
     for (const entry of taken) this.served[entry.lane]!++;
-    if (taken.length > 0) this.queue.takePlanned();
+    if (taken.length > 0) this.queue.takeAll(taken);
     return taken;
   }
 }
@@ -396,8 +396,9 @@ const floorQueue = (floors: readonly number[], places: number): LanesQueue<Entry
 /** Forms one batch, and tells how many of each lane went. */
 function batchOf(queue: LanesQueue<Entry>, places: number, lanes: number): number[] {
   const taken = new Array<number>(lanes).fill(0);
-  for (const { lane } of queue.plan(queue.lead(), places, Infinity).entries) taken[lane]!++;
-  queue.takePlanned();
+  const planned = queue.plan(queue.lead(), places, Infinity);
+  for (const { lane } of planned) taken[lane]!++;
+  queue.takeAll(planned);
   return taken;
 }
 

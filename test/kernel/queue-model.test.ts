@@ -139,7 +139,6 @@ class Model {
   readonly discipline: Discipline;
   /** The keys of each lane, in the order of their turns. */
   private readonly turns: unknown[][];
-  private readonly keys: unknown[][];
   private planned: Entry[] = [];
 
   constructor(
@@ -148,7 +147,6 @@ class Model {
     discipline: (counts: () => readonly number[]) => Discipline,
   ) {
     this.turns = claims.map(() => []);
-    this.keys = claims.map(() => []);
     this.discipline = discipline(() => this.counts);
   }
 
@@ -163,7 +161,7 @@ class Model {
   push(entry: Entry, isBack: boolean): void {
     const { lane, key } = entry;
     (isBack ? this.returned : this.fresh).push(entry);
-    if (!isBack && !this.keys[lane]!.includes(key)) for (const keys of [this.turns, this.keys]) keys[lane]!.push(key);
+    if (!isBack && !this.turns[lane]!.includes(key)) this.turns[lane]!.push(key);
     if (this.counts[lane] === 1) this.discipline.filled(lane);
   }
 
@@ -172,7 +170,7 @@ class Model {
     this.fresh = this.fresh.filter((other) => other !== entry);
     this.returned = this.returned.filter((other) => other !== entry);
     if (this.ofKey(lane, key).length > 0) return;
-    for (const keys of [this.turns, this.keys]) keys[lane] = keys[lane]!.filter((other) => other !== key);
+    this.turns[lane] = this.turns[lane]!.filter((other) => other !== key);
   }
 
   take(entry: Entry): void {
@@ -334,14 +332,10 @@ function play(queue: Queue<Entry> | GrantQueue<Entry>, model: Model, commands: r
         const lane = each.lane === undefined ? queue.lead() : each.lane % claims.length;
         // In one line what came back is taken before anything is planned.
         if (claims.length === 1 && queue.isReturned(lane)) break;
-        const { entries, weight } = queue.plan(lane, each.places, each.budget);
+        const entries = queue.plan(lane, each.places, each.budget);
         same(entries, model.plan(lane, each.places, each.budget));
-        same(
-          weight,
-          entries.reduce((sum, entry) => sum + entry.weight, 0),
-        );
         if (entries.length === 0) break;
-        queue.takePlanned();
+        queue.takeAll(entries);
         model.takePlanned();
         break;
       }

@@ -325,6 +325,6 @@ describe('a batch that waits', () => {
 describe('a batch', () => {
   it('is nowhere to begin with', () => {
     const batch = new Batch<string, string>([], 0, 0, 'b');
-    expect([batch.isReady, batch.readyAt, batch.slot, batch.live, batch.calls, batch.children]).toEqual([false, 0, -1, 0, 1, 0]);
+    expect([batch.isReady, batch.readyAt, batch.isUnderWay, batch.live, batch.calls, batch.children]).toEqual([false, 0, false, 0, 1, 0]);
   });
 });

@@ -1,5 +1,5 @@
 import { DeadlineHeap } from '../queues/deadline-heap.js';
-import { Backlog, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
+import { Backlog, Chain, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
 import { victims } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
@@ -7,8 +7,8 @@ import type { ReorderBuffer } from '../queues/reorder-buffer.js';
 import type { FailedAlone, Judgement, Repairer } from '../repair/repairer.js';
 import type { Verdict } from '../repair/verdict.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
-import type { Entry, Job } from './job.js';
-import { ACCEPTED, Batch, DONE, IN_FLIGHT, ItemFailure, WAITING } from './job.js';
+import type { Entry } from './job.js';
+import { ACCEPTED, Batch, DONE, IN_FLIGHT, ItemFailure, Job, WAITING, weightOf } from './job.js';
 
 /**
  * All decisions about batches: what waits, whose turn it is, when a batch is due and what is in it, what becomes of its failure, and in which order results
@@ -37,14 +37,17 @@ export class BatchMachine<T, R> {
   overflowed: { readonly error: unknown } | undefined = undefined;
   /** Rejects everything that comes. */
   refusal: { readonly error: unknown } | undefined = undefined;
-  /** Calls under way. */
-  readonly calls: Batch<T, R>[] = [];
+  /** Calls under way, in the order in which they began. */
+  readonly underWay = new Chain<Entry<T, R>>();
   /** Calls that are over, while their items are being settled. */
   readonly ending: Batch<T, R>[] = [];
   /** Results that can be handed out. */
   readonly results = new Backlog<Job<T, R>>();
   readonly order: ReorderBuffer<Job<T, R>> | undefined;
   readonly queue: Queue<Entry<T, R>>;
+  /** What `push` has let in and is not in the queue yet, and when each came. */
+  private readonly pushed = new Backlog<T>();
+  private readonly pushedAt = new Backlog<number>();
   private readonly lanes: readonly LaneRule[];
   /** Items waiting in each lane, whatever for. */
   private readonly laneQueued: number[];
@@ -57,8 +60,6 @@ export class BatchMachine<T, R> {
   /** Deadlines of items, made for the first that has one; and the length at which settled items are swept out of them. */
   private deadlines: DeadlineHeap<Job<T, R>> | undefined = undefined;
   private sweepAt = 1024;
-  /** No call takes too long before this; it may be the time of one that is over. */
-  private timeoutAt = Infinity;
   private batches = 0;
   /** Repairs failed calls; undefined without a `repair`. */
   private readonly repairer: Repairer<T, R> | undefined;
@@ -117,10 +118,29 @@ export class BatchMachine<T, R> {
     return job.state === WAITING;
   }
 
-  /** How many more items of weight 1 neither fill a batch nor leave no room for one more, where no lanes are declared. */
-  get spare(): number {
-    const { maxSize, maxQueued } = this.rules;
-    return Math.min(maxSize - this.fresh, maxQueued - this.queued, this.aim - this.freshWeight) - 1;
+  /**
+   * Accepts and queues an item where all are alike, and there are neither bounds nor lanes. A million of them may wait: a job is only made of those that
+   * can be in the next batch.
+   */
+  push(input: T): void {
+    const { pushed } = this;
+    if (pushed.length === 0 && this.fresh < this.rules.maxSize) this.queueJob(input, this.accepted, this.now);
+    else {
+      pushed.push(input);
+      this.pushedAt.push(this.now);
+    }
+    this.accepted++;
+    this.fresh++;
+    this.freshWeight++;
+    this.count(0, 1);
+  }
+
+  private queueJob(input: T, index: number, acceptedAt: number): void {
+    const job = new Job<T, R>(input);
+    job.index = index;
+    job.acceptedAt = acceptedAt;
+    job.state = WAITING;
+    this.queue.push(job);
   }
 
   /** How many more are let in. */
@@ -196,7 +216,7 @@ export class BatchMachine<T, R> {
 
   /** Whether batches have come back. */
   private get isReturned(): boolean {
-    return this.queue.size > this.fresh;
+    return this.queue.size > this.fresh - this.pushed.length;
   }
 
   /** The lane whose turn it is, or -1. With no room for more results, only repairs and the item that all wait for may go. */
@@ -256,8 +276,9 @@ export class BatchMachine<T, R> {
   /** When to look again at deadlines, pauses and calls that take too long; Infinity when there are none. */
   get nextAt(): number {
     const { deadlines, repairer } = this;
+    const oldest = this.underWay.first as Batch<T, R> | undefined;
     while (deadlines?.peek()?.state === DONE) deadlines.pop();
-    return Math.min(this.timeoutAt, deadlines?.peekAt() ?? Infinity, repairer?.nextAt ?? Infinity);
+    return Math.min(oldest?.timeoutAt ?? Infinity, deadlines?.peekAt() ?? Infinity, repairer?.nextAt ?? Infinity);
   }
 
   /** Sees to deadlines and pauses that are over. */
@@ -275,11 +296,16 @@ export class BatchMachine<T, R> {
 
   // ---- calls --------------------------------------------------------------------------------------------------------
 
+  get calls(): readonly Batch<T, R>[] {
+    const calls: Batch<T, R>[] = [];
+    for (let call = this.underWay.first; call; call = call.next) calls.push(call as Batch<T, R>);
+    return calls;
+  }
+
   /** A call that has taken too long. */
   overdue(): Batch<T, R> | undefined {
-    if (this.now < this.timeoutAt) return undefined;
-    this.timeoutAt = this.calls.reduce((at, call) => Math.min(at, call.timeoutAt), Infinity);
-    return this.calls.find(({ timeoutAt }) => timeoutAt <= this.now);
+    const first = this.underWay.first as Batch<T, R> | undefined;
+    return first && first.timeoutAt <= this.now ? first : undefined;
   }
 
   /** Takes the batch whose turn it is; it is on its way from now on. */
@@ -290,10 +316,10 @@ export class BatchMachine<T, R> {
       batch = queue.takeHead(lead, (queue.head(lead) as Batch<T, R>).live) as Batch<T, R>;
       batch.tidy();
     } else {
-      const { entries, weight } = queue.plan(lead, rules.maxSize, budget);
-      queue.takePlanned();
-      this.freshGone(entries.length, weight);
-      batch = new Batch(entries as Job<T, R>[], lead, weight, `b${String(this.batches++)}`);
+      const jobs = queue.plan(lead, rules.maxSize, budget) as Job<T, R>[];
+      queue.takeAll(jobs);
+      batch = new Batch(jobs, lead, weightOf(jobs), `b${String(this.batches++)}`);
+      this.freshGone(jobs.length, batch.weight);
     }
     for (const job of batch.jobs) {
       this.count(job.lane, -1);
@@ -302,8 +328,8 @@ export class BatchMachine<T, R> {
     }
     batch.startedAt = this.now;
     batch.timeoutAt = this.now + rules.timeoutMs;
-    this.timeoutAt = Math.min(this.timeoutAt, batch.timeoutAt);
-    batch.slot = this.calls.push(batch) - 1;
+    batch.isUnderWay = true;
+    this.underWay.push(batch);
     return batch;
   }
 
@@ -318,11 +344,8 @@ export class BatchMachine<T, R> {
 
   /** The call is over. */
   over(batch: Batch<T, R>): void {
-    const { calls } = this;
-    const last = calls.pop() as Batch<T, R>;
-    if (last !== batch) calls[(last.slot = batch.slot)] = last;
-    batch.slot = -1;
-    if (calls.length === 0) this.timeoutAt = Infinity;
+    batch.isUnderWay = false;
+    this.underWay.remove(batch);
   }
 
   /** Its answer has one outcome for each of its items, in their order. */
@@ -396,7 +419,7 @@ export class BatchMachine<T, R> {
     if (state === WAITING && !parts) this.detach(job);
     job.state = DONE;
     for (const part of parts ?? []) this.remove(part);
-    if (state === IN_FLIGHT && batch && --batch.live === 0 && batch.slot !== -1) this.abandon(batch);
+    if (state === IN_FLIGHT && batch && --batch.live === 0 && batch.isUnderWay) this.abandon(batch);
   }
 
   /** Takes a waiting item out. */
@@ -420,7 +443,7 @@ export class BatchMachine<T, R> {
     this.refusal = { error };
     for (const { jobs } of [...this.ending, ...this.calls])
       for (const job of jobs) if (job.state === IN_FLIGHT) this.settle(job, true, error);
-    for (const batch of [...this.calls]) this.abandon(batch);
+    for (const batch of this.calls) this.abandon(batch);
     this.refuseWaiting(error);
     for (const batch of this.repairer?.takeAll() ?? []) this.refuse(batch, error);
   }
@@ -443,6 +466,7 @@ export class BatchMachine<T, R> {
   clear(): void {
     const { queued } = this;
     this.isCleared = true;
+    this.pushed.clear();
     this.rejectAll(undefined);
     this.results.clear();
     this.order?.clear();
@@ -461,6 +485,11 @@ export class BatchMachine<T, R> {
     this.fresh -= size;
     // Sums of fractions drift: an empty queue weighs nothing.
     this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;
+    const { accepted, pushed, pushedAt } = this;
+    while (pushed.length > 0 && this.fresh - pushed.length < this.rules.maxSize) {
+      const index = accepted - pushed.length;
+      this.queueJob(pushed.shift() as T, index, pushedAt.shift() as number);
+    }
   }
 
   /** One more item waits in the lane, or one less. */

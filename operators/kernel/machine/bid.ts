@@ -1,5 +1,6 @@
 import type { BatchMachine } from './batch-machine.js';
 import type { Batch } from './job.js';
+import { weightOf } from './job.js';
 
 /** Tokens wanted for the next batch; less than it weighs only when a deadline would pass while saving up for it. */
 export function bid<T, R>(machine: BatchMachine<T, R>, affordable: number): number {
@@ -12,9 +13,9 @@ export function bid<T, R>(machine: BatchMachine<T, R>, affordable: number): numb
     batch.tidy();
     return batch.weight;
   }
-  const whole = queue.plan(lead, maxSize, aim).weight;
+  const whole = weightOf(queue.plan(lead, maxSize, aim));
   if (whole <= affordable || now < shrinkAt(machine)) return whole;
-  const part = queue.plan(lead, maxSize, affordable).weight;
+  const part = weightOf(queue.plan(lead, maxSize, affordable));
   if (part > affordable) return whole;
   machine.budget = affordable;
   return part;

@@ -116,8 +116,8 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   /** Stands in the queue; or until when it does not. */
   isReady = false;
   readyAt = 0;
-  /** Its place among the calls under way; -1 when it is none of them. */
-  slot = -1;
+  /** It is a call, which has not ended. */
+  isUnderWay = false;
   startedAt = 0;
   timeoutAt = Infinity;
   attempt = 1;

@@ -1,42 +1,42 @@
 import type { Filler } from './discipline.js';
-import type { KeyedLine } from './keyed-line.js';
-import type { Line } from './line.js';
-import type { Plan, Waiter } from './queue.js';
+import type { Waiter } from './queue.js';
 
 /** A batch being chosen from several lanes: what it has of each, and how far it has looked. Nothing is removed from the lanes. */
-export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
+export class BatchPlan<E extends Waiter<E>> implements Filler {
   readonly entries: E[] = [];
-  weight = 0;
-  /** How many it has of each lane. */
-  readonly taken: number[];
+  private weight = 0;
+  private readonly taken: number[];
+  /** The next entry of each lane that has been looked at; undefined when it has no more for this batch. */
+  private readonly heads: (E | undefined)[];
 
+  /** @param lines - the fresh entries of each lane, in the order of their turns */
   constructor(
-    private readonly lines: readonly (Line<E> | KeyedLine<E>)[],
+    private readonly lines: readonly Iterator<E, undefined>[],
     private readonly budget: number,
   ) {
-    for (const line of lines) line.rewind();
+    this.heads = lines.map((line) => line.next().value);
     this.taken = lines.map(() => 0);
   }
 
   /** One that does not fit closes its lane for this batch: nobody overtakes it there. A batch that is empty takes anything. */
   fill(lane: number, most: number): number {
-    const line = this.lines[lane] as Line<E>;
-    let got = 0;
-    for (let entry = line.at; got < most && entry !== undefined; entry = line.at) {
-      if (this.entries.length > 0 && this.weight + entry.weight > this.budget) line.at = undefined;
+    const { entries, heads } = this;
+    const before = entries.length;
+    for (let entry = heads[lane]; entry && entries.length - before < most; entry = heads[lane]) {
+      if (entries.length > 0 && this.weight + entry.weight > this.budget) heads[lane] = undefined;
       else {
-        this.entries.push(entry);
+        entries.push(entry);
         this.weight += entry.weight;
-        got++;
-        line.step();
+        heads[lane] = this.lines[lane]?.next().value;
       }
     }
+    const got = entries.length - before;
     (this.taken[lane] as number) += got;
     return got;
   }
 
   isOpen(lane: number): boolean {
-    return (this.lines[lane] as Line<E>).at !== undefined;
+    return this.heads[lane] !== undefined;
   }
 
   given(lane: number): number {

@@ -9,8 +9,9 @@ class KeyLine<E extends Waiter<E>> extends OneLine<E> implements Linked<KeyLine<
 }
 
 /**
- * A {@link Line} that is shared fairly among keys: they go in turn, and under one key the oldest goes first. However many wait under the
- * others, whoever is the first of its key is served within one turn of each. What came back goes ahead of them all. An empty key is forgotten.
+ * What waits in a lane that keys share fairly: they go in turn, and under one key the oldest goes first. However many wait under the others, whoever
+ * is the first of its key is served within one turn of each. What came back goes ahead of them all. An empty key is forgotten; where nothing has keys
+ * there is one.
  */
 export class KeyedLine<E extends Waiter<E>> {
   private readonly returned = new Chain<E>();
@@ -18,12 +19,8 @@ export class KeyedLine<E extends Waiter<E>> {
   private readonly keys = new Map<unknown, KeyLine<E>>();
   /** Keys under which something waits; the first of them goes next. */
   private readonly rotation = new Chain<KeyLine<E>>();
-  /** How far a plan has looked. */
-  at: E | undefined = undefined;
-  /** Its key, as long as the plan looks at one entry of each; then, in their order, those behind the ones that it has looked at. */
-  private line: KeyLine<E> | undefined = undefined;
-  private later: E[] = [];
-  private inLater = 0;
+
+  constructor(private readonly isKeyed: boolean) {}
 
   get first(): E | undefined {
     return this.returned.first ?? this.rotation.first?.first;
@@ -45,18 +42,19 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   oldest(): E | undefined {
-    return this.best((line) => line.oldest(), -1);
+    return this.best((line) => line.first, -1);
   }
 
   newest(): E | undefined {
-    return this.best((line) => line.newest(), 1);
+    return this.best((line) => line.last, 1);
   }
 
   push(entry: E): void {
-    let line = this.keys.get(entry.key);
+    const key = this.keyOf(entry);
+    let line = this.keys.get(key);
     if (line === undefined) {
       line = new KeyLine();
-      this.keys.set(entry.key, line);
+      this.keys.set(key, line);
       this.rotation.push(line);
     }
     line.push(entry);
@@ -67,40 +65,38 @@ export class KeyedLine<E extends Waiter<E>> {
     this.cameBack.add(entry);
   }
 
-  remove(entry: E): void {
+  /** Takes an entry out. When it had its turn, its key goes behind the others. */
+  remove(entry: E, hasTurn = false): void {
     if (this.cameBack.delete(entry)) {
       this.returned.remove(entry);
       return;
     }
-    const line = this.keys.get(entry.key) as KeyLine<E>;
+    const key = this.keyOf(entry);
+    const line = this.keys.get(key) as KeyLine<E>;
     line.remove(entry);
-    if (line.size > 0) return;
-    this.keys.delete(entry.key);
+    if (line.size > 0 && !hasTurn) return;
     this.rotation.remove(line);
+    if (line.size > 0) this.rotation.push(line);
+    else this.keys.delete(key);
   }
 
-  /** Its key goes behind the others. */
-  take(entry: E): void {
-    const line = this.cameBack.has(entry) ? undefined : this.keys.get(entry.key);
-    this.remove(entry);
-    if (line === undefined || line.size === 0) return;
-    this.rotation.remove(line);
-    this.rotation.push(line);
-  }
-
-  rewind(): void {
-    this.line = this.isReturned() ? undefined : this.rotation.first;
-    this.at = this.line?.first;
-    this.later = [];
-    this.inLater = 0;
-  }
-
-  /** The first round goes along the chain, so that a plan only looks at the keys it takes from. */
-  step(): void {
-    const { next } = this.at as E;
-    if (next !== undefined) this.later.push(next);
-    this.line = this.line?.next;
-    this.at = this.line === undefined ? this.later[this.inLater++] : this.line.first;
+  /**
+   * What is fresh in the order of its turns; nothing before everything that came back has gone. The first round goes along the keys, so that a plan
+   * only looks at those it takes from.
+   */
+  *inTurn(): Generator<E, undefined> {
+    const later: E[] = [];
+    for (let line = this.isReturned() ? undefined : this.rotation.first; line !== undefined; line = line.next) {
+      const { next } = line.first as E;
+      if (next) later.push(next);
+      yield line.first as E;
+    }
+    // Grows while it is gone through.
+    for (const entry of later) {
+      if (entry.next) later.push(entry.next);
+      yield entry;
+    }
+    return undefined;
   }
 
   /** Visits what is fresh, the oldest first, until the answer is false. A visit may take out whom it is shown. */
@@ -110,7 +106,11 @@ export class KeyedLine<E extends Waiter<E>> {
     if (oldest === undefined || !show(oldest)) return;
     const others: E[] = [];
     for (const line of this.keys.values()) line.visit((entry) => entry === oldest || others.push(entry) > 0);
-    others.sort((one, other) => (one.index ?? 0) - (other.index ?? 0)).every(show);
+    others.sort((one, other) => arrival(one) - arrival(other)).every(show);
+  }
+
+  private keyOf(entry: E): unknown {
+    return this.isKeyed ? entry.key : undefined;
   }
 
   /** Of one entry of each key the one that came first (-1) or last (1). */
@@ -118,8 +118,12 @@ export class KeyedLine<E extends Waiter<E>> {
     let best: E | undefined;
     for (let line = this.rotation.first; line !== undefined; line = line.next) {
       const entry = of(line) as E;
-      if (best === undefined || sign * ((entry.index ?? 0) - (best.index ?? 0)) > 0) best = entry;
+      if (best === undefined || sign * (arrival(entry) - arrival(best)) > 0) best = entry;
     }
     return best;
   }
+}
+
+function arrival({ index = 0 }: { readonly index?: number }): number {
+  return index;
 }

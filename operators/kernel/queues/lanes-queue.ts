@@ -1,8 +1,7 @@
 import { BatchPlan } from './batch-plan.js';
 import type { Discipline, Fairness, FairnessRule, LaneClaim } from './discipline.js';
 import { KeyedLine } from './keyed-line.js';
-import { Line } from './line.js';
-import type { KeyTurn, Plan, Queue, Waiter } from './queue.js';
+import type { KeyTurn, Queue, Waiter } from './queue.js';
 
 /**
  * Lanes side by side, each a line of its own; whose turn it is, is for the discipline to say. Lanes are declared one by one, so there are few of
@@ -10,13 +9,10 @@ import type { KeyTurn, Plan, Queue, Waiter } from './queue.js';
  */
 export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   size = 0;
-  private readonly lines: readonly (Line<E> | KeyedLine<E>)[];
+  private readonly lines: readonly KeyedLine<E>[];
   /** Entries waiting in each lane. */
   private readonly counts: number[];
   private readonly discipline: Discipline;
-  /** What the lanes have of a turn that is one lane's. */
-  private readonly alone: number[];
-  private planned: BatchPlan<E> | undefined = undefined;
 
   /**
    * @param places - places in one turn: 1 when turns are single grants, the batch size when they are batches
@@ -28,9 +24,8 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
     places: number,
     isKeyed: boolean,
   ) {
-    this.lines = lanes.map(() => (isKeyed ? new KeyedLine<E>() : new Line<E>()));
+    this.lines = lanes.map(() => new KeyedLine<E>(isKeyed));
     this.counts = lanes.map(() => 0);
-    this.alone = lanes.map(() => 0);
     this.discipline = (fairness as FairnessRule).create(lanes, places === Infinity ? 1 : places, this.counts);
   }
 
@@ -48,9 +43,11 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
     this.added(entry.lane);
   }
 
-  remove(entry: E): void {
-    this.line(entry.lane).remove(entry);
-    this.removed(entry.lane);
+  remove(entry: E, hasTurn = false): void {
+    const { lane } = entry;
+    this.line(lane).remove(entry, hasTurn);
+    this.size--;
+    (this.counts[lane] as number)--;
   }
 
   lead(): number {
@@ -70,7 +67,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   takeHead(lane: number, taken?: number, entry = this.head(lane) as E): E {
-    this.take(entry);
+    this.remove(entry, true);
     this.turn(lane, taken);
     return entry;
   }
@@ -78,30 +75,34 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   turn(lane: number, taken = 1): void {
     // With nobody left to go without, nothing is owed.
     if (this.size === 0) return;
-    this.alone[lane] = taken;
-    this.discipline.ended(this.alone, taken);
-    this.alone[lane] = 0;
+    this.discipline.ended(
+      this.lanes.map((_, at) => (at === lane ? taken : 0)),
+      taken,
+    );
   }
 
-  plan(lane: number, places: number, budget: number): Plan<E> {
-    const plan = new BatchPlan(this.lines, budget);
-    this.planned = plan;
+  plan(lane: number, places: number, budget: number): E[] {
+    const plan = new BatchPlan<E>(
+      this.lines.map((line) => line.inTurn()),
+      budget,
+    );
     const isAlone = this.counts[lane] === this.size || (this.lanes[lane] as LaneClaim).piggyback === false;
     const got = plan.fill(lane, isAlone ? places : 1);
     if (!isAlone) this.discipline.fill(places - got, plan);
-    return plan;
+    return plan.entries;
   }
 
-  takePlanned(): void {
-    const { entries, taken } = this.planned as BatchPlan<E>;
-    this.planned = undefined;
-    for (const entry of entries) this.take(entry);
+  takeAll(entries: readonly E[]): void {
+    const taken = this.lanes.map(() => 0);
+    for (const entry of entries) {
+      (taken[entry.lane] as number)++;
+      this.remove(entry, true);
+    }
     this.discipline.ended(taken, entries.length);
   }
 
   after(lane: number): number {
-    for (let next = lane + 1; next < this.lines.length; next++) if (this.line(next).oldest() !== undefined) return next;
-    return -1;
+    return this.lines.findIndex((line, next) => next > lane && line.oldest() !== undefined);
   }
 
   oldest(lane: number): E | undefined {
@@ -117,32 +118,19 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   headOf(lane: number, key: unknown): E | undefined {
-    return (this.lines[lane] as KeyedLine<E>).firstOf(key);
+    return this.line(lane).firstOf(key);
   }
 
   turns(lane: number, most: number): readonly KeyTurn[] {
-    return (this.lines[lane] as KeyedLine<E>).turns(most);
-  }
-
-  private take(entry: E): void {
-    this.line(entry.lane).take(entry);
-    this.removed(entry.lane);
+    return this.line(lane).turns(most);
   }
 
   private added(lane: number): void {
-    const before = this.count(lane);
     this.size++;
-    this.counts[lane] = before + 1;
-    if (before === 0) this.discipline.filled(lane);
+    if ((this.counts[lane] as number)++ === 0) this.discipline.filled(lane);
   }
 
-  private removed(lane: number): void {
-    this.size--;
-    this.counts[lane] = this.count(lane) - 1;
-  }
-
-  /** Both kinds are used alike. */
-  private line(lane: number): Line<E> {
-    return this.lines[lane] as Line<E>;
+  private line(lane: number): KeyedLine<E> {
+    return this.lines[lane] as KeyedLine<E>;
   }
 }

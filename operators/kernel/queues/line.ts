@@ -1,4 +1,4 @@
-import type { GrantQueue, GrantQueueRule, Plan, Queue, QueueRule, Waiter } from './queue.js';
+import type { GrantQueue, GrantQueueRule, Queue, QueueRule, Waiter } from './queue.js';
 
 /** So many that wait without a bound are told of: whoever sends them should be looked at. */
 export const LONG_QUEUE = 10_000;
@@ -6,25 +6,32 @@ export const LONG_QUEUE = 10_000;
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 export const MAX_HELD = 1000;
 
+/** From so many on, those that were taken are cleared away when they are half of a backlog: each is moved once at most. */
+const MANY_TAKEN = 1024;
+
 /** What waits to be seen to, in order. Empty again, it forgets how long it was. */
 export class Backlog<T> {
   length = 0;
-  private readonly items: T[] = [];
-  private at = 0;
+  private items: T[] = [];
+  private taken = 0;
 
   push(item: T): void {
-    this.length = this.items.push(item) - this.at;
+    this.length = this.items.push(item) - this.taken;
   }
 
   shift(): T | undefined {
     if (this.length === 0) return undefined;
-    const item = this.items[this.at++];
+    const item = this.items[this.taken++];
     if (--this.length === 0) this.clear();
+    else if (this.taken > MANY_TAKEN && this.taken > this.length) {
+      this.items = this.items.slice(this.taken);
+      this.taken = 0;
+    }
     return item;
   }
 
   clear(): void {
-    this.items.length = this.length = this.at = 0;
+    this.items.length = this.length = this.taken = 0;
   }
 }
 
@@ -128,12 +135,10 @@ export const ONE_LINE: Readonly<GrantQueueRule<unknown>> = {
   create: () => new OneLine(),
 };
 
-/** A line into which entries come back: what came back first, in the order it came back, then what is fresh, in the order it came. */
-export class Line<E extends Waiter<E>> extends OneLine<E> {
+/** A line of which batches are made, and into which entries come back: what came back first, in the order it came back, then what is fresh. */
+export class Line<E extends Waiter<E>> extends OneLine<E> implements Queue<E> {
   /** The newest of those that came back. */
   private returned: E | undefined = undefined;
-  /** How far a plan has looked. */
-  at: E | undefined = undefined;
 
   isReturned(): boolean {
     return this.returned !== undefined;
@@ -151,7 +156,7 @@ export class Line<E extends Waiter<E>> extends OneLine<E> {
 
   pushReturned(entry: E): void {
     const before = this.returned;
-    const after = before === undefined ? this.first : before.next;
+    const after = this.oldest();
     entry.previous = before;
     entry.next = after;
     if (before === undefined) this.first = entry;
@@ -167,45 +172,23 @@ export class Line<E extends Waiter<E>> extends OneLine<E> {
     super.remove(entry);
   }
 
-  /** Takes out one whose turn it was. */
-  take(entry: E): void {
-    this.remove(entry);
-  }
-
-  /** A plan begins: it looks at the fresh ones, one after the other; at none before everything that came back has gone. */
-  rewind(): void {
-    this.at = this.returned === undefined ? this.first : undefined;
-  }
-
-  step(): void {
-    this.at = (this.at as E).next;
-  }
-}
-
-/** One line of which batches are made. */
-class Fifo<E extends Waiter<E>> extends Line<E> implements Queue<E> {
-  private planned: E[] = [];
-
-  plan(_lane: number, places: number, budget: number): Plan<E> {
-    const entries: E[] = [];
-    const head = this.oldest();
-    let weight = 0;
-    for (let entry = head; entry !== undefined && entries.length < places; entry = entry.next) {
-      if (entry !== head && weight + entry.weight > budget) break;
-      entries.push(entry);
-      weight += entry.weight;
-    }
-    this.planned = entries;
-    return { entries, weight };
-  }
-
-  takePlanned(): void {
-    for (const entry of this.planned) this.remove(entry);
-    this.planned = [];
-  }
-
   after(lane: number): number {
     return lane === -1 && this.oldest() !== undefined ? 0 : -1;
+  }
+
+  plan(_lane: number, places: number, budget: number): E[] {
+    const entries: E[] = [];
+    let weight = 0;
+    for (let entry = this.oldest(); entry !== undefined && entries.length < places; entry = entry.next) {
+      weight += entry.weight;
+      if (entries.length > 0 && weight > budget) break;
+      entries.push(entry);
+    }
+    return entries;
+  }
+
+  takeAll(entries: readonly E[]): void {
+    for (const entry of entries) this.remove(entry);
   }
 }
 
@@ -214,5 +197,5 @@ export const FIFO: Readonly<QueueRule<unknown>> = {
   lanes: [{ name: 'default' }],
   isDeclared: false,
   at: () => 0,
-  create: () => new Fifo(),
+  create: () => new Line(),
 };

@@ -15,12 +15,6 @@ export interface Waiter<E> {
   readonly index?: number;
 }
 
-/** Fresh entries chosen for a batch, not taken yet. */
-export interface Plan<E> {
-  readonly entries: E[];
-  readonly weight: number;
-}
-
 /** Whose turn it is among all that wait, where a turn is one grant. */
 export interface GrantQueue<E extends Waiter<E>> {
   /** Entries in all lanes. */
@@ -67,9 +61,9 @@ export interface Queue<E extends Waiter<E>> extends GrantQueue<E> {
    * Chooses fresh entries for a batch led by this lane, and by turns those of others that may ride along: its head whatever it weighs, the others
    * while the sum is within the budget. One that does not fit ends its lane for this batch.
    */
-  plan(lane: number, places: number, budget: number): Plan<E>;
-  /** Takes what was planned last, as one turn; nothing may have happened in between. */
-  takePlanned(): void;
+  plan(lane: number, places: number, budget: number): E[];
+  /** Takes what was planned, as one turn; nothing may have happened in between. */
+  takeAll(entries: readonly E[]): void;
 
   /** The next lane with anything fresh in it, behind this one; begin with -1, which is also the answer at the end. */
   after(lane: number): number;

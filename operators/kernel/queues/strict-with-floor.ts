@@ -28,13 +28,9 @@ export function strictWithFloor(floor?: number): FairnessRule {
  *
  * Source: deficit round robin (Shreedhar and Varghese, 1995) under a strict order.
  */
-export class StrictWithFloor implements Discipline {
-  /** What each lane has saved up, up to which turn; it earns its floor of the places with each turn since. So a turn costs no look at every lane. */
+class StrictWithFloor implements Discipline {
+  /** Places that each lane has saved up: it earns its floor of those of a turn, and pays for what it gets. */
   private readonly credit: number[];
-  private readonly until: number[];
-  private turns = 0;
-  /** No lane is owed a whole turn before this one. */
-  private nextDue = Infinity;
   /** Lanes that are owed a turn together are owed no more than one each; a bound for those that take less than they lead. */
   private readonly mostCredit: number;
 
@@ -44,23 +40,16 @@ export class StrictWithFloor implements Discipline {
     private readonly counts: readonly number[],
   ) {
     this.credit = floors.map(() => 0);
-    this.until = floors.map(() => 0);
     this.mostCredit = places * (1 + floors.filter((floor) => floor > 0).length);
   }
 
   lead(): number {
-    const { counts } = this;
-    if (this.turns >= this.nextDue) {
-      this.nextDue = Infinity;
-      let owed = -1;
-      for (let lane = counts.length - 1; lane >= 0; lane--) {
-        if (counts[lane] === 0) continue;
-        if (this.saved(lane) >= this.places - EPSILON) owed = lane;
-        this.awaits(lane);
-      }
-      if (owed !== -1) return owed;
-    }
-    return counts.findIndex((count) => count > 0);
+    const { counts, credit, places } = this;
+    let first = -1;
+    for (let lane = counts.length - 1; lane >= 0; lane--) if (counts[lane] !== 0) first = lane;
+    for (let lane = first; lane < counts.length; lane++)
+      if (counts[lane] !== 0 && (credit[lane] as number) >= places - EPSILON) return lane;
+    return first;
   }
 
   goesFirst(lane: number): boolean {
@@ -81,39 +70,19 @@ export class StrictWithFloor implements Discipline {
   }
 
   ended(given: readonly number[], total: number): void {
-    this.turns++;
+    const { credit, floors, mostCredit, places } = this;
     for (let lane = 0; lane < given.length; lane++) {
-      const got = given[lane] as number;
-      if (got === 0) continue;
-      const change = ((this.floors[lane] as number) - got / total) * this.places;
-      this.restart(lane, Math.max(0, Math.min(this.mostCredit, this.saved(lane, this.turns - 1) + change)));
+      const earned = ((floors[lane] as number) - (given[lane] as number) / total) * places;
+      credit[lane] = Math.max(0, Math.min(mostCredit, (credit[lane] as number) + earned));
     }
   }
 
   filled(lane: number): void {
-    this.restart(lane, 0);
+    this.credit[lane] = 0;
   }
 
   /** Places a lane may claim in a batch that a more urgent lane could fill alone; a whole turn at most. */
   private claim(lane: number): number {
-    return Math.min(this.counts[lane] as number, this.places, Math.floor(this.saved(lane) + EPSILON));
-  }
-
-  private saved(lane: number, turns = this.turns): number {
-    const earned = (turns - (this.until[lane] as number)) * (this.floors[lane] as number) * this.places;
-    return Math.min(this.mostCredit, (this.credit[lane] as number) + earned);
-  }
-
-  private restart(lane: number, credit: number): void {
-    this.credit[lane] = credit;
-    this.until[lane] = this.turns;
-    this.awaits(lane);
-  }
-
-  /** Notes when the lane will be owed a turn, rather too early. */
-  private awaits(lane: number): void {
-    const missing = this.places - EPSILON - (this.credit[lane] as number);
-    const turns = missing / ((this.floors[lane] as number) * this.places);
-    this.nextDue = Math.min(this.nextDue, (this.until[lane] as number) + Math.ceil(turns - EPSILON));
+    return Math.min(this.counts[lane] as number, this.places, Math.floor((this.credit[lane] as number) + EPSILON));
   }
 }
