@@ -170,7 +170,7 @@ export function breakerActor(world: World, supply: Supply, script: Script): Shot
     const ended = (): void => {
       checkValues(world, shot, [valueOf(item)]);
     };
-    return { answer: world.choose(`async ${shot.n}`, false, true) ? breaker.runAsync<string>(work) : breaker.run<string>(work), ended };
+    return { answer: breaker.run<string>(work), ended };
   };
   Object.assign(shots.acts, acts);
   shots.onCheck = check;
