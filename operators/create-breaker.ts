@@ -133,14 +133,16 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     tellEvent?.({ type: 'breakerChanged', state, openMs });
   }
 
-  /** The end of a call, before its consumer hears of it. */
-  function ended(ticket: number, outcome: Meaning): void {
-    if (outcome === 'ok') circuit.succeeded(ticket, now());
-    else if (outcome === 'down') circuit.failed(ticket, now());
-    else if (outcome === 'up') circuit.answered(ticket, now());
-    else circuit.left(ticket);
-    tell();
-  }
+  const host: Host = {
+    ended(ticket, outcome) {
+      if (outcome === 'ok') circuit.succeeded(ticket, now());
+      else if (outcome === 'down') circuit.failed(ticket, now());
+      else if (outcome === 'up') circuit.answered(ticket, now());
+      else circuit.left(ticket);
+      tell();
+    },
+    meaningOf: (error) => meaningOf(error, settings, now()),
+  };
 
   return {
     get state() {
@@ -155,12 +157,9 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
           return;
         }
         tell();
-        const end = (outcome: Meaning): void => {
-          ended(ticket, outcome);
-        };
         // A listener may have made the consumer leave.
-        if (subscriber.closed) end('nothing');
-        else new BreakerCall(work, (error) => meaningOf(error, settings, now()), end, subscriber).begin();
+        if (subscriber.closed) circuit.left(ticket);
+        else new BreakerCall(host, ticket, work, subscriber).begin();
       });
     },
     runAsync(work) {
@@ -188,6 +187,13 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
 /** What the end of a call says about the backend: any answer, a refusal as well, shows that it is up. */
 type Meaning = 'ok' | 'down' | 'up' | 'nothing';
 
+/** The breaker, to a call. */
+interface Host {
+  /** Told once, before its consumer hears of it. */
+  ended(ticket: number, outcome: Meaning): void;
+  meaningOf(error: unknown): Meaning;
+}
+
 function meaningOf(
   error: unknown,
   { classify, counts }: Pick<ReturnType<typeof readOptions>, 'classify' | 'counts'>,
@@ -210,17 +216,15 @@ function meaningOf(
 /** One call that was let through; also what its work is told. */
 class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
   private hasAnswered = false;
-  /** Told once. */
-  private end: ((outcome: Meaning) => void) | undefined;
+  private isOver = false;
 
   constructor(
+    private readonly host: Host,
+    private readonly ticket: number,
     private readonly given: (context: BreakerContext) => WorkResult<R>,
-    private readonly meaningOf: (error: unknown) => Meaning,
-    end: (outcome: Meaning) => void,
     to: Subscriber<R>,
   ) {
     super(to);
-    this.end = end;
   }
 
   work(): WorkResult<R> {
@@ -238,7 +242,7 @@ class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
   }
 
   override failed(error: unknown): void {
-    this.tell(this.meaningOf(error));
+    this.tell(this.host.meaningOf(error));
     super.failed(error);
   }
 
@@ -253,9 +257,9 @@ class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
   }
 
   private tell(outcome: Meaning): void {
-    const { end } = this;
-    this.end = undefined;
-    end?.(outcome);
+    if (this.isOver) return;
+    this.isOver = true;
+    this.host.ended(this.ticket, outcome);
   }
 }
 

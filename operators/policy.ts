@@ -13,7 +13,7 @@ import type { Classify } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
 import type { AttemptWork, Fallback, PermitSource, PolicyLoad, PolicyWork } from './shell/policy-call.js';
-import { policyCall } from './shell/policy-call.js';
+import { PolicyCall } from './shell/policy-call.js';
 import { AbortCalls } from './shell/signal-groups.js';
 
 export type {
@@ -149,7 +149,7 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>,
         });
         if (subscriber.closed) return;
       }
-      policyCall<R, F>({ operator, ...rules, ...own, id: id ?? `p${load.calls++}` }, work, subscriber);
+      new PolicyCall<R, F>({ operator, ...rules, ...own, id: id ?? `p${load.calls++}` }, work, subscriber).start();
     });
   };
 }

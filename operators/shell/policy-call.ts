@@ -14,7 +14,6 @@ import { Alarm } from './alarm.js';
 import { PermittedCall, Relay } from './call.js';
 import { attach } from './connect.js';
 import { listen } from './listen.js';
-import type { CallOwner } from './owned-call.js';
 
 /** What the work of a policy is told about its attempt. The functions may be taken out of it. */
 export interface PolicyContext {
@@ -97,259 +96,294 @@ export interface CallRules<F> {
  * One call: its attempts one after the other behind the breaker, all of them before the deadline, and the fallback behind all of it. Each attempt waits
  * for a permit, is aborted at its timeout, and releases its permit before the next one is planned; no permit is held during a pause.
  */
-export function policyCall<R, F>(rules: CallRules<F>, work: AttemptWork<R>, to: Subscriber<R | F>): void {
-  const { operator, breaker, limiter, deadlineMs, timeoutMs, scheduler, tell, load, lane, id } = rules;
-  const alarm = new Alarm(scheduler, ring);
+export class PolicyCall<R, F> {
+  readonly #rules: CallRules<F>;
+  readonly #work: AttemptWork<R>;
+  readonly #to: Subscriber<R | F>;
+  readonly #alarm: Alarm;
   /** The caller's: attempts begin in timers, and inside other calls that release a permit. */
-  const context = captureContext();
-  const startedAt = alarm.now();
-  const deadlineAt = startedAt + deadlineMs;
+  readonly #context = captureContext();
+  readonly #startedAt: number;
+  readonly #deadlineAt: number;
   /** When the attempt is cut off, or the pause is over. */
-  let nextAt = Infinity;
+  #nextAt = Infinity;
   /** What is behind the breaker. */
-  let inner = Subscription.EMPTY;
-  let guarded: PolicyBreakerContext | undefined;
+  #inner = Subscription.EMPTY;
+  #guarded: PolicyBreakerContext | undefined = undefined;
   /** Whom the attempts answer: the breaker, if there is one. */
-  let out!: Subscriber<R>;
+  #out!: Subscriber<R>;
   /** The attempt that is under way, or was last. */
-  let attempt: Attempt<R> | undefined;
+  #attempt: Attempt<R> | undefined = undefined;
   /** Attempts begun, refused ones included. */
-  let count = 0;
+  #count = 0;
+  /** When the permit of the next attempt was asked for. */
+  #askedAt = 0;
   /** What the last attempt has failed with. */
-  let failure: unknown;
-  let isRetry = false;
-  let hasAnswered = false;
+  #failure: unknown = undefined;
+  #isRetry = false;
+  #hasAnswered = false;
   /** The consumer has left with the whole answer. */
-  let hasSucceeded = false;
+  #hasSucceeded = false;
   /** It gave up because the next pause would have gone beyond the deadline. */
-  let isOutOfTime = false;
-  let isOver = false;
+  #isOutOfTime = false;
+  #isOver = false;
 
-  const owner: CallOwner<Attempt<R>, R> = {
-    work: (one) => work(one),
-    got: (one, value, isWhole) => {
-      one.isAnswered = isWhole;
-      hasAnswered = true;
-      out.next(value);
-    },
-    done: (one) => {
-      one.isOver = true;
-      one.release('ok');
-      tellEnd(one, 'ok');
-      out.complete();
-    },
-    failed: attemptFailed,
-  };
-
-  load.active += 1;
-  tell?.({ type: 'accepted', lane, batchId: id, queued: load.active - load.executing });
-  to.add(() => {
-    if (!isOver) finish(undefined);
-  });
-  // A listener may have made the consumer leave.
-  if (isOver as boolean) return;
-  const attempts = new Observable<R>((subscriber) => {
-    out = subscriber;
-    out.add(leaveAttempts);
-    makeAttempt();
-  });
-  const behind = breaker
-    ? breaker.run((seen: PolicyBreakerContext) => {
-        guarded = seen;
-        return attempts;
-      })
-    : attempts;
-  const observer = {
-    next: (value: R) => {
-      to.next(value);
-    },
-    error: (error: unknown) => {
-      fail(isOutOfTime ? deadlineError() : error);
-    },
-    complete: () => {
-      finish('fulfilled');
-      to.complete();
-    },
-  };
-  listen(behind, observer, (subscription) => {
-    inner = subscription;
-  });
-  arm();
-
-  /** What comes first: the deadline, the end of the attempt, or that of the pause. Work that has answered at once needs no timer. */
-  function arm(): void {
-    if (!isOver) alarm.set(Math.min(nextAt, deadlineAt));
+  constructor(rules: CallRules<F>, work: AttemptWork<R>, to: Subscriber<R | F>) {
+    this.#rules = rules;
+    this.#work = work;
+    this.#to = to;
+    this.#alarm = new Alarm(rules.scheduler, () => {
+      this.#ring();
+    });
+    this.#startedAt = this.#alarm.now();
+    this.#deadlineAt = this.#startedAt + rules.deadlineMs;
   }
 
-  function ring(): void {
-    if (alarm.now() >= deadlineAt) {
-      guarded?.cutOff?.();
-      inner.unsubscribe();
+  start(): void {
+    const { load, tell, lane, id: batchId, breaker } = this.#rules;
+    load.active += 1;
+    tell?.({ type: 'accepted', lane, batchId, queued: load.active - load.executing });
+    this.#to.add(() => {
+      if (!this.#isOver) this.#finish(undefined);
+    });
+    // A listener may have made the consumer leave.
+    if (this.#isOver) return;
+    const attempts = new Observable<R>((subscriber) => {
+      this.#out = subscriber;
+      subscriber.add(() => {
+        this.#leaveAttempts();
+      });
+      this.#makeAttempt();
+    });
+    const behind = breaker
+      ? breaker.run((guarded: PolicyBreakerContext) => {
+          this.#guarded = guarded;
+          return attempts;
+        })
+      : attempts;
+    const observer = {
+      next: (value: R) => {
+        this.#to.next(value);
+      },
+      error: (error: unknown) => {
+        this.#fail(this.#isOutOfTime ? this.#deadlineError() : error);
+      },
+      complete: () => {
+        this.#finish('fulfilled');
+        this.#to.complete();
+      },
+    };
+    listen(behind, observer, (subscription) => {
+      this.#inner = subscription;
+    });
+    this.#arm();
+  }
+
+  /** Called by an attempt. */
+  work(attempt: Attempt<R>): WorkResult<R> {
+    return this.#work(attempt);
+  }
+
+  /** Called by an attempt. */
+  got(attempt: Attempt<R>, value: R, isWhole: boolean): void {
+    attempt.isAnswered = isWhole;
+    this.#hasAnswered = true;
+    this.#out.next(value);
+  }
+
+  /** Called by an attempt. */
+  done(attempt: Attempt<R>): void {
+    attempt.isOver = true;
+    attempt.release('ok');
+    this.#tellEnd(attempt, 'ok');
+    this.#out.complete();
+  }
+
+  /** The error goes out before the permit is released: whoever cancels other calls because of it must not see them begin first. */
+  failed(attempt: Attempt<R>, error: unknown): void {
+    const verdict = this.#classify(error);
+    // A `retry-after` concerns everybody, so that pause begins before the permit is released. An error of another limiter or breaker inside the
+    // work says nothing about the backend.
+    if (verdict.retryAfterMs && mayPass(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
+    // `classify`, or a listener to the pause, may have made the consumer leave.
+    if (attempt.isOver) return;
+    attempt.isOver = true;
+    // One that has failed by itself has stopped.
+    if (!attempt.hasEnded) attempt.stop();
+    this.#tellEnd(attempt, verdict.class);
+    if (!this.#out.closed) this.#retryOrFail(error, verdict);
+    attempt.release('error', error);
+    this.#arm();
+  }
+
+  /** What comes first: the deadline, the end of the attempt, or that of the pause. Work that has answered at once needs no timer. */
+  #arm(): void {
+    if (!this.#isOver) this.#alarm.set(Math.min(this.#nextAt, this.#deadlineAt));
+  }
+
+  #ring(): void {
+    const attempt = this.#attempt;
+    if (this.#alarm.now() >= this.#deadlineAt) {
+      this.#guarded?.cutOff?.();
+      this.#inner.unsubscribe();
       // Whoever hears of the abort may have made the consumer leave.
-      if (!isOver) fail(deadlineError());
-    } else if (attempt === undefined || attempt.isOver) makeAttempt();
-    else attemptFailed(attempt, new AttemptTimeoutError(operator, timeoutMs));
-    arm();
+      if (!this.#isOver) this.#fail(this.#deadlineError());
+    } else if (attempt === undefined || attempt.isOver) this.#makeAttempt();
+    else this.failed(attempt, new AttemptTimeoutError(this.#rules.operator, this.#rules.timeoutMs));
+    this.#arm();
   }
 
   /** Asks for a permit and makes the next attempt. */
-  function makeAttempt(): void {
-    const askedAt = alarm.now();
-    count += 1;
-    nextAt = Infinity;
+  #makeAttempt(): void {
+    const { limiter, job } = this.#rules;
+    this.#count += 1;
+    this.#askedAt = this.#alarm.now();
+    this.#nextAt = Infinity;
     if (limiter === undefined) {
-      begin(undefined, askedAt);
+      this.#begin(undefined);
       return;
     }
     const observer = {
       next: (lease: Lease) => {
-        begin(lease, askedAt);
-        arm();
+        this.#begin(lease);
+        this.#arm();
       },
       // Nothing was sent, so nothing is learnt about the backend.
       error: (error: unknown) => {
-        retryOrFail(error, classify(error));
-        arm();
+        this.#retryOrFail(error, this.#classify(error));
+        this.#arm();
       },
       complete: noop,
     };
     try {
-      attach(limiter.acquire(rules.job), out, observer);
+      attach(limiter.acquire(job), this.#out, observer);
     } catch (error) {
       // The limiter does not take such a job.
-      out.error(error);
+      this.#out.error(error);
     }
   }
 
-  function begin(lease: Lease | undefined, askedAt: number): void {
-    if (out.closed) {
+  #begin(lease: Lease | undefined): void {
+    if (this.#out.closed) {
       lease?.release('unused');
       return;
     }
-    const now = alarm.now();
-    nextAt = now + timeoutMs;
-    attempt = new Attempt<R>(owner, count, now, Math.min(nextAt, deadlineAt), now - askedAt, lease);
+    const { timeoutMs, tell, lane, load, id } = this.#rules;
+    const now = this.#alarm.now();
+    this.#nextAt = now + timeoutMs;
+    const deadlineAt = Math.min(this.#nextAt, this.#deadlineAt);
+    const attempt = new Attempt<R>(this, this.#count, now, deadlineAt, now - this.#askedAt, lease);
+    this.#attempt = attempt;
     load.executing += 1;
     const { executing } = load;
-    tell?.({ type: 'attemptStarted', lane, batchId: id, size: 1, weight: 1, attempt: count, splitDepth: 0, executing });
+    tell?.({ type: 'attemptStarted', lane, batchId: id, size: 1, weight: 1, attempt: this.#count, splitDepth: 0, executing });
     // Not when a listener has made the consumer leave.
-    attempt.begin(context);
-  }
-
-  /** The error goes out before the permit is released: whoever cancels other calls because of it must not see them begin first. */
-  function attemptFailed(one: Attempt<R>, error: unknown): void {
-    const verdict = classify(error);
-    // A `retry-after` concerns everybody, so that pause begins before the permit is released. An error of another limiter or breaker inside the
-    // work says nothing about the backend.
-    if (verdict.retryAfterMs && mayPass(verdict) && !isFlowError(error)) limiter?.penalize(verdict.retryAfterMs);
-    // `classify`, or a listener to the pause, may have made the consumer leave.
-    if (one.isOver) return;
-    one.isOver = true;
-    // One that has failed by itself has stopped.
-    if (!one.hasEnded) one.stop();
-    tellEnd(one, verdict.class);
-    if (!out.closed) retryOrFail(error, verdict);
-    one.release('error', error);
-    arm();
+    attempt.begin(this.#context);
   }
 
   /** Tries again after a pause, or gives up. */
-  function retryOrFail(error: unknown, verdict: Verdict): void {
-    failure = error;
-    endRetry();
+  #retryOrFail(error: unknown, verdict: Verdict): void {
+    const { lane, tell, load, id } = this.#rules;
+    this.#failure = error;
+    this.#endRetry();
     let repair: Repair<unknown> | undefined;
     try {
-      repair = repairOf(error, verdict);
+      repair = this.#repairOf(error, verdict);
     } catch (fault) {
-      out.error(fault);
+      this.#out.error(fault);
       return;
     }
     // Asking for the class or a number may have made the consumer leave.
-    if (out.closed) return;
+    if (this.#out.closed) return;
     if (repair?.parts?.length !== 1) {
-      isOutOfTime = repair?.rejected !== undefined && repair.rejected.length > 0;
-      out.error(error);
+      this.#isOutOfTime = repair?.rejected !== undefined && repair.rejected.length > 0;
+      this.#out.error(error);
       return;
     }
     const { delayMs = 0 } = repair;
-    nextAt = alarm.now() + delayMs;
-    isRetry = true;
+    this.#nextAt = this.#alarm.now() + delayMs;
+    this.#isRetry = true;
     load.retrying += 1;
-    tell?.({ type: 'retryScheduled', lane, batchId: id, class: verdict.class, size: 1, attempt: count + 1, delayMs });
+    tell?.({ type: 'retryScheduled', lane, batchId: id, class: verdict.class, size: 1, attempt: this.#count + 1, delayMs });
   }
 
   /** Asks the retry rule, as if the call were a batch of one item. */
-  function repairOf(error: unknown, verdict: Verdict): Repair<unknown> | undefined {
-    const { retry, idempotent, random } = rules;
+  #repairOf(error: unknown, verdict: Verdict): Repair<unknown> | undefined {
+    const { operator, idempotent, random, retry, load, id } = this.#rules;
     // What has timed out may have had its effect.
-    if (retry === undefined || hasAnswered || (verdict.class === 'timeout' && !idempotent)) return undefined;
-    const now = alarm.now();
-    const jobs = [{ id, weight: 1, acceptedAt: now, deadlineAt, isDone: false, reason: error }];
-    const failed: Failure<(typeof jobs)[number]> = {
-      ...{ operator, now, error, verdict, call: jobs, jobs, isPartial: false, attempt: count, depth: 0, search: undefined },
-      origin: { id, jobs, calls: count, note: undefined },
+    if (retry === undefined || this.#hasAnswered || (verdict.class === 'timeout' && !idempotent)) return undefined;
+    const now = this.#alarm.now();
+    const jobs = [{ id, weight: 1, acceptedAt: now, deadlineAt: this.#deadlineAt, isDone: false, reason: error }];
+    const failure: Failure<(typeof jobs)[number]> = {
+      ...{ operator, now, error, verdict, call: jobs, jobs, isPartial: false, attempt: this.#count, depth: 0, search: undefined },
+      origin: { id, jobs, calls: this.#count, note: undefined },
       ...{ executing: load.active, retrying: load.retrying, waiting: 0 },
       ids: () => [id],
       draw: () => drawnFrom(operator, random),
     };
-    return retry.failed(failed);
+    return retry.failed(failure);
   }
 
   /** What an error is, of an attempt or of the whole call. */
-  function classify(error: unknown): Verdict {
-    const seen = { size: 1, attempt: Math.max(1, count), aborted: false, epochMs: scheduler.now() };
-    return verdictOrFatal(operator, rules.classify, error, seen);
+  #classify(error: unknown): Verdict {
+    const { operator, classify, scheduler } = this.#rules;
+    const seen = { size: 1, attempt: Math.max(1, this.#count), aborted: false, epochMs: scheduler.now() };
+    return verdictOrFatal(operator, classify, error, seen);
   }
 
-  function endRetry(): void {
-    if (isRetry) load.retrying -= 1;
-    isRetry = false;
+  #endRetry(): void {
+    if (this.#isRetry) this.#rules.load.retrying -= 1;
+    this.#isRetry = false;
   }
 
   /** Nobody wants an answer of them any more. */
-  function leaveAttempts(): void {
-    endRetry();
+  #leaveAttempts(): void {
+    this.#endRetry();
+    const attempt = this.#attempt;
     if (attempt === undefined || attempt.isOver) return;
     const outcome = attempt.isAnswered ? 'ok' : 'cancelled';
     attempt.isOver = true;
     attempt.stop();
     attempt.release(outcome);
-    hasSucceeded = outcome === 'ok';
-    tellEnd(attempt, outcome);
+    this.#hasSucceeded = outcome === 'ok';
+    this.#tellEnd(attempt, outcome);
   }
 
-  function tellEnd(one: Attempt<R>, outcome: 'ok' | 'cancelled' | ErrorClass): void {
+  #tellEnd({ attempt, startedAt }: Attempt<R>, outcome: 'ok' | 'cancelled' | ErrorClass): void {
+    const { lane, load, id, tell } = this.#rules;
     load.executing -= 1;
-    tell?.({ type: 'attemptEnded', lane, batchId: id, size: 1, attempt: one.attempt, outcome, latencyMs: alarm.now() - one.startedAt });
+    tell?.({ type: 'attemptEnded', lane, batchId: id, size: 1, attempt, outcome, latencyMs: this.#alarm.now() - startedAt });
   }
 
-  function deadlineError(): DeadlineError {
-    return new DeadlineError(operator, deadlineMs, alarm.now() - startedAt, failure);
+  #deadlineError(): DeadlineError {
+    const { operator, deadlineMs } = this.#rules;
+    return new DeadlineError(operator, deadlineMs, this.#alarm.now() - this.#startedAt, this.#failure);
   }
 
-  function fail(error: unknown): void {
-    finish('rejected');
-    const { fallback } = rules;
+  #fail(error: unknown): void {
+    this.#finish('rejected');
+    const { fallback } = this.#rules;
     // No fallback after the first value: two answers one after the other are worse than an error.
-    const found = fallback === undefined || hasAnswered || to.closed ? 'cancelled' : classify(error).class;
+    const found = fallback === undefined || this.#hasAnswered || this.#to.closed ? 'cancelled' : this.#classify(error).class;
     if (fallback === undefined || found === 'cancelled') {
-      to.error(error);
+      this.#to.error(error);
       return;
     }
     // The fallback may need the permit. The next grant may make the consumer leave.
-    attempt?.release('error', failure);
-    if (!to.closed) new FallbackCall<F>(fallback, error, found, count, to).begin(context);
+    this.#attempt?.release('error', this.#failure);
+    if (!this.#to.closed) new FallbackCall<F>(fallback, error, found, this.#count, this.#to).begin(this.#context);
   }
 
   /** Undefined when the consumer leaves. */
-  function finish(outcome: 'fulfilled' | 'rejected' | undefined): void {
-    isOver = true;
-    alarm.clear();
+  #finish(outcome: 'fulfilled' | 'rejected' | undefined): void {
+    const { load, tell, lane, id: batchId } = this.#rules;
+    this.#isOver = true;
+    this.#alarm.clear();
     load.active -= 1;
-    inner.unsubscribe();
-    const told = outcome ?? (hasSucceeded ? 'fulfilled' : undefined);
-    if (told === undefined) tell?.({ type: 'cancelled', lane, batchId: id, count: 1 });
-    else tell?.({ type: 'settled', lane, batchId: id, outcome: told, attempts: count, totalMs: alarm.now() - startedAt });
+    this.#inner.unsubscribe();
+    const told = outcome ?? (this.#hasSucceeded ? 'fulfilled' : undefined);
+    if (told === undefined) tell?.({ type: 'cancelled', lane, batchId, count: 1 });
+    else tell?.({ type: 'settled', lane, batchId, outcome: told, attempts: this.#count, totalMs: this.#alarm.now() - this.#startedAt });
   }
 }
 
@@ -363,7 +397,7 @@ class Attempt<R> extends PermittedCall<R> implements AttemptContext {
   isAnswered = false;
 
   constructor(
-    private readonly owner: CallOwner<Attempt<R>, R>,
+    private readonly owner: PolicyCall<R, unknown>,
     readonly attempt: number,
     readonly startedAt: number,
     readonly deadlineAt: number,
