@@ -1,31 +1,21 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import type { CircuitState } from './kernel/limits/circuit.js';
 import { Circuit } from './kernel/limits/circuit.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { verdictOf } from './options/ask.js';
-import type {
-  Breaker,
-  BreakerCallOptions,
-  BreakerContext,
-  BreakerSnapshot,
-  BreakerState,
-  PolicyBreakerContext,
-} from './options/breaker.js';
+import type { Breaker, BreakerContext, BreakerState, PolicyBreakerContext } from './options/breaker.js';
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
-import type { FlowSink, Note } from './options/events.js';
+import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
-import { check, checked, count, onlyKnown, optional, orDefault, positive, ratio, requiredFunction, unchecked } from './options/options.js';
+import { check, checked, count, optional, orDefault, positive, ratio, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
-import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
-import { Call } from './shell/call.js';
+import { Relay } from './shell/call.js';
 import { isBug } from './shell/error-evidence.js';
 import { passLastValue } from './shell/last-value.js';
-import { AbortCalls } from './shell/signal-groups.js';
 
 export type { CircuitState } from './kernel/limits/circuit.js';
-export type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
+export type { Breaker, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
 
 /** A class of error that a breaker may count. A cancelled call says nothing about the backend. */
 export type CountedClass = Exclude<ErrorClass, 'cancelled'>;
@@ -128,152 +118,113 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  * @see {@link policy} for a breaker together with retries, a limiter and time limits, in the right order.
  */
 export function createBreaker(options: BreakerOptions = {}): Breaker {
-  return new FlowBreaker(options);
-}
-
-class FlowBreaker implements Breaker {
-  readonly #circuit: Circuit;
-  readonly #counts: ReadonlySet<ErrorClass>;
-  readonly #classify: Classify;
-  readonly #scheduler: SchedulerLike;
-  readonly #tellEvent: ((note: Note) => void) | undefined;
-  #toldState: CircuitState = 'closed';
-  #toldOpenMs = 0;
-  /** What ends calls, by their signals. */
-  readonly #signals = new AbortCalls();
-
-  constructor(options: BreakerOptions) {
-    const settings = readOptions(options);
-    const { counts, classify, scheduler, state } = settings;
-    this.#circuit = new Circuit(settings);
-    this.#counts = new Set(counts);
-    this.#classify = classify;
-    this.#scheduler = scheduler;
-    this.#tellEvent = teller(NAME, settings, () => scheduler.now());
-    if (state) this.#circuit.restore(state, scheduler.now());
-    this.#toldState = this.#circuit.state;
-    this.#toldOpenMs = this.#circuit.openForMs;
-  }
-
-  get state(): CircuitState {
-    return this.#circuit.stateAt(this.#scheduler.now());
-  }
-
-  run<R>(work: (context: BreakerContext) => WorkResult<R>): Observable<R> {
-    requiredFunction(NAME, 'work', work);
-    return new Observable<R>((subscriber) => {
-      const now = this.#scheduler.now();
-      const ticket = this.#circuit.enter(now);
-      if (ticket === undefined) {
-        subscriber.error(new BreakerOpenError(NAME, this.#circuit.retryAfterMs(now)));
-        return;
-      }
-      this.#tell();
-      const call = new BreakerCall<R>(this, ticket, work, subscriber);
-      subscriber.add(() => {
-        call.quit();
-      });
-      // A listener may have made the consumer leave.
-      if (!subscriber.closed) call.begin();
-    });
-  }
-
-  runAsync<R>(work: (context: BreakerContext) => WorkResult<R>, options: BreakerCallOptions = {}): Promise<R> {
-    return new Promise((resolve, reject) => {
-      onlyKnown(NAME, options, ['signal'], 'call options');
-      const { signal } = options;
-      if (signal !== undefined && requiredSignal(NAME, 'signal', signal).aborted) throw signal.reason;
-      const call = this.run(work);
-      passLastValue(signal ? this.#until(signal, call) : call, resolve, reject);
-    });
-  }
-
-  /** The signal is listened to before the work begins, which may make it abort. */
-  #until<R>(signal: AbortSignal, call: Observable<R>): Observable<R> {
-    return new Observable((subscriber) => {
-      this.#signals.stop(signal, subscriber, (reason) => {
-        subscriber.error(reason);
-      });
-      call.subscribe(subscriber);
-    });
-  }
-
-  snapshot(): BreakerSnapshot {
-    const now = this.#scheduler.now();
-    const circuit = this.#circuit;
-    return { state: circuit.stateAt(now), ...circuit.counts(now), probing: circuit.probing(now), retryAfterMs: circuit.retryAfterMs(now) };
-  }
-
-  save(): BreakerState {
-    return this.#circuit.save(this.#scheduler.now());
-  }
-
-  trip(): void {
-    this.#circuit.trip();
-    this.#tell();
-  }
-
-  reset(): void {
-    this.#circuit.reset();
-    this.#tell();
-  }
-
-  succeeded(ticket: number): void {
-    this.#circuit.succeeded(ticket, this.#scheduler.now());
-    this.#tell();
-  }
-
-  failed(ticket: number, error: unknown): void {
-    const now = this.#scheduler.now();
-    const found = this.#meaningOf(error, now);
-    if (found === 'down') this.#circuit.failed(ticket, now);
-    else if (found === 'up') this.#circuit.answered(ticket, now);
-    else this.#circuit.left(ticket);
-    this.#tell();
-  }
-
-  left(ticket: number): void {
-    this.#circuit.left(ticket);
-  }
-
-  /** What an error says about the backend: any answer, a refusal as well, shows that it is up. */
-  #meaningOf(error: unknown, now: number): 'down' | 'up' | 'nothing' {
-    // Another breaker has refused: nobody was asked.
-    if (isFlowError(error, 'FLOW_BREAKER_OPEN')) return 'nothing';
-    let verdict: Verdict;
-    try {
-      verdict = verdictOf(NAME, this.#classify, error, { size: 1, attempt: 1, aborted: false, epochMs: now });
-    } catch {
-      return 'nothing';
-    }
-    if (this.#counts.has(verdict.class)) return 'down';
-    // None of these need have come from the other side.
-    if (verdict.class === 'cancelled' || verdict.unrecognised || isFlowError(error) || isBug(error)) return 'nothing';
-    return 'up';
-  }
+  const settings = readOptions(options);
+  const { scheduler, state: saved } = settings;
+  const now = (): number => scheduler.now();
+  const circuit = new Circuit(settings);
+  if (saved) circuit.restore(saved, now());
+  const tellEvent = teller(NAME, settings, now);
+  let { state, openForMs: openMs } = circuit;
 
   /** Reports a change of state, when there was one. */
-  #tell(): void {
-    const { state, openForMs: openMs } = this.#circuit;
-    if (state === this.#toldState && openMs === this.#toldOpenMs) return;
-    this.#toldState = state;
-    this.#toldOpenMs = openMs;
-    this.#tellEvent?.({ type: 'breakerChanged', state, openMs });
+  function tell(): void {
+    if (circuit.state === state && circuit.openForMs === openMs) return;
+    ({ state, openForMs: openMs } = circuit);
+    tellEvent?.({ type: 'breakerChanged', state, openMs });
   }
+
+  const host: Host = {
+    ended(ticket, outcome) {
+      if (outcome === 'ok') circuit.succeeded(ticket, now());
+      else if (outcome === 'down') circuit.failed(ticket, now());
+      else if (outcome === 'up') circuit.answered(ticket, now());
+      else circuit.left(ticket);
+      tell();
+    },
+    meaningOf: (error) => meaningOf(error, settings, now()),
+  };
+
+  return {
+    get state() {
+      return circuit.snapshot(now()).state;
+    },
+    run(work) {
+      requiredFunction(NAME, 'work', work);
+      return new Observable((subscriber) => {
+        const ticket = circuit.enter(now());
+        if (ticket === undefined) {
+          subscriber.error(new BreakerOpenError(NAME, circuit.snapshot(now()).retryAfterMs));
+          return;
+        }
+        tell();
+        // A listener may have made the consumer leave.
+        if (subscriber.closed) circuit.left(ticket);
+        else new BreakerCall(host, ticket, work, subscriber).begin();
+      });
+    },
+    runAsync(work) {
+      return new Promise((resolve, reject) => {
+        passLastValue(this.run(work), resolve, reject);
+      });
+    },
+    snapshot() {
+      return circuit.snapshot(now());
+    },
+    save() {
+      return circuit.save(now());
+    },
+    trip() {
+      circuit.trip();
+      tell();
+    },
+    reset() {
+      circuit.reset();
+      tell();
+    },
+  };
 }
 
-/** One call that was let through: what its work is told, and what hears of its end. */
-class BreakerCall<R> extends Call<R> implements PolicyBreakerContext {
+/** What the end of a call says about the backend: any answer, a refusal as well, shows that it is up. */
+type Meaning = 'ok' | 'down' | 'up' | 'nothing';
+
+/** The breaker, to a call. */
+interface Host {
+  /** Told once, before its consumer hears of it. */
+  ended(ticket: number, outcome: Meaning): void;
+  meaningOf(error: unknown): Meaning;
+}
+
+function meaningOf(
+  error: unknown,
+  { classify, counts }: Pick<ReturnType<typeof readOptions>, 'classify' | 'counts'>,
+  now: number,
+): Meaning {
+  // Another breaker has refused: nobody was asked.
+  if (isFlowError(error, 'FLOW_BREAKER_OPEN')) return 'nothing';
+  let verdict: Verdict;
+  try {
+    verdict = verdictOf(NAME, classify, error, { size: 1, attempt: 1, aborted: false, epochMs: now });
+  } catch {
+    return 'nothing';
+  }
+  if ((counts as readonly ErrorClass[]).includes(verdict.class)) return 'down';
+  // None of these need have come from the other side.
+  if (verdict.class === 'cancelled' || verdict.unrecognised || isFlowError(error) || isBug(error)) return 'nothing';
+  return 'up';
+}
+
+/** One call that was let through; also what its work is told. */
+class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
   private hasAnswered = false;
   private isOver = false;
 
   constructor(
-    private readonly breaker: FlowBreaker,
+    private readonly host: Host,
     private readonly ticket: number,
     private readonly given: (context: BreakerContext) => WorkResult<R>,
-    private readonly to: Subscriber<R>,
+    to: Subscriber<R>,
   ) {
-    super();
+    super(to);
   }
 
   work(): WorkResult<R> {
@@ -282,19 +233,17 @@ class BreakerCall<R> extends Call<R> implements PolicyBreakerContext {
 
   override got(value: R): void {
     this.hasAnswered = true;
-    this.to.next(value);
+    super.got(value);
   }
 
-  done(): void {
-    this.isOver = true;
-    this.breaker.succeeded(this.ticket);
-    this.to.complete();
+  override done(): void {
+    this.tell('ok');
+    super.done();
   }
 
-  failed(error: unknown): void {
-    this.isOver = true;
-    this.breaker.failed(this.ticket, error);
-    this.to.error(error);
+  override failed(error: unknown): void {
+    this.tell(this.host.meaningOf(error));
+    super.failed(error);
   }
 
   cutOff(): void {
@@ -302,12 +251,15 @@ class BreakerCall<R> extends Call<R> implements PolicyBreakerContext {
   }
 
   /** Its consumer has left, or it is over. One that took the first value and had enough has got its answer. */
-  quit(): void {
+  override stop(): void {
+    this.tell(this.hasAnswered ? 'ok' : 'nothing');
+    super.stop();
+  }
+
+  private tell(outcome: Meaning): void {
     if (this.isOver) return;
     this.isOver = true;
-    if (this.hasAnswered) this.breaker.succeeded(this.ticket);
-    else this.breaker.left(this.ticket);
-    this.stop();
+    this.host.ended(this.ticket, outcome);
   }
 }
 

@@ -1,20 +1,23 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
-import { EMPTY, Observable } from 'rxjs';
+import { EMPTY, Observable, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
 import { isWithinBudget } from './kernel/repair/backoff.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { isAmount, unusable } from './options/answers.js';
 import { ask, verdictOf } from './options/ask.js';
 import { FlowConfigError } from './options/errors.js';
-import type { FlowSink, Note } from './options/events.js';
+import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
 import { check, checked, durationMs, madeBy, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
-import { Alarm, schedulerOption } from './shell/alarm.js';
-import { Call } from './shell/call.js';
+import { schedulerOption } from './shell/alarm.js';
+import type { CallOwner } from './shell/owned-call.js';
+import { OwnedCall } from './shell/owned-call.js';
+import { after } from './shell/timer.js';
+import { trampoline } from './shell/trampoline.js';
 
 const NAME = 'hedge';
 
@@ -74,8 +77,10 @@ export class HedgeStats {
   readonly #times: number[] = [];
   /** Where the next time goes, once there are enough. */
   #next = 0;
-  #hedging = 0;
-  #calls = 0;
+  /** Hedges under way; counted by `hedge`. */
+  hedging = 0;
+  /** Calls under way, each with all its attempts; counted by `hedge`. */
+  calling = 0;
 
   /**
    * Remembers how long an attempt took, in ms; the last 100 count.
@@ -93,36 +98,6 @@ export class HedgeStats {
   get p95Ms(): number {
     const sorted = [...this.#times].sort((a, b) => a - b);
     return sorted[Math.ceil(sorted.length * 0.95) - 1] ?? 0;
-  }
-
-  /** Hedges under way. */
-  get hedging(): number {
-    return this.#hedging;
-  }
-
-  /** Calls under way, each with all its attempts. */
-  get calling(): number {
-    return this.#calls;
-  }
-
-  /** Called by `hedge` when a call begins; the returned function tells that it is over. */
-  begin(): () => void {
-    this.#calls += 1;
-    return () => {
-      this.#calls -= 1;
-    };
-  }
-
-  /** Called by `hedge`: takes one hedge when no more than `share` of the calls under way (and 3 in any case) are being hedged. */
-  tryHedge(share: number): boolean {
-    if (!isWithinBudget(this.#hedging, this.#calls, share)) return false;
-    this.#hedging += 1;
-    return true;
-  }
-
-  /** Called by `hedge` when a hedge is over. */
-  endHedge(): void {
-    this.#hedging -= 1;
   }
 }
 
@@ -172,20 +147,17 @@ const LEAST_DELAY_MS = 50;
  * @see {@link createLimiter} for the permits the attempts share with everybody else.
  */
 export function hedge<R>(attempt: HedgeAttempt<R>, options: HedgeOptions = {}): Observable<R> {
-  const settings = { attempt: requiredFunction(NAME, 'attempt', attempt), ...readOptions(options) };
+  const work = requiredFunction(NAME, 'attempt', attempt);
+  const settings = readOptions(options);
   return new Observable((subscriber) => {
-    const hedger = new Hedger<R>(settings, subscriber);
-    subscriber.add(() => {
-      hedger.stop();
-    });
-    hedger.run();
+    hedgeInto(work, settings, subscriber);
   });
 }
 
-type Settings<R> = ReturnType<typeof readOptions> & { readonly attempt: HedgeAttempt<R> };
+type Settings = ReturnType<typeof readOptions>;
 
 function readOptions(options: HedgeOptions) {
-  const { delayMs, ...settings } = checked(
+  const settings = checked(
     NAME,
     options,
     { maxHedges: 1, budget: Infinity, classify: classifyByStatus, stats: new HedgeStats() },
@@ -194,7 +166,7 @@ function readOptions(options: HedgeOptions) {
       budget: positive,
       delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
         value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
-      stats: madeBy<HedgeStats>('tryHedge', 'a HedgeStats'),
+      stats: madeBy<HedgeStats>('record', 'a HedgeStats'),
       limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
       job: unchecked,
       classify: requiredFunction,
@@ -202,219 +174,173 @@ function readOptions(options: HedgeOptions) {
       ...EVENT_CHECKS,
     },
   );
-  const { job, limiter, stats } = settings;
-  jobOption(NAME, job, limiter);
-  return { ...settings, delayMs: delayRule(delayMs, stats) };
-}
-
-function delayRule(delayMs: HedgeOptions['delayMs'], stats: HedgeStats): () => number {
-  if (delayMs === undefined) return () => Math.max(LEAST_DELAY_MS, stats.p95Ms);
-  return typeof delayMs === 'function' ? delayMs : () => delayMs;
+  jobOption(NAME, settings.job, settings.limiter);
+  return settings;
 }
 
 const hedges = /* @__PURE__ */ check<number>('a whole number >= 0', (value: number) => Number.isSafeInteger(value) && value >= 0);
 
 /** After these errors another attempt would fare no better, or do harm. */
-const NO_MORE: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['throttled', 'tooLarge', 'contract', 'cancelled']);
+const NO_MORE: readonly ErrorClass[] = ['throttled', 'tooLarge', 'contract', 'cancelled'];
 
-/** One hedged call. Attempts are started by one loop, so that work which fails at once does not recurse. */
-class Hedger<R> {
-  readonly #settings: Settings<R>;
-  readonly #tell: ((note: Note) => void) | undefined;
-  readonly #to: Subscriber<R>;
-  readonly #alarm: Alarm;
+/** One hedged call. */
+function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<R>): void {
+  const { delayMs, maxHedges, stats, budget, limiter, job, classify, scheduler } = settings;
+  const now = (): number => scheduler.now();
+  const tell = teller(NAME, settings, now);
+  /** Attempts begin one after the other, so that work which fails at once does not recurse. */
+  const enqueue = trampoline(to, end);
   /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
-  readonly #context = captureContext();
-  readonly #endCall: () => void;
-  readonly #attempts: Attempt<R>[] = [];
-  #running = 0;
+  const context = captureContext();
+  const attempts: Attempt<R>[] = [];
+  let running = 0;
   /** Whether another attempt may be started at all. */
-  #mayHedge = true;
-  /** Whether one is to be started now. */
-  #due = true;
-  #busy = false;
-  #winner: Attempt<R> | undefined;
+  let mayHedge = true;
+  let timer = Subscription.EMPTY;
+  let winner: Attempt<R> | undefined;
 
-  constructor(settings: Settings<R>, to: Subscriber<R>) {
-    this.#settings = settings;
-    this.#to = to;
-    this.#endCall = settings.stats.begin();
-    this.#tell = teller(NAME, settings, () => this.#alarm.now());
-    this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#due = true;
-      this.run();
-    });
-  }
-
-  /** Starts what is due, and fails when nothing is left to wait for. */
-  run(): void {
-    if (this.#busy) return;
-    this.#busy = true;
-    try {
-      while (this.#due && this.#mayHedge && !this.#to.closed) this.#start();
-    } catch (error) {
-      this.#end(error);
-    }
-    this.#busy = false;
-    if (this.#running === 0 && this.#winner === undefined && !this.#to.closed) this.#fail();
-  }
-
-  stop(): void {
-    this.#endCall();
-    this.#giveUp();
-  }
-
-  #giveUp(): void {
-    this.#mayHedge = false;
-    this.#alarm.clear();
-    this.#cancelAllBut(undefined);
-  }
-
-  /** The attempt's work begins: the next one's time runs from here, not from when it joined the queue of the limiter. */
-  began(attempt: Attempt<R>): void {
-    attempt.startedAt = this.#alarm.now();
-    if (!this.#mayHedge) return;
-    if (attempt.patienceMs === 0) this.#due = true;
-    else this.#alarm.set(attempt.startedAt + attempt.patienceMs);
-    // A grant may come when the loop is long over.
-    this.run();
-  }
-
-  value(attempt: Attempt<R>, value: R): void {
-    this.#commit(attempt);
-    this.#to.next(value);
-  }
-
-  done(attempt: Attempt<R>): void {
-    // Over first: whoever hears of the losers may leave, and there is nothing of this one to give up.
-    this.#over(attempt);
-    this.#commit(attempt);
-    this.#to.complete();
-  }
-
-  failed(attempt: Attempt<R>, error: unknown): void {
-    this.#over(attempt);
-    if (attempt === this.#winner) {
-      this.#end(error);
-      return;
-    }
-    const wasSent = attempt.startedAt !== undefined;
-    if (!wasSent && attempt.index > 0) {
+  const owner: CallOwner<Attempt<R>, R> = {
+    work: (attempt) => (limiter ? limiter.run((permitted) => begin(attempt, permitted), job) : begin(attempt, attempt)),
+    got: (attempt, value) => {
+      if (attempt.isOver) return;
+      win(attempt);
+      to.next(value);
+    },
+    done: (attempt) => {
+      if (attempt.isOver) return;
+      // Over first: whoever hears of the losers may leave, and there is nothing of this one to give up.
+      over(attempt);
+      win(attempt);
+      to.complete();
+    },
+    failed: (attempt, error) => {
+      if (attempt.isOver) return;
+      over(attempt);
+      if (attempt === winner) end(error);
       // The limiter has no room for a hedge. That says nothing about the call.
-      this.#mayHedge = false;
-    } else {
-      attempt.broke = { error };
-      if (!this.#goesOnAfter(error)) return;
-    }
-    this.#alarm.clear();
-    this.run();
+      else if (attempt.startedAt === undefined && attempt.index > 0) goOn(false);
+      else judge(attempt, error);
+    },
+  };
+
+  stats.calling++;
+  to.add(() => {
+    stats.calling--;
+    giveUp();
+  });
+  next();
+
+  /** Makes another attempt, unless that was the last one. */
+  function next(): void {
+    timer.unsubscribe();
+    enqueue(start);
+    if (running > 0 || winner || to.closed || enqueue.isBusy) return;
+    const errors = attempts.flatMap(({ broke }) => (broke ? [broke.error] : []));
+    end(withOthers(errors));
   }
 
-  /** Over before its consumer hears of the error: no permit that is freed there starts an attempt any more. */
-  #end(error: unknown): void {
-    this.#giveUp();
-    this.#to.error(error);
-  }
-
-  /** False when the call has been ended by this error. */
-  #goesOnAfter(error: unknown): boolean {
-    let verdict: Verdict;
-    try {
-      verdict = verdictOf(NAME, this.#settings.classify, error, { size: 1, attempt: 1, aborted: false });
-    } catch (thrown) {
-      this.#end(thrown);
-      return false;
-    }
-    // Another attempt has won while the classifier was asked, or nobody waits any more.
-    if (this.#winner !== undefined || this.#to.closed) return false;
-    if (verdict.class === 'fatal') {
-      this.#end(error);
-      return false;
-    }
-    const { retryAfterMs } = verdict;
-    if (verdict.class === 'throttled' && retryAfterMs) this.#settings.limiter?.penalize(retryAfterMs);
-    if (NO_MORE.has(verdict.class)) this.#mayHedge = false;
-    else this.#due = true;
-    return true;
+  function goOn(isWorthIt: boolean): void {
+    mayHedge &&= isWorthIt;
+    next();
   }
 
   /** @throws CallbackError of `delayMs` */
-  #start(): void {
-    const { maxHedges, stats, budget } = this.#settings;
-    this.#due = false;
-    const index = this.#attempts.length;
-    const patienceMs = index < maxHedges ? this.#delayMs() : Infinity;
+  function start(): void {
+    if (!mayHedge) return;
+    const index = attempts.length;
+    mayHedge = index < maxHedges;
+    const patienceMs = mayHedge ? patience() : Infinity;
     // The rule for the delay may have made the consumer leave.
-    if (this.#to.closed) return;
-    const attempt = new Attempt<R>(this, index, patienceMs);
-    this.#mayHedge = index < maxHedges;
-    const [first] = this.#attempts;
-    if (first !== undefined && !stats.tryHedge(budget)) {
-      this.#mayHedge = false;
+    if (to.closed) return;
+    const [first] = attempts;
+    if (first && !isWithinBudget(stats.hedging, stats.calling, budget)) {
+      mayHedge = false;
       return;
     }
-    this.#attempts.push(attempt);
-    this.#running += 1;
-    if (first !== undefined) {
-      const now = this.#alarm.now();
-      const afterMs = now - (first.startedAt ?? now);
-      this.#tell?.({ type: 'hedged', lane: DEFAULT_LANE, attempt: index, afterMs });
-      // A listener may have made the consumer leave, or another attempt answer.
-      if (attempt.over) return;
+    const attempt = new Attempt<R>(owner, index, patienceMs);
+    attempts.push(attempt);
+    running++;
+    if (first) {
+      stats.hedging++;
+      const afterMs = first.startedAt === undefined ? 0 : Math.max(0, now() - first.startedAt);
+      tell?.({ type: 'hedged', lane: DEFAULT_LANE, attempt: index, afterMs });
     }
-    attempt.begin(this.#context);
+    // A listener may have made the consumer leave, or another attempt answer.
+    if (!attempt.isOver) attempt.begin(context);
   }
 
-  /** Called by an attempt: makes it, with a permit of its own. */
-  make(attempt: Attempt<R>): WorkResult<R> {
-    const { limiter, job, attempt: work } = this.#settings;
-    const begin = (context: HedgeContext): WorkResult<R> => {
-      if (!attempt.over) this.began(attempt);
-      // The permit came while it was being given up, or the rule for the next delay has made the consumer leave.
-      return attempt.over ? EMPTY : work(attempt.index, context);
-    };
-    return limiter ? limiter.run(begin, job) : begin(attempt);
+  /** The work of an attempt; the next one's time runs from here, not from when it joined the queue of the limiter. */
+  function begin(attempt: Attempt<R>, permitted: HedgeContext): WorkResult<R> {
+    if (!attempt.isOver) {
+      attempt.startedAt = now();
+      if (mayHedge && attempt.patienceMs === 0) next();
+      else if (mayHedge) {
+        timer.unsubscribe();
+        timer = after(scheduler, attempt.patienceMs, next);
+      }
+    }
+    // The permit came while it was being given up, or the rule for the next delay has made the consumer leave.
+    return attempt.isOver ? EMPTY : work(attempt.index, permitted);
   }
 
-  #delayMs(): number {
-    const delayMs: unknown = ask(NAME, 'delayMs', this.#settings.delayMs);
-    if (isAmount(delayMs)) return delayMs;
-    throw unusable(NAME, 'delayMs', 'a number >= 0', delayMs);
+  function patience(): number {
+    if (delayMs === undefined) return Math.max(LEAST_DELAY_MS, stats.p95Ms);
+    if (typeof delayMs === 'number') return delayMs;
+    const answer: unknown = ask(NAME, 'delayMs', delayMs);
+    if (isAmount(answer)) return answer;
+    throw unusable(NAME, 'delayMs', 'a number >= 0', answer);
+  }
+
+  function judge(attempt: Attempt<R>, error: unknown): void {
+    attempt.broke = { error };
+    let verdict: Verdict;
+    try {
+      verdict = verdictOf(NAME, classify, error, { size: 1, attempt: 1, aborted: false });
+    } catch (thrown) {
+      end(thrown);
+      return;
+    }
+    // Another attempt has won while the classifier was asked, or nobody waits any more.
+    if (winner || to.closed) return;
+    const { class: found, retryAfterMs } = verdict;
+    if (found === 'throttled' && retryAfterMs) limiter?.penalize(retryAfterMs);
+    if (found === 'fatal') end(error);
+    else goOn(!NO_MORE.includes(found));
   }
 
   /** The first to say something has won. */
-  #commit(winner: Attempt<R>): void {
-    if (this.#winner !== undefined) return;
-    this.#winner = winner;
-    this.#mayHedge = false;
-    this.#alarm.clear();
-    const now = this.#alarm.now();
-    for (const attempt of this.#attempts.slice(0, winner.index + 1)) {
+  function win(attempt: Attempt<R>): void {
+    if (winner) return;
+    winner = attempt;
+    for (const one of attempts.slice(0, attempt.index + 1)) {
       // An older attempt that is still silent would have taken at least as long: leaving it out would make the delay ever shorter.
-      if ((attempt === winner || !attempt.over) && attempt.startedAt !== undefined) this.#settings.stats.record(now - attempt.startedAt);
+      if ((one === attempt || !one.isOver) && one.startedAt !== undefined) stats.record(Math.max(0, now() - one.startedAt));
     }
-    this.#cancelAllBut(winner);
+    giveUp(attempt);
   }
 
-  #cancelAllBut(kept: Attempt<R> | undefined): void {
-    const losers = this.#attempts.filter((attempt) => attempt !== kept && !attempt.over);
-    for (const attempt of losers) this.#over(attempt);
+  /** Over before its consumer hears of the error: no permit that is freed there starts an attempt any more. */
+  function end(error: unknown): void {
+    giveUp();
+    to.error(error);
+  }
+
+  function giveUp(kept?: Attempt<R>): void {
+    mayHedge = false;
+    timer.unsubscribe();
+    const losers = attempts.filter((attempt) => attempt !== kept && !attempt.isOver);
+    for (const attempt of losers) over(attempt);
     // Whoever leaves with an answer gives nothing up.
-    const count = losers.filter((attempt) => !attempt.hasEnded).length;
-    if (count > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
+    const count = losers.filter((attempt) => attempt.isOpen).length;
+    if (count > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
     for (const attempt of losers) attempt.stop();
   }
 
   /** Once for each attempt. */
-  #over(attempt: Attempt<R>): void {
-    attempt.over = true;
-    this.#running -= 1;
-    if (attempt.index > 0) this.#settings.stats.endHedge();
-  }
-
-  #fail(): void {
-    const errors = this.#attempts.flatMap(({ broke }) => (broke === undefined ? [] : [broke.error]));
-    this.#end(withOthers(errors));
+  function over(attempt: Attempt<R>): void {
+    attempt.isOver = true;
+    running--;
+    if (attempt.index > 0) stats.hedging--;
   }
 }
 
@@ -431,36 +357,21 @@ function withOthers(errors: readonly unknown[]): unknown {
   return first;
 }
 
-/** One attempt: what its work is told, and what hears of its end. */
-class Attempt<R> extends Call<R> implements HedgeContext {
+/** One attempt; also what its work is told, without a limiter. */
+class Attempt<R> extends OwnedCall<R> implements HedgeContext {
   readonly lease = undefined;
   /** Undefined until the work begins. */
   startedAt: number | undefined = undefined;
   broke: { readonly error: unknown } | undefined = undefined;
-  over = false;
+  /** Ended, or given up. */
+  isOver = false;
 
   constructor(
-    readonly hedger: Hedger<R>,
+    owner: CallOwner<Attempt<R>, R>,
     readonly index: number,
     /** How long it may be silent before the next one is started, in ms. */
     readonly patienceMs: number,
   ) {
-    super();
-  }
-
-  work(): WorkResult<R> {
-    return this.hedger.make(this);
-  }
-
-  override got(value: R): void {
-    if (!this.over) this.hedger.value(this, value);
-  }
-
-  done(): void {
-    if (!this.over) this.hedger.done(this);
-  }
-
-  failed(error: unknown): void {
-    if (!this.over) this.hedger.failed(this, error);
+    super(owner);
   }
 }

@@ -29,7 +29,6 @@ export type {
 export { createBatcher } from './create-batcher.js';
 export type {
   Breaker,
-  BreakerCallOptions,
   BreakerContext,
   BreakerOptions,
   BreakerSnapshot,

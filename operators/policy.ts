@@ -12,13 +12,19 @@ import { callback, checked, durationMs, flag, madeBy, onlyKnown, positive, requi
 import type { Classify } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
-import type { AttemptWork, PermitSource, PolicyLoad, PolicyWork } from './shell/attempt-loop.js';
-import type { Fallback } from './shell/policy-call.js';
+import type { AttemptWork, Fallback, PermitSource, PolicyLoad, PolicyWork } from './shell/policy-call.js';
 import { PolicyCall } from './shell/policy-call.js';
 import { AbortCalls } from './shell/signal-groups.js';
 
-export type { AttemptContext, AttemptWork, PermitSource, PolicyContext, PolicyWork } from './shell/attempt-loop.js';
-export type { Fallback, FallbackContext } from './shell/policy-call.js';
+export type {
+  AttemptContext,
+  AttemptWork,
+  Fallback,
+  FallbackContext,
+  PermitSource,
+  PolicyContext,
+  PolicyWork,
+} from './shell/policy-call.js';
 
 export interface PolicyOptions<F = never> {
   /**

@@ -1,18 +1,20 @@
 import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
-import { from, Observable } from 'rxjs';
+import { from, Observable, Subscription } from 'rxjs';
+import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
-import type { FlowSink, Note } from './options/events.js';
+import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, ofKeys, requiredFunction } from './options/options.js';
+import { checked, count, durationMs, requiredFunction } from './options/options.js';
 import type { WorkResult } from './options/types.js';
-import { Alarm, schedulerOption } from './shell/alarm.js';
-import { Call } from './shell/call.js';
-import { connect } from './shell/connect.js';
+import { schedulerOption } from './shell/alarm.js';
+import { attach } from './shell/connect.js';
 import { stream } from './shell/notifier.js';
-import type { Trampoline } from './shell/trampoline.js';
+import type { CallOwner } from './shell/owned-call.js';
+import { OwnedCall } from './shell/owned-call.js';
+import { after } from './shell/timer.js';
 import { trampoline } from './shell/trampoline.js';
 
 const NAME = 'speculate';
@@ -32,10 +34,6 @@ export interface SpeculateOptions<P, T, R> {
   readonly confirm: ObservableInput<T>;
   /** Whether the predicted call is the confirmed one, so that its result may stand for it. */
   readonly match: (predicted: P, confirmed: T) => boolean;
-  /** Whether a prediction says the same as one before it, whose call is then kept and not made again. @defaultValue `Object.is` */
-  readonly isEqual?: (predicted: P, again: P) => boolean;
-  /** What a call is about, say its conversation: calls of different keys do not disturb each other. @defaultValue one for all */
-  readonly key?: (call: P | T) => unknown;
   /**
    * Makes a call, predicted or confirmed. A predicted one must have no effect that anybody can see. Promises, Observables, async iterables and
    * streams are awaited; anything else is the result.
@@ -43,10 +41,8 @@ export interface SpeculateOptions<P, T, R> {
   readonly run: (call: P | T, context: SpeculateContext) => WorkResult<R>;
   /** Longest a predicted call runs, or its result is kept, without being confirmed, in ms. @defaultValue 30000 */
   readonly ttlMs?: number;
-  /** Most predicted calls of a key at a time; one more replaces the oldest. @defaultValue 1 */
+  /** Most predicted calls at a time; one more replaces the oldest. @defaultValue 1 */
   readonly maxInFlight?: number;
-  /** More predicted calls than `maxInFlight` for each of so many keys replace the oldest of all. Needs a `key`. @defaultValue 1000 */
-  readonly maxKeys?: number;
   /** Most values kept of one predicted call; one more gives it up. @defaultValue 1000 */
   readonly maxHeld?: number;
   /** Clock and timer. @defaultValue `asyncScheduler` */
@@ -71,13 +67,13 @@ export interface SpeculateOptions<P, T, R> {
  *
  * - **Emits when** a call is confirmed: what its predicted run has said so far, then what it goes on to say. Without a prediction that
  *   matches, the call is run now.
- * - **Holds at most** `maxHeld` values of each of `maxInFlight` predicted calls (of a key), and what the consumer itself predicts or confirms while
- *   it is handed a value.
- * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation gives up every prediction (of its key) it does not
- *   match, a prediction too many the oldest one; one that says the same again keeps its call, and the time it has left.
+ * - **Holds at most** `maxHeld` values of each of `maxInFlight` predicted calls, and what the consumer itself predicts or confirms while it is
+ *   handed a value.
+ * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation gives up every prediction it does not match, a
+ *   prediction too many the oldest one; the same prediction again (`Object.is`) keeps its call, and the time it has left.
  * - **Completes when** `confirm` has completed and the confirmed calls have ended.
- * - **Errors when** `predict`, `confirm` or a confirmed call errors, with that same error; when `match`, `isEqual` or `key` throws (`CallbackError`). A
- *   predicted call that fails before it is confirmed is forgotten, and run again when it is.
+ * - **Errors when** `predict`, `confirm` or a confirmed call errors, with that same error; when `match` throws (`CallbackError`). A predicted
+ *   call that fails before it is confirmed is forgotten, and run again when it is.
  * - **On unsubscribe** every call's signal aborts, its results are dropped and the timer is cleared.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is missing, unknown or out of range.
@@ -103,277 +99,189 @@ export interface SpeculateOptions<P, T, R> {
  * @see {@link switchLatest} when nothing has to be held back.
  */
 export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Observable<R> {
-  const { predict, confirm, ...settings } = readOptions(options);
+  const settings = readOptions(options);
   return new Observable((subscriber) => {
-    const speculator = new Speculator<P, T, R>(settings, subscriber);
-    subscriber.add(() => {
-      speculator.stop();
-    });
-    // Predictions first: of two synchronous streams, they have to be there when their call is confirmed.
-    connect(from(predict), subscriber, {
-      next: (predicted) => {
-        speculator.predict(predicted);
-      },
-      complete: () => undefined,
-    });
-    connect(from(confirm), subscriber, {
-      next: (confirmed) => {
-        speculator.confirm(confirmed);
-      },
-      complete: () => {
-        speculator.complete();
-      },
-    });
+    speculateInto(settings, subscriber);
   });
 }
 
-type Settings<P, T, R> = Omit<ReturnType<typeof readOptions<P, T, R>>, 'predict' | 'confirm'>;
+type Settings<P, T, R> = ReturnType<typeof readOptions<P, T, R>>;
 
 function readOptions<P, T, R>(options: SpeculateOptions<P, T, R>) {
-  const settings = checked(
-    NAME,
-    options,
-    { isEqual: Object.is, ttlMs: 30_000, maxInFlight: 1, maxKeys: 1000, maxHeld: 1000 },
-    {
-      predict: stream,
-      confirm: stream,
-      match: requiredFunction,
-      isEqual: requiredFunction,
-      key: callback,
-      run: requiredFunction,
-      ttlMs: durationMs,
-      maxInFlight: count,
-      maxKeys: count,
-      maxHeld: count,
-      scheduler: schedulerOption,
-      ...EVENT_CHECKS,
-    },
-  );
-  ofKeys(NAME, 'maxKeys', options.maxKeys, settings.key !== undefined, settings.maxKeys);
-  return settings;
+  const defaults = { ttlMs: 30_000, maxInFlight: 1, maxHeld: 1000 };
+  return checked(NAME, options, defaults, {
+    predict: stream,
+    confirm: stream,
+    match: requiredFunction,
+    run: requiredFunction,
+    ttlMs: durationMs,
+    maxInFlight: count,
+    maxHeld: count,
+    scheduler: schedulerOption,
+    ...EVENT_CHECKS,
+  });
 }
 
-/** Who hears of a run. */
-interface Owner<R> {
-  toldMore(run: Run<R>): void;
-  failed(run: Run<R>, error: unknown): void;
-}
-
-/** One subscription of `speculate`. What the consumer predicts or confirms while it is handed a value waits its turn. */
-class Speculator<P, T, R> implements Owner<R> {
-  readonly #settings: Settings<P, T, R>;
-  readonly #tellEvent: ((note: Note) => void) | undefined;
-  readonly #to: Subscriber<R>;
-  readonly #alarm: Alarm;
+/** One subscription. What is predicted or confirmed while the consumer, or a listener, is busy with something else waits its turn. */
+function speculateInto<P, T, R>(settings: Settings<P, T, R>, to: Subscriber<R>): void {
+  const { predict, confirm, match, run: work, ttlMs, maxInFlight, maxHeld, scheduler } = settings;
+  const enqueue = trampoline(to);
+  const tell = teller(NAME, settings, () => scheduler.now());
   /** Runs that are not confirmed, oldest first. */
-  readonly #open = new Map<Run<R>, { readonly predicted: P; readonly key: unknown; readonly expiresAt: number }>();
+  const guesses = new Set<Run<P | T, R>>();
   /** Confirmed runs under way. */
-  readonly #confirmed = new Set<Run<R>>();
-  readonly #enqueue: Trampoline;
-  /** Whether the consumer is being handed a value. */
-  #telling = false;
-  #done = false;
-
-  constructor(settings: Settings<P, T, R>, to: Subscriber<R>) {
-    this.#settings = settings;
-    this.#to = to;
-    this.#tellEvent = teller(NAME, settings, () => this.#alarm.now());
-    this.#enqueue = trampoline(to);
-    this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#do(() => {
-        this.#expire();
-      });
-    });
-  }
-
-  predict(predicted: P): void {
-    this.#doHere(() => {
-      if (!this.#done) this.#speculate(predicted);
-    });
-  }
-
-  confirm(confirmed: T): void {
-    this.#doHere(() => {
-      this.#confirm(confirmed);
-    });
-  }
-
+  const confirmed = new Set<Run<P | T, R>>();
+  /** What the consumer is to hear of them. */
+  const ready = new Ring<() => void>();
+  let isTelling = false;
   /** Nothing will be confirmed any more. */
-  complete(): void {
-    this.#do(() => {
-      const unconfirmed = [...this.#open.keys()];
-      this.#done = true;
-      this.#open.clear();
-      this.#alarm.clear();
-      this.#giveUp(unconfirmed);
-    });
-  }
+  let isDone = false;
 
-  stop(): void {
+  const owner: CallOwner<Run<P | T, R>, R> = {
+    work: (run) => work(run.call, run),
+    got: (run, value) => {
+      if (confirmed.has(run)) {
+        say(() => {
+          to.next(value);
+        });
+      } else if (run.held.push(value) > maxHeld) {
+        // Forgotten first: a listener may confirm the very call.
+        forget(run);
+        tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'maxHeld' });
+        run.stop();
+      }
+    },
+    done: (run) => {
+      confirmed.delete(run);
+      completeIfOver();
+    },
+    failed: (run, error) => {
+      if (confirmed.delete(run)) {
+        say(() => {
+          to.error(error);
+        });
+        return;
+      }
+      // A prediction that could not be run says nothing about the real call: that one is made when it is confirmed.
+      forget(run);
+      tell?.({ type: 'swallowed', lane: DEFAULT_LANE });
+    },
+  };
+
+  to.add(() => {
     // Whoever leaves with an answer gives nothing up.
-    const running = [...this.#open.keys(), ...[...this.#confirmed].filter((run) => !run.hasEnded)];
-    this.#alarm.clear();
-    this.#open.clear();
-    this.#confirmed.clear();
-    this.#giveUp(running);
-  }
-
-  /** A run has more to show than is handed on. */
-  toldMore(run: Run<R>): void {
-    if (this.#confirmed.has(run)) {
-      this.#tell(() => {
-        this.#handOn(run);
+    giveUp([...guesses, ...[...confirmed].filter((run) => run.isOpen)]);
+  });
+  // Predictions first: of two synchronous streams, they have to be there when their call is confirmed.
+  attach(from(predict), to, {
+    next: (predicted) => {
+      act(speculateOn, predicted, captureContext());
+    },
+    error: fail,
+    complete: () => undefined,
+  });
+  attach(from(confirm), to, {
+    next: (wanted) => {
+      act(confirmCall, wanted, captureContext());
+    },
+    error: fail,
+    complete: () => {
+      act(() => {
+        isDone = true;
+        giveUp([...guesses]);
       });
-    } else if (run.held.length > this.#settings.maxHeld) {
-      // Forgotten first: a listener may confirm the very call.
-      this.#forget(run);
-      this.#tellEvent?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'maxHeld' });
-      run.stop();
-    }
+    },
+  });
+
+  function act<A>(step: (one: A, context: AsyncContext) => void, one?: A, context?: AsyncContext): void {
+    enqueue(step, one, context);
+    completeIfOver();
   }
 
-  failed(run: Run<R>, error: unknown): void {
-    if (this.#confirmed.delete(run)) {
-      this.#tell(() => {
-        this.#handOn(run);
-        this.#to.error(error);
-      });
-      return;
-    }
-    // A prediction that could not be run says nothing about the real call: that one is made when it is confirmed.
-    this.#forget(run);
-    this.#tellEvent?.({ type: 'swallowed', lane: DEFAULT_LANE });
+  function completeIfOver(): void {
+    if (isDone && confirmed.size === 0 && !enqueue.isBusy) to.complete();
   }
 
-  /** In the asynchronous context of now, also when it has to wait its turn. */
-  #doHere(command: () => void): void {
-    const context = captureContext();
-    this.#do(() => {
-      context.run(command, undefined);
+  function fail(error: unknown): void {
+    to.error(error);
+  }
+
+  function speculateOn(predicted: P, context: AsyncContext): void {
+    if (isDone || [...guesses].some(({ call }) => Object.is(call, predicted))) return;
+    const [oldest] = guesses;
+    if (oldest && guesses.size >= maxInFlight) giveUp([oldest]);
+    // A listener may have made the consumer leave, and so may a signal.
+    if (to.closed) return;
+    const run = new Run<P | T, R>(owner, predicted, true);
+    guesses.add(run);
+    run.timer = after(scheduler, ttlMs, () => {
+      act(expire, run);
     });
+    run.begin(context);
   }
 
-  #do(command: () => void): void {
-    this.#enqueue(command);
-    if (this.#done && !this.#enqueue.isBusy && this.#confirmed.size === 0 && !this.#to.closed) this.#to.complete();
+  function expire(run: Run<P | T, R>): void {
+    if (!forget(run)) return;
+    tell?.({ type: 'expired', lane: DEFAULT_LANE, deadlineMs: ttlMs });
+    run.stop();
+  }
+
+  function confirmCall(wanted: T, context: AsyncContext): void {
+    const found = [...guesses].find(({ call }) => ask(NAME, 'match', match, call as P, wanted));
+    // One that has failed meanwhile is made again.
+    const isGuessed = found !== undefined && forget(found);
+    const run = isGuessed ? found : new Run<P | T, R>(owner, wanted, false);
+    for (const value of run.held) {
+      ready.push(() => {
+        to.next(value);
+      });
+    }
+    if (run.isOpen) confirmed.add(run);
+    giveUp([...guesses]);
+    if (to.closed) return;
+    if (isGuessed) handOn();
+    else run.begin(context);
   }
 
   /** Inside a turn as well, or a run that emits at once for ever would never be left; but not while the consumer has a value in hand. */
-  #tell(command: () => void): void {
-    if (this.#enqueue.isBusy && !this.#telling) command();
-    else this.#do(command);
+  function say(step: () => void): void {
+    ready.push(step);
+    if (isTelling) return;
+    if (enqueue.isBusy) handOn();
+    else act(handOn);
   }
 
-  #speculate(predicted: P): void {
-    const { isEqual, maxInFlight, maxKeys, ttlMs } = this.#settings;
-    const key = this.#keyOf(predicted);
-    const alike = this.#predictionsOf(key);
-    if (alike.some(([, before]) => ask(NAME, 'isEqual', isEqual, before.predicted, predicted))) return;
-    // A callback may have made the consumer leave, and so may a signal.
-    if (this.#to.closed) return;
-    const [oldest] = alike.length >= maxInFlight ? alike : this.#open.size >= maxInFlight * maxKeys ? this.#open : [];
-    if (oldest !== undefined) {
-      this.#open.delete(oldest[0]);
-      this.#giveUp([oldest[0]]);
-      if (this.#to.closed as boolean) return;
-    }
-    const run = new Run<R>(this, true, (context) => this.#settings.run(predicted, context));
-    this.#open.set(run, { predicted, key, expiresAt: this.#alarm.now() + ttlMs });
-    this.#arm();
-    run.begin();
+  function handOn(): void {
+    isTelling = true;
+    for (let step = ready.shift(); step; step = ready.shift()) step();
+    isTelling = false;
   }
 
-  #confirm(confirmed: T): void {
-    const { match } = this.#settings;
-    const guesses = this.#predictionsOf(this.#keyOf(confirmed));
-    const found = guesses.find(([, { predicted }]) => ask(NAME, 'match', match, predicted, confirmed))?.[0];
-    const wrong = guesses.flatMap(([run]) => (run === found ? [] : [run]));
-    for (const [guess] of guesses) this.#open.delete(guess);
-    this.#arm();
-    const run = found ?? new Run<R>(this, false, (context) => this.#settings.run(confirmed, context));
-    this.#confirmed.add(run);
-    this.#giveUp(wrong);
-    if (this.#to.closed) return;
-    if (found === undefined) run.begin();
-    else this.#handOn(run);
+  function forget(run: Run<P | T, R>): boolean {
+    run.timer.unsubscribe();
+    return guesses.delete(run);
   }
 
-  #keyOf(call: P | T): unknown {
-    const { key } = this.#settings;
-    return key && ask(NAME, 'key', key, call);
-  }
-
-  #predictionsOf(key: unknown) {
-    return [...this.#open].filter(([, prediction]) => Object.is(prediction.key, key));
-  }
-
-  #handOn(run: Run<R>): void {
-    this.#telling = true;
-    while (run.held.length > 0) this.#to.next(run.held.shift() as R);
-    this.#telling = false;
-    if (run.isOver) this.#confirmed.delete(run);
-  }
-
-  #expire(): void {
-    const { ttlMs } = this.#settings;
-    const now = this.#alarm.now();
-    for (const [run, { expiresAt }] of this.#open) {
-      // They are in the order of their time, because all have the same.
-      if (expiresAt > now) break;
-      this.#open.delete(run);
-      this.#tellEvent?.({ type: 'expired', lane: DEFAULT_LANE, deadlineMs: ttlMs });
-      run.stop();
-    }
-    this.#arm();
-  }
-
-  #arm(): void {
-    const [first] = this.#open.values();
-    this.#alarm.set(first?.expiresAt ?? Infinity);
-  }
-
-  #forget(run: Run<R>): void {
-    this.#open.delete(run);
-    this.#arm();
-  }
-
-  #giveUp(runs: readonly Run<R>[]): void {
+  function giveUp(runs: readonly Run<P | T, R>[]): void {
     if (runs.length === 0) return;
-    this.#tellEvent?.({ type: 'cancelled', lane: DEFAULT_LANE, count: runs.length });
+    for (const run of runs) forget(run);
+    tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: runs.length });
     for (const run of runs) run.stop();
   }
 }
 
-/** One run of a call: what it is told, and what it has said so far. */
-class Run<R> extends Call<R> implements SpeculateContext {
-  /** What it said and nobody was told. */
-  readonly held = new Ring<R>();
-  isOver = false;
+/** One run of a call, predicted or confirmed; also what its work is told. */
+class Run<C, R> extends OwnedCall<R> implements SpeculateContext {
+  /** What it has said before it was confirmed. */
+  readonly held: R[] = [];
+  /** Ends a prediction. */
+  timer = Subscription.EMPTY;
 
   constructor(
-    readonly owner: Owner<R>,
+    owner: CallOwner<Run<C, R>, R>,
+    readonly call: C,
     readonly isSpeculative: boolean,
-    private readonly run: (context: SpeculateContext) => WorkResult<R>,
   ) {
-    super();
-  }
-
-  work(): WorkResult<R> {
-    return this.run(this);
-  }
-
-  override got(value: R): void {
-    this.held.push(value);
-    this.owner.toldMore(this);
-  }
-
-  done(): void {
-    this.isOver = true;
-    this.owner.toldMore(this);
-  }
-
-  failed(error: unknown): void {
-    this.isOver = true;
-    this.owner.failed(this, error);
+    super(owner);
   }
 }

@@ -73,7 +73,6 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'createLimiter.__type.cost.tokens': 'as above',
   'createLimiter.runAsync.work': 'rejects with what `run` throws',
   'createBreaker.runAsync.work': 'rejects with what `run` throws',
-  'createBreaker.BreakerCallOptions.signal': 'as above',
   'createBreaker.state.state': 'refused as a whole: `state`',
   'createBreaker.state.openMs': 'refused as a whole: `state`',
   'createBreaker.state.leftMs': 'refused as a whole: `state`',

@@ -137,7 +137,8 @@ class ByHand {
 
 const look = (circuit: Circuit, now: number): unknown => {
   const { state, openForMs } = circuit;
-  return [state, circuit.stateAt(now), openForMs, circuit.probing(now), circuit.retryAfterMs(now), circuit.counts(now)];
+  const { state: found, probing, retryAfterMs, calls, failures } = circuit.snapshot(now);
+  return [state, found, openForMs, probing, retryAfterMs, { calls, failures }];
 };
 
 const options: fc.Arbitrary<CircuitOptions> = fc.record({

@@ -29,6 +29,11 @@ function fail(on: Circuit, times: number, now = 0): void {
   for (let n = 0; n < times; n++) call(on, now, 'failed');
 }
 
+function counts(of: Circuit, now: number) {
+  const { calls, failures } = of.snapshot(now);
+  return { calls, failures };
+}
+
 describe('a closed circuit', () => {
   it('opens with the call that makes the share of failures too large', () => {
     const it = circuit();
@@ -43,7 +48,7 @@ describe('a closed circuit', () => {
     const it = circuit();
     fail(it, 9);
     expect(it.state).toBe('closed');
-    expect(it.counts(0)).toEqual({ calls: 9, failures: 9 });
+    expect(counts(it, 0)).toEqual({ calls: 9, failures: 9 });
   });
 
   it('does not open on a success, even if the share has been too large for long', () => {
@@ -69,16 +74,16 @@ describe('a closed circuit', () => {
   it('does not count what was left', () => {
     const it = circuit({ minCalls: 2 });
     for (let n = 0; n < 100; n++) call(it, n, 'left');
-    expect(it.counts(100)).toEqual({ calls: 0, failures: 0 });
+    expect(counts(it, 100)).toEqual({ calls: 0, failures: 0 });
   });
 
   it('forgets what is older than the window, a tenth of it at a time', () => {
     const it = circuit({ windowMs: 1000 });
     for (let at = 0; at < 1000; at += 100) call(it, at, 'ok');
-    expect(it.counts(999).calls).toBe(10);
-    expect(it.counts(1000).calls).toBe(9);
-    expect(it.counts(1899).calls).toBe(1);
-    expect(it.counts(1900).calls).toBe(0);
+    expect(it.snapshot(999).calls).toBe(10);
+    expect(it.snapshot(1000).calls).toBe(9);
+    expect(it.snapshot(1899).calls).toBe(1);
+    expect(it.snapshot(1900).calls).toBe(0);
   });
 
   it('does not open on failures that are spread over a longer time', () => {
@@ -91,9 +96,9 @@ describe('a closed circuit', () => {
     const it = circuit({ windowMs: Infinity, minCalls: 3 });
     call(it, 0, 'failed');
     call(it, 1e9, 'failed');
-    expect(it.counts(1e12)).toEqual({ calls: 2, failures: 2 });
+    expect(counts(it, 1e12)).toEqual({ calls: 2, failures: 2 });
     it.reset();
-    expect(it.counts(1e12)).toEqual({ calls: 0, failures: 0 });
+    expect(counts(it, 1e12)).toEqual({ calls: 0, failures: 0 });
   });
 
   it('opens at the first failure with a share of 0 and one call', () => {
@@ -109,12 +114,12 @@ describe('an open circuit', () => {
   it('refuses every call until its time is over, and then lets one through', () => {
     const it = circuit();
     fail(it, 10);
-    expect(it.retryAfterMs(1_000)).toBe(4_000);
+    expect(it.snapshot(1_000).retryAfterMs).toBe(4_000);
     expect(it.enter(4_999)).toBeUndefined();
-    expect([it.stateAt(4_999), it.stateAt(5_000)]).toEqual(['open', 'halfOpen']);
-    expect(it.retryAfterMs(5_000)).toBe(0);
+    expect([it.snapshot(4_999).state, it.snapshot(5_000).state]).toEqual(['open', 'halfOpen']);
+    expect(it.snapshot(5_000).retryAfterMs).toBe(0);
     expect(it.enter(5_000)).toBeDefined();
-    expect([it.state, it.probing(5_000)]).toEqual(['halfOpen', 1]);
+    expect([it.state, it.snapshot(5_000).probing]).toEqual(['halfOpen', 1]);
     expect(it.enter(5_000)).toBeUndefined();
   });
 
@@ -125,7 +130,7 @@ describe('an open circuit', () => {
     let now = 0;
     for (let n = 0; n < 6; n++) {
       openings.push(it.openForMs);
-      now += it.retryAfterMs(now);
+      now += it.snapshot(now).retryAfterMs;
       expect(call(it, now, 'failed')).toBe(true);
     }
     expect(openings).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000]);
@@ -137,7 +142,7 @@ describe('an open circuit', () => {
     call(it, 5_000, 'failed');
     call(it, 15_000, 'ok');
     expect(it.state).toBe('closed');
-    expect(it.counts(15_000)).toEqual({ calls: 0, failures: 0 });
+    expect(counts(it, 15_000)).toEqual({ calls: 0, failures: 0 });
     fail(it, 10, 15_000);
     expect(it.openForMs).toBe(5_000);
   });
@@ -147,23 +152,23 @@ describe('an open circuit', () => {
     const early = Array.from({ length: 100 }, () => it.enter(0)!);
     fail(it, 10);
     for (const ticket of early.slice(0, 30)) it.failed(ticket, 100);
-    expect(it.retryAfterMs(100)).toBe(4_900);
+    expect(it.snapshot(100).retryAfterMs).toBe(4_900);
     const probe = it.enter(5_000)!;
     for (const ticket of early.slice(30, 60)) it.succeeded(ticket, 5_001);
     for (const ticket of early.slice(60, 70)) it.failed(ticket, 5_001);
     for (const ticket of early.slice(70, 80)) it.left(ticket);
-    expect([it.state, it.probing(5_001)]).toEqual(['halfOpen', 1]);
+    expect([it.state, it.snapshot(5_001).probing]).toEqual(['halfOpen', 1]);
     it.succeeded(probe, 5_002);
     for (const ticket of early.slice(80)) it.failed(ticket, 5_003);
     expect(it.state).toBe('closed');
-    expect(it.counts(5_003)).toEqual({ calls: 0, failures: 0 });
+    expect(counts(it, 5_003)).toEqual({ calls: 0, failures: 0 });
   });
 
   it('stays open for ever with an opening of Infinity', () => {
     const it = circuit({ openMs: Infinity, maxOpenMs: Infinity });
     fail(it, 10);
     expect(it.enter(1e15)).toBeUndefined();
-    expect(it.retryAfterMs(1e15)).toBe(Infinity);
+    expect(it.snapshot(1e15).retryAfterMs).toBe(Infinity);
   });
 });
 
@@ -179,7 +184,7 @@ describe('a half-open circuit', () => {
     const probe = it.enter(5_000)!;
     expect(it.enter(5_001)).toBeUndefined();
     it.left(probe);
-    expect(it.retryAfterMs(5_001)).toBe(0);
+    expect(it.snapshot(5_001).retryAfterMs).toBe(0);
     expect(it.enter(5_001)).toBeDefined();
   });
 
@@ -194,7 +199,7 @@ describe('a half-open circuit', () => {
     it.succeeded(probes[2]!, 5_002);
     expect(it.state).toBe('closed');
     it.failed(next, 5_003);
-    expect(it.counts(5_003)).toEqual({ calls: 0, failures: 0 });
+    expect(counts(it, 5_003)).toEqual({ calls: 0, failures: 0 });
   });
 
   it('opens again with the first of several probes that fails, and does not hear of the others', () => {
@@ -203,20 +208,20 @@ describe('a half-open circuit', () => {
     for (const probe of probes) it.failed(probe, 5_001);
     expect([it.state, it.openForMs]).toEqual(['open', 10_000]);
     it.left(probes[2]!);
-    expect(it.probing(5_001)).toBe(0);
+    expect(it.snapshot(5_001).probing).toBe(0);
   });
 
   it('waits for a silent probe no longer than it was open, and hears of it all the same', () => {
     const it = halfOpen();
     const silent = it.enter(5_000)!;
-    expect(it.retryAfterMs(7_000)).toBe(3_000);
+    expect(it.snapshot(7_000).retryAfterMs).toBe(3_000);
     expect(it.enter(9_999)).toBeUndefined();
     const second = it.enter(10_000)!;
     expect(second).toBeDefined();
-    expect(it.probing(10_000)).toBe(1);
+    expect(it.snapshot(10_000).probing).toBe(1);
     // The first has no place to give back any more.
     it.left(silent);
-    expect(it.probing(10_000)).toBe(1);
+    expect(it.snapshot(10_000).probing).toBe(1);
     const slow = second;
     expect(it.enter(14_999)).toBeUndefined();
     expect(it.enter(15_000)).toBeDefined();
@@ -227,23 +232,23 @@ describe('a half-open circuit', () => {
   it('waits for each probe as long, whenever it was let through', () => {
     const it = halfOpen({ probes: 2 });
     it.enter(5_000);
-    expect([it.retryAfterMs(8_000), it.probing(8_000)]).toEqual([0, 1]);
+    expect([it.snapshot(8_000).retryAfterMs, it.snapshot(8_000).probing]).toEqual([0, 1]);
     const second = it.enter(8_000)!;
-    expect([it.retryAfterMs(8_000), it.retryAfterMs(9_999), it.enter(9_999)]).toEqual([2_000, 1, undefined]);
+    expect([it.snapshot(8_000).retryAfterMs, it.snapshot(9_999).retryAfterMs, it.enter(9_999)]).toEqual([2_000, 1, undefined]);
     // The first has been silent for as long as it was open, the second has not.
-    expect([it.retryAfterMs(10_000), it.probing(10_000)]).toEqual([0, 1]);
+    expect([it.snapshot(10_000).retryAfterMs, it.snapshot(10_000).probing]).toEqual([0, 1]);
     expect(it.enter(10_000)).toBeDefined();
-    expect([it.probing(10_000), it.retryAfterMs(10_000), it.enter(10_000)]).toEqual([2, 3_000, undefined]);
+    expect([it.snapshot(10_000).probing, it.snapshot(10_000).retryAfterMs, it.enter(10_000)]).toEqual([2, 3_000, undefined]);
     it.left(second);
-    expect([it.probing(10_000), it.retryAfterMs(10_000)]).toEqual([1, 0]);
-    expect([it.probing(14_999), it.probing(15_000), it.state]).toEqual([1, 0, 'halfOpen']);
+    expect([it.snapshot(10_000).probing, it.snapshot(10_000).retryAfterMs]).toEqual([1, 0]);
+    expect([it.snapshot(14_999).probing, it.snapshot(15_000).probing, it.state]).toEqual([1, 0, 'halfOpen']);
   });
 
   it('waits for the next probe as long as for one that was left', () => {
     const it = halfOpen();
     it.left(it.enter(5_000)!);
     expect(it.enter(9_999)).toBeDefined();
-    expect([it.enter(10_000), it.retryAfterMs(10_000), it.probing(10_000)]).toEqual([undefined, 4_999, 1]);
+    expect([it.enter(10_000), it.snapshot(10_000).retryAfterMs, it.snapshot(10_000).probing]).toEqual([undefined, 4_999, 1]);
     expect(it.enter(14_999)).toBeDefined();
   });
 
@@ -258,7 +263,7 @@ describe('a half-open circuit', () => {
           now += waitMs;
           if (leaves) for (const { ticket } of underWay.splice(0, 1)) it.left(ticket);
           underWay = underWay.filter(({ since }) => now - since < 5_000);
-          expect(it.probing(now)).toBe(underWay.length);
+          expect(it.snapshot(now).probing).toBe(underWay.length);
           const ticket = it.enter(now);
           expect(ticket !== undefined).toBe(underWay.length < probes);
           if (ticket !== undefined) underWay.push({ ticket, since: now });
@@ -273,12 +278,12 @@ describe('a circuit moved by hand', () => {
     const it = circuit();
     const before = it.enter(0)!;
     it.trip();
-    expect([it.state, it.openForMs, it.retryAfterMs(1e12)]).toEqual(['open', Infinity, Infinity]);
+    expect([it.state, it.openForMs, it.snapshot(1e12).retryAfterMs]).toEqual(['open', Infinity, Infinity]);
     expect(it.enter(1e12)).toBeUndefined();
     it.reset();
-    expect([it.state, it.openForMs, it.retryAfterMs(1e12)]).toEqual(['closed', 0, 0]);
+    expect([it.state, it.openForMs, it.snapshot(1e12).retryAfterMs]).toEqual(['closed', 0, 0]);
     it.failed(before, 1e12);
-    expect(it.counts(1e12)).toEqual({ calls: 0, failures: 0 });
+    expect(counts(it, 1e12)).toEqual({ calls: 0, failures: 0 });
   });
 });
 
@@ -286,12 +291,12 @@ describe('a clock that jumps back', () => {
   it('is taken to have stood still: neither the window nor the opening gets longer', () => {
     const it = circuit({ windowMs: 1000, minCalls: 3 });
     fail(it, 2, 1_790_000_000_000);
-    expect(it.counts(0)).toEqual({ calls: 2, failures: 2 });
-    expect(it.counts(1000).calls).toBe(0);
+    expect(counts(it, 0)).toEqual({ calls: 2, failures: 2 });
+    expect(it.snapshot(1000).calls).toBe(0);
     fail(it, 3, 1000);
     expect(it.state).toBe('open');
     expect(it.enter(500)).toBeUndefined();
-    expect(it.retryAfterMs(500)).toBe(5_000);
+    expect(it.snapshot(500).retryAfterMs).toBe(5_000);
     expect(it.enter(5_499)).toBeUndefined();
     expect(it.enter(5_500)).toBeDefined();
   });
@@ -312,7 +317,7 @@ describe('any circuit', () => {
           call(it, now, ok ? 'ok' : 'failed');
           seen.push({ at: now, ok });
           const within = (ms: number) => seen.filter(({ at }) => at > now - ms);
-          const { calls, failures } = it.counts(now);
+          const { calls, failures } = it.snapshot(now);
           const [most, least] = [within(windowMs + 1), within(windowMs * 0.9)];
           const failed = (results: typeof seen): number => results.filter(({ ok }) => !ok).length;
           isRight &&= calls <= most.length && calls >= least.length && failures <= failed(most) && failures >= failed(least);
@@ -342,7 +347,7 @@ describe('a circuit that counts failures in a row', () => {
     fail(it, 2);
     call(it, 0, 'ok');
     fail(it, 2);
-    expect([it.state, it.counts(0)]).toEqual(['closed', { calls: 5, failures: 4 }]);
+    expect([it.state, counts(it, 0)]).toEqual(['closed', { calls: 5, failures: 4 }]);
     fail(it, 1);
     call(it, 100, 'ok');
     fail(it, 2, 100);
@@ -394,7 +399,7 @@ describe('a saved circuit', () => {
     for (let n = 0; n < 5; n++) call(before, n * 1000, 'ok');
     for (let n = 5; n < 9; n++) call(before, n * 1000, 'failed');
     const after = again(before, 9000);
-    expect(after.counts(9000)).toEqual({ calls: 9, failures: 4 });
+    expect(counts(after, 9000)).toEqual({ calls: 9, failures: 4 });
     call(after, 9000, 'failed');
     expect(after.state).toBe('open');
   });
@@ -415,7 +420,7 @@ describe('a saved circuit', () => {
           const after = again(before, now, { windowMs: 1000, minCalls: Infinity });
           for (const waitMs of looks) {
             now += waitMs;
-            expect(after.counts(now)).toEqual(before.counts(now));
+            expect(counts(after, now)).toEqual(counts(before, now));
           }
         },
       ),
@@ -427,7 +432,7 @@ describe('a saved circuit', () => {
     fail(before, 1);
     call(before, 5000, 'failed');
     const after = again(before, 7000, { minCalls: 1 });
-    expect([after.state, after.retryAfterMs(7000)]).toEqual(['open', 8000]);
+    expect([after.state, after.snapshot(7000).retryAfterMs]).toEqual(['open', 8000]);
     call(after, 15_000, 'failed');
     expect(after.openForMs).toBe(20_000);
   });
@@ -435,12 +440,12 @@ describe('a saved circuit', () => {
   it('stays open that was opened by hand, and probes anew that was half open', () => {
     const tripped = circuit();
     tripped.trip();
-    expect(again(tripped, 0).retryAfterMs(1e9)).toBe(Infinity);
+    expect(again(tripped, 0).snapshot(1e9).retryAfterMs).toBe(Infinity);
     const probing = circuit({ minCalls: 1 });
     fail(probing, 1);
     probing.enter(5000);
     const after = again(probing, 5000, { minCalls: 1 });
-    expect([after.stateAt(5000), after.probing(5000)]).toEqual(['halfOpen', 0]);
+    expect([after.snapshot(5000).state, after.snapshot(5000).probing]).toEqual(['halfOpen', 0]);
     call(after, 5000, 'ok');
     expect(after.state).toBe('closed');
   });

@@ -4,7 +4,7 @@ import { speculate } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'predict, confirm, match, isEqual, key, run, ttlMs, maxInFlight, maxKeys, maxHeld, scheduler, onEvent, name';
+const known = 'predict, confirm, match, run, ttlMs, maxInFlight, maxHeld, scheduler, onEvent, name';
 const good: SpeculateOptions<number, number, number> = { predict: NEVER, confirm: NEVER, match: () => true, run: () => of(1) };
 const stream = 'an Observable, promise or iterable';
 
@@ -16,16 +16,9 @@ export const rows: MisuseTable = {
     ...badly('predict', stream, undefined, null, 5, {}, () => NEVER),
     ...badly('confirm', stream, undefined, null, 5, {}, () => NEVER),
     ...badly('match', 'a function', undefined, null, true, 'equal'),
-    ...badly('isEqual', 'a function', null, true, 'equal', 0, {}),
-    ...badly('key', 'a function', null, true, 'id', 0, {}),
     ...badly('run', 'a function', undefined, null, NEVER),
     ...badly('ttlMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '5', null),
     ...badly('maxInFlight', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1', null),
-    ...badly('maxKeys', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1', null).map((row) => ({
-      ...row,
-      besides: { key: (n: number) => n },
-    })),
-    ...badly('maxKeys', 'absent without a `key`', 5),
     ...badly('maxHeld', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1000', null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('onEvent', 'a function', console, 'log', null),

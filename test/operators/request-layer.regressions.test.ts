@@ -119,16 +119,6 @@ describe('a breaker', () => {
       .subscribe();
     expect([made, breaker.snapshot().probing]).toEqual([0, 0]);
   });
-
-  it('rejects a promise whose signal the work itself aborts', async () => {
-    const controller = new AbortController();
-    const reason = new Error('enough');
-    const work = (): Observable<never> => {
-      controller.abort(reason);
-      return NEVER;
-    };
-    await expect(createBreaker().runAsync(work, { signal: controller.signal })).rejects.toBe(reason);
-  });
 });
 
 describe('a call of a policy whose consumer leaves in the middle of its end', () => {

@@ -120,23 +120,6 @@ describe('a guess that says the same again', () => {
     expect([calls, events]).toEqual([[1, 2], []]);
   });
 
-  it('is what isEqual says', () => {
-    const calls: unknown[] = [];
-    const guesses = new Subject<{ readonly id: number }>();
-    speculate({
-      predict: guesses,
-      confirm: NEVER,
-      match: () => false,
-      isEqual: (guess, again) => guess.id === again.id,
-      run: ({ id }: { readonly id: number }) => {
-        calls.push(id);
-        return NEVER;
-      },
-    }).subscribe();
-    for (const id of [1, 1, 2, 2]) guesses.next({ id });
-    expect(calls).toEqual([1, 2]);
-  });
-
   it('has no more time than the first had, and is run again when that is over, was wrong or has failed', () => {
     const calls: unknown[] = [];
     virtualTime((clock) => {
@@ -168,85 +151,28 @@ describe('a guess that says the same again', () => {
     ]);
   });
 
-  it.each(['isEqual', 'key'] as const)('errors when %s throws', (name) => {
-    const fault = new Error('broken');
-    const thrower = (): never => {
-      throw fault;
-    };
-    const { guesses, log } = speculation(() => NEVER, { [name]: thrower });
-    guesses.next(1);
-    guesses.next(1);
-    expect(log).toEqual([`CallbackError: speculate: \`${name}\` threw`]);
-    expect(guesses.observed).toBe(false);
-  });
-
-  it('runs nothing more when isEqual made the consumer leave', () => {
-    const { calls, run } = runOf();
-    const leaving = { now: (): void => undefined };
-    const { guesses, subscription } = speculation(run, {
-      isEqual: () => {
-        leaving.now();
-        return false;
-      },
-    });
-    leaving.now = () => {
-      subscription.unsubscribe();
-    };
-    guesses.next(1);
-    guesses.next(2);
-    expect(calls).toEqual([1]);
-  });
 });
 
-describe('guesses of different keys', () => {
-  const keyed = (options: Partial<SpeculateOptions<number, number, number>> = {}) => {
-    const calls: number[] = [];
-    const left: number[] = [];
-    const all = speculation(
-      (call, { signal }) => {
-        calls.push(call);
-        signal.addEventListener('abort', () => left.push(call));
-        return NEVER;
-      },
-      // The tens are what a call is about.
-      { key: (call) => Math.floor(call / 10), ...options },
-    );
-    return { ...all, calls, left };
-  };
-
-  it('do not replace each other, and a question gives up those of its key only', () => {
-    const { guesses, questions, calls, left } = keyed();
-    for (const guess of [11, 21, 11, 21, 12]) guesses.next(guess);
-    expect([calls, left]).toEqual([[11, 21, 12], [11]]);
-    questions.next(13);
-    expect([calls, left]).toEqual([
-      [11, 21, 12, 13],
-      [11, 12],
-    ]);
-    questions.next(21);
-    expect([calls.length, left]).toEqual([4, [11, 12]]);
-  });
-
-  it('keep the time of those of other keys', () => {
-    virtualTime((clock) => {
-      const { guesses, questions, left } = keyed({ ttlMs: 10 });
-      guesses.next(11);
-      clock.advance(5);
-      guesses.next(21);
-      questions.next(11);
-      clock.advance(9);
-      expect(left).toEqual([]);
-      clock.advance(1);
-      expect(left).toEqual([21]);
-    });
-  });
-
-  it('more than maxKeys replace the oldest of all', () => {
-    const { guesses, calls, left, events } = keyed({ maxKeys: 2 });
-    for (const guess of [11, 21, 31]) guesses.next(guess);
-    expect([calls, left]).toEqual([[11, 21, 31], [11]]);
-    expect(events).toEqual([{ type: 'cancelled', operator: 'speculate', lane: 'default', count: 1 }]);
-  });
+it('is told nothing of a run that a rule for the match has made fail: the call is made again', () => {
+  const guess = new Subject<number>();
+  const guesses = new Subject<number>();
+  const questions = new Subject<number>();
+  const made: boolean[] = [];
+  speculate({
+    predict: guesses,
+    confirm: questions,
+    match: () => {
+      guess.error(new Error('lost'));
+      return true;
+    },
+    run: (_call: number, { isSpeculative }) => {
+      made.push(isSpeculative);
+      return isSpeculative ? guess : of(1);
+    },
+  }).subscribe();
+  guesses.next(1);
+  questions.next(1);
+  expect(made).toEqual([true, false]);
 });
 
 describe('what is given up', () => {

@@ -170,14 +170,7 @@ export function breakerActor(world: World, supply: Supply, script: Script): Shot
     const ended = (): void => {
       checkValues(world, shot, [valueOf(item)]);
     };
-    if (!world.choose(`async ${shot.n}`, false, true)) return { answer: breaker.run<string>(work), ended };
-    const own = new AbortController();
-    return {
-      answer: breaker.runAsync<string>(work, { signal: own.signal }),
-      abort: () => {
-        own.abort();
-      },
-    };
+    return { answer: breaker.run<string>(work), ended };
   };
   Object.assign(shots.acts, acts);
   shots.onCheck = check;

@@ -5,7 +5,7 @@ export interface BreakerState {
   readonly openMs: number;
   /** How much of it is left, in ms; -1 when it is open for ever, as when it was opened by hand. */
   readonly leftMs: number;
-  /** What it has counted. */
+  /** What it has counted: failures one after the other, how old the present part of the window is, then calls and failures of each part. */
   readonly counted: readonly number[];
 }
 
@@ -30,6 +30,19 @@ export interface CircuitOptions {
 
 export type CircuitState = 'closed' | 'open' | 'halfOpen';
 
+/** What can be seen of a circuit. */
+export interface CircuitSnapshot {
+  /** What the next call would find. */
+  readonly state: CircuitState;
+  /** Calls that count, as success or as failure. */
+  readonly calls: number;
+  readonly failures: number;
+  /** Probes under way that are waited for. */
+  readonly probing: number;
+  /** When the next call may be let through, from now, in ms: 0 when one is now, Infinity after `trip`. */
+  readonly retryAfterMs: number;
+}
+
 /** Parts of the window: what is older than it goes a tenth at a time. */
 const PARTS = 10;
 
@@ -45,7 +58,6 @@ const PARTS = 10;
  */
 export class Circuit {
   readonly #options: CircuitOptions;
-  readonly #count: CallWindow;
   #state: CircuitState = 'closed';
   /** How long the present opening lasts, or the next one will. */
   #openMs: number;
@@ -56,15 +68,21 @@ export class Circuit {
   #stale = 0;
   /** When the probes that it waits for were let through, by their tickets; the oldest first. */
   readonly #probes = new Map<number, number>();
+  /** Probes of this state that went well, and that failed. */
   #succeeded = 0;
   #failed = 0;
+  /** Calls and failures in each part of the window, the present one first. */
+  #counted = [0, 0];
+  /** When the present part began. */
+  #since = 0;
+  /** Failures one after the other. */
+  #inARow = 0;
   #lastRead = -Infinity;
   /** What backward jumps of the clock have taken away. */
   #lost = 0;
 
   constructor(options: CircuitOptions) {
     this.#options = options;
-    this.#count = new CallWindow(options);
     this.#openMs = options.openMs;
   }
 
@@ -79,39 +97,26 @@ export class Circuit {
     return this.#until === Infinity ? Infinity : this.#openMs;
   }
 
-  /** What the next call would find. */
-  stateAt(now: number): CircuitState {
-    return this.#state === 'open' && this.#time(now) >= this.#until ? 'halfOpen' : this.#state;
-  }
-
-  /** When the next call may be let through, from now, in ms; 0 when one is now. */
-  retryAfterMs(now: number): number {
-    if (this.#state === 'closed') return 0;
+  snapshot(now: number): CircuitSnapshot {
     const at = this.#time(now);
-    if (this.#state === 'open') return Math.max(0, this.#until - at);
+    const leftMs = this.#leftMs(at);
     const waitedFor = this.#waitedFor(at);
     const [oldest = at] = waitedFor.values();
-    return waitedFor.size < this.#options.probes ? 0 : oldest + this.#openMs - at;
-  }
-
-  /** Probes under way that it waits for. */
-  probing(now: number): number {
-    return this.#waitedFor(this.#time(now)).size;
-  }
-
-  /** Results that count, and the failures among them. */
-  counts(now: number): { readonly calls: number; readonly failures: number } {
-    return this.#count.counts(this.#time(now));
+    return {
+      state: this.#state === 'open' && leftMs === 0 ? 'halfOpen' : this.#state,
+      calls: this.#sum(at, 0),
+      failures: this.#sum(at, 1),
+      probing: waitedFor.size,
+      retryAfterMs: waitedFor.size < this.#options.probes ? leftMs : oldest + this.#openMs - at,
+    };
   }
 
   /** A ticket for a call, or undefined when it is not to be made. */
   enter(now: number): number | undefined {
     if (this.#state !== 'closed') {
       const at = this.#time(now);
-      if (this.#state === 'open') {
-        if (at < this.#until) return undefined;
-        this.#become('halfOpen');
-      }
+      if (this.#leftMs(at) > 0) return undefined;
+      if (this.#state === 'open') this.#become('halfOpen');
       if (this.#waitedFor(at).size >= this.#options.probes) return undefined;
       this.#probes.set(this.#tickets + 1, at);
     }
@@ -147,21 +152,26 @@ export class Circuit {
   /** Closes it, as if nothing had ever failed. */
   reset(): void {
     this.#openMs = this.#options.openMs;
-    this.#count.clear();
+    this.#counted = [0, 0];
+    this.#inARow = 0;
     this.#become('closed');
   }
 
   /** All of it but the calls under way. */
   save(now: number): BreakerState {
     const at = this.#time(now);
-    const leftMs = this.#state === 'open' ? Math.max(0, this.#until - at) : 0;
-    return { state: this.#state, openMs: finite(this.#openMs), leftMs: finite(leftMs), counted: this.#count.save(at) };
+    const parts = this.#countedAt(at);
+    const counted = [this.#inARow, at - this.#since, ...parts];
+    return { state: this.#state, openMs: finite(this.#openMs), leftMs: finite(this.#leftMs(at)), counted };
   }
 
   /** Goes on where another one was saved. Probes that were under way then are made anew. */
   restore({ state, openMs, leftMs, counted }: BreakerState, now: number): void {
     const at = this.#time(now);
-    this.#count.restore(counted, at);
+    const [inARow = 0, age = 0, calls = 0, failures = 0, ...older] = counted;
+    this.#inARow = inARow;
+    this.#since = at - age;
+    this.#counted = [calls, failures, ...older];
     this.#openMs = endless(openMs);
     this.#until = at + endless(leftMs);
     this.#become(state === 'closed' ? 'closed' : 'open');
@@ -171,7 +181,7 @@ export class Circuit {
     if (ticket <= this.#stale) return;
     const at = this.#time(now);
     if (this.#state === 'closed') {
-      if (this.#count.add(at, hasFailed)) this.#open(at);
+      if (this.#count(at, hasFailed)) this.#open(at);
       return;
     }
     this.left(ticket);
@@ -184,6 +194,41 @@ export class Circuit {
       this.#openMs = Math.min(2 * this.#openMs, maxOpenMs);
       this.#open(at);
     }
+  }
+
+  /** Counts one; true when it is to open. */
+  #count(at: number, hasFailed: boolean): boolean {
+    const counted = this.#countedAt(at);
+    const [calls = 0, failures = 0] = counted;
+    counted[0] = calls + 1;
+    counted[1] = failures + Number(hasFailed);
+    this.#inARow = hasFailed ? this.#inARow + 1 : 0;
+    if (!hasFailed) return false;
+    const { share, minCalls, inARow } = this.#options;
+    const all = this.#sum(at, 0);
+    return this.#inARow >= inARow || (all >= minCalls && this.#sum(at, 1) / all >= share);
+  }
+
+  /** Calls of the window (0), or the failures among them (1). */
+  #sum(at: number, which: 0 | 1): number {
+    return this.#countedAt(at).reduce((sum, count, index) => (index % 2 === which ? sum + count : sum), 0);
+  }
+
+  /** Without parts that are too old. */
+  #countedAt(at: number): number[] {
+    const partMs = this.#options.windowMs / PARTS;
+    const steps = Math.min(PARTS, Math.floor((at - this.#since) / partMs));
+    if (steps > 0) {
+      // After a long silence a part begins now.
+      this.#since = steps === PARTS ? at : this.#since + steps * partMs;
+      this.#counted = [...new Array<number>(2 * steps).fill(0), ...this.#counted].slice(0, 2 * PARTS);
+    }
+    return this.#counted;
+  }
+
+  /** For how long it still refuses everybody. */
+  #leftMs(at: number): number {
+    return this.#state === 'open' ? Math.max(0, this.#until - at) : 0;
   }
 
   #open(at: number): void {
@@ -215,78 +260,3 @@ export class Circuit {
 /** JSON has no Infinity. */
 const finite = (ms: number): number => (ms === Infinity ? -1 : ms);
 const endless = (ms: number): number => (ms < 0 ? Infinity : ms);
-
-/** A tenth of the window. */
-interface Part {
-  calls: number;
-  failures: number;
-}
-
-const part = (calls = 0, failures = 0): Part => ({ calls, failures });
-
-/** How many calls ended lately, how many of them badly, and how many of those one after the other. */
-class CallWindow {
-  private readonly options: CircuitOptions;
-  /** The present one first. */
-  private parts = [part()];
-  /** When the present part began. */
-  private since = 0;
-  private inARow = 0;
-
-  constructor(options: CircuitOptions) {
-    this.options = options;
-  }
-
-  /** Counts one; true when the circuit is to open. */
-  add(at: number, hasFailed: boolean): boolean {
-    const [present] = this.partsAt(at) as [Part];
-    present.calls++;
-    if (!hasFailed) {
-      this.inARow = 0;
-      return false;
-    }
-    present.failures++;
-    this.inARow++;
-    const { calls, failures } = this.counts(at);
-    const { share, minCalls, inARow } = this.options;
-    return this.inARow >= inARow || (calls >= minCalls && failures / calls >= share);
-  }
-
-  /** Those that count now, and the failures among them. */
-  counts(at: number): Readonly<Part> {
-    const all = part();
-    for (const { calls, failures } of this.partsAt(at)) {
-      all.calls += calls;
-      all.failures += failures;
-    }
-    return all;
-  }
-
-  /** Failures one after the other, how old the present part is, then calls and failures of each part, the present one first. */
-  save(at: number): readonly number[] {
-    const parts = this.partsAt(at).flatMap(({ calls, failures }) => [calls, failures]);
-    return [this.inARow, at - this.since, ...parts];
-  }
-
-  restore([inARow = 0, age = 0, ...counted]: readonly number[], at: number): void {
-    this.inARow = inARow;
-    this.since = at - age;
-    this.parts = Array.from({ length: PARTS }, (_, ago) => part(counted[2 * ago], counted[2 * ago + 1]));
-  }
-
-  clear(): void {
-    this.parts = [part()];
-    this.inARow = 0;
-  }
-
-  /** Without those that are too old. */
-  private partsAt(at: number): readonly Part[] {
-    const partMs = this.options.windowMs / PARTS;
-    const steps = Math.min(PARTS, Math.floor((at - this.since) / partMs));
-    if (!(steps > 0)) return this.parts;
-    // After a long silence a part begins now.
-    this.since = steps === PARTS ? at : this.since + steps * partMs;
-    this.parts = [...Array.from({ length: steps }, () => part()), ...this.parts].slice(0, PARTS);
-    return this.parts;
-  }
-}
