@@ -49,6 +49,8 @@ export default defineConfig({
     // One more than the least number of cores: some files wait for processes and timers.
     maxWorkers: 3,
     sequence: { sequencer: PagesBetween },
+    // What one project, or the run before, has compiled is not compiled again: its key is the text.
+    experimental: { fsModuleCache: true },
     reporters: countsFile === undefined ? ['default'] : ['default', ['json', { outputFile: countsFile }]],
     coverage: {
       provider: 'v8',

@@ -1,5 +1,7 @@
 // The packed package on every Node version it promises to work on: a program that does real work, as an ECMAScript and as a CommonJS
-// module; on the newest the tests of operators and kernels, too. The versions this machine does not have are installed for the moment. Build first, then: node .ci/check-node.mjs
+// module; on the newest the tests of operators, too. The versions this machine does not have are installed for the moment. Build first, then:
+//   node .ci/check-node.mjs       the program, and the tests of what leans on the platform
+//   node .ci/check-node.mjs all   those of kernels and limiters, too
 import { cpSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, report, run } from './consumer.mjs';
@@ -84,7 +86,8 @@ function runProgram(binary, consumer, program) {
 function runTests(binary) {
   const vitest = join(project, 'node_modules', 'vitest', 'vitest.mjs');
   const config = join(import.meta.dirname, 'node-tests.config.mjs');
-  const env = { PATH: `${dirname(binary)}${delimiter}${process.env.PATH}`, NO_COLOR: '1' };
+  const all = process.argv[2] === 'all' && { SLUICE_ALL_TESTS: '1' };
+  const env = { PATH: `${dirname(binary)}${delimiter}${process.env.PATH}`, NO_COLOR: '1', ...all };
   const output = run(binary, [vitest, 'run', '--root', project, '--config', config, '--reporter=dot'], project, { env });
   return /^\s*Tests\s+(.+)$/m.exec(output)?.[1] ?? output;
 }

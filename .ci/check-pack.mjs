@@ -388,10 +388,8 @@ function checkEverySubpath() {
 function checkOldPeers(folder) {
   const [tarball] = readdirSync(folder).filter((file) => file.endsWith('.tgz'));
   const old = join(folder, 'old');
-  for (const version of Object.values(TOO_OLD)) {
-    const refused = join(folder, 'refused');
-    assert.throws(() => install(refused, join(folder, tarball), ...pinned('rxjs'), version), /ERESOLVE/);
-  }
+  // One is enough to see npm refuse; which versions each range leaves out, the adapters say below.
+  assert.throws(() => install(join(folder, 'refused'), join(folder, tarball), ...pinned('rxjs'), TOO_OLD.edge), /ERESOLVE/);
   install(old, '--legacy-peer-deps', join(folder, tarball), ...pinned('rxjs'), ...Object.values(TOO_OLD));
   for (const [entry, version] of Object.entries(TOO_OLD)) {
     const peer = version.slice(0, version.lastIndexOf('@'));

@@ -1,7 +1,7 @@
 // Throw-away projects outside the repository, in which the package is used as people use it: packed and installed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, isAbsolute, join, resolve } from 'node:path';
 
@@ -26,11 +26,21 @@ export async function inThrowAwayFolder(name, check) {
   }
 }
 
-/** Packs the package and tells where the tarball is. `isBuilt`: what stands in `dist` is packed, without building it again. */
+/**
+ * Packs the package and tells where the tarball is. `isBuilt`: what stands in `dist` is packed, without building it again; in a run of all checks it
+ * was packed when it was built.
+ */
 export function pack(folder, { isBuilt }) {
+  const kept = process.env['SLUICE_INSTALLS'];
+  const name = `${manifest.name}-${manifest.version}.tgz`;
+  const tarball = join(folder, name);
+  if (isBuilt && kept && existsSync(join(kept, name))) {
+    copyFileSync(join(kept, name), tarball);
+    return tarball;
+  }
   run('npm', ['pack', '--pack-destination', folder, ...(isBuilt ? ['--ignore-scripts'] : [])], project);
-  const [tarball] = readdirSync(folder).filter((file) => file.endsWith('.tgz'));
-  return join(folder, tarball);
+  if (!isBuilt && kept) copyFileSync(tarball, join(kept, name));
+  return tarball;
 }
 
 /** Makes a project with these packages in it, each given as npm takes it. In a run of all checks, what one has installed is copied for the next. */

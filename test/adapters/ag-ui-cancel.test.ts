@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../../operators/index.js';
 import type { AguiEvent, AguiFlowEvent, AguiFlowOptions } from '../../src/adapters/ag-ui.js';
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
+import { sized } from '../support/deep.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const versions: readonly (readonly [string, typeof v1])[] = [
@@ -75,7 +76,7 @@ describe.each(versions)('a run that is superseded anywhere, to @ag-ui/client %s'
         expect(seen.at(-1)).toEqual({ type: 'RUN_FINISHED', threadId: 't', runId: '1', outcome: { type: 'cancelled' } });
         await verified(client, seen);
       }),
-      { numRuns: 200 },
+      { numRuns: sized(60, 200) },
     );
   });
 

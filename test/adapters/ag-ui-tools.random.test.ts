@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import type { AguiEvent, AguiTools } from '../../src/adapters/ag-ui.js';
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
 import type { ToolCall } from '../../src/index.js';
+import { sized } from '../support/deep.js';
 
 /** What a server says, in any order, also what it must not; and what tools and the reader do. */
 type Deed =
@@ -143,6 +144,6 @@ it('whatever comes, and in whatever order: all is handed on as it came, a call h
         expect(seen.slice(0, at).findLast(({ type }) => type.startsWith('RUN_'))?.type ?? 'RUN_STARTED').toBe('RUN_STARTED');
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: sized(200, 1000) },
   );
 });

@@ -10,6 +10,7 @@ import type { FlowTransportOptions } from '../../src/adapters/ai-sdk.js';
 import { flowTransport } from '../../src/adapters/ai-sdk.js';
 import type { AgentServer } from '../support/agent-server.js';
 import { startAgentServer } from '../support/agent-server.js';
+import { sized } from '../support/deep.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 let server: AgentServer;
@@ -227,7 +228,7 @@ describe('a stream', () => {
         opened[0]?.controller.close();
         expect(sections(await readAll(stream))).toEqual(sections(chunks));
       }),
-      { numRuns: 200 },
+      { numRuns: sized(60, 200) },
     );
   });
 

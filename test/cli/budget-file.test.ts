@@ -130,7 +130,7 @@ it('has everything that was ever sent, whenever its process is killed', { timeou
   });
   const random = repeatable(17);
   let charged = 0;
-  for (let i = 0; i < sized(3, 60); i++) {
+  for (let i = 0; i < sized(2, 60); i++) {
     const said = await killed(spawn(process.execPath, [bundle, path], { stdio: ['ignore', 'pipe', 'inherit'] }), random() * 30);
     const sent = said.split('sent').length - 1;
     const used = said.split('used').length - 1;

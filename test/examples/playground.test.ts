@@ -115,7 +115,7 @@ describe('the engine of the playground', () => {
         }
         expect(counts.sluice.lost).toBe(0);
       }),
-      { numRuns: sized(8, 200) },
+      { numRuns: sized(4, 200) },
     );
   }, 30_000);
 });
@@ -202,7 +202,7 @@ describe('copied code', () => {
         const code = await copiedCode(PRESETS[preset], scenario, presets[preset].pipeline);
         expect(await printed(code)).toEqual(finished(presets[preset], scenario).sluice);
       }),
-      { numRuns: sized(3, 100) },
+      { numRuns: sized(2, 100) },
     );
   }, 60_000);
 

@@ -225,7 +225,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
         for (const foreign of [other, 'chat', 'ag-ui'] as const)
           expect(JSON.stringify(toMessages(turns.history(), foreign))).not.toMatch(/signature|sealed|data \d/);
       }),
-      { numRuns: sized(30, 60) },
+      { numRuns: sized(15, 60) },
     );
   });
 
@@ -257,7 +257,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
             expect(turns.history()).toContainEqual(expect.objectContaining(answered));
           }
         }),
-        { numRuns: sized(40, 100) },
+        { numRuns: sized(20, 100) },
       );
     },
   );
@@ -377,7 +377,7 @@ describe('what an agent of AG-UI wants back', () => {
         for (const foreign of ['chat', 'anthropic', 'responses'] as const)
           expect(JSON.stringify(toMessages(turns.history(), foreign))).not.toContain('sealed');
       }),
-      { numRuns: sized(40, 100) },
+      { numRuns: sized(20, 100) },
     );
   });
 });
@@ -419,6 +419,6 @@ it('what is said in no shape there is costs no turn its end, and no conversation
       expect(['finished', 'failed']).toContain(told.at(-1)?.type);
       for (const protocol of ['chat', 'anthropic', 'responses', 'ag-ui'] as const) toMessages(turns.history(), protocol);
     }),
-    { numRuns: sized(100, 300) },
+    { numRuns: sized(40, 300) },
   );
 });

@@ -75,7 +75,7 @@ describe('whatever is told', () => {
         expect(model.slots.filter(Boolean).length).toBe(model.counters.executing);
         expect(model.counters.waiting).toBeGreaterThanOrEqual(0);
       }),
-      { numRuns: sized(200, 5000) },
+      { numRuns: sized(60, 5000) },
     );
   });
 
@@ -95,7 +95,7 @@ describe('whatever is told', () => {
         expect([steps <= told.length, timeline.isOver]).toEqual([true, true]);
         expect(model.counters.accepted).toBe(told.filter(({ type }) => type === 'accepted').length);
       }),
-      { numRuns: sized(100, 3000) },
+      { numRuns: sized(30, 3000) },
     );
   });
 });
@@ -113,7 +113,7 @@ it('opens nothing that is broken, however it is, and says so', () => {
         }
       }
     }),
-    { numRuns: sized(200, 5000) },
+    { numRuns: sized(60, 5000) },
   );
 });
 

@@ -203,7 +203,7 @@ describe.each(Object.entries(runs))('%s', (name, run) => {
         expect(counters.accepted).toBe(counters.settled + counters.cancelled);
         if (load.leaveAtMs === undefined && name !== 'switchLatest over a policy') expect(counters.settled).toBe(heard.settled);
       }),
-      { numRuns: sized(15, 300) },
+      { numRuns: sized(6, 300) },
     );
   });
 });
@@ -218,7 +218,7 @@ it('counts what waits as the operator itself says with every item', () => {
         if (event.type === 'attemptStarted') expect(model.counters.executing).toBeLessThanOrEqual(event.executing);
       });
     }),
-    { numRuns: sized(15, 300) },
+    { numRuns: sized(6, 300) },
   );
 });
 
@@ -232,7 +232,7 @@ it('sees an item that is lost', () => {
       for (const event of events) if (event !== planted) model.add(event);
       expect(model.counters.lost).toBe(1);
     }),
-    { numRuns: sized(15, 300) },
+    { numRuns: sized(6, 300) },
   );
 });
 
@@ -253,6 +253,6 @@ it('goes on from a recording, wherever that ends', () => {
       });
       expect(again.counters).toEqual(model.counters);
     }),
-    { numRuns: sized(15, 300) },
+    { numRuns: sized(6, 300) },
   );
 });

@@ -15,6 +15,7 @@ import {
   shrinkAt,
   strictWithFloor,
 } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 import type { Cure, Fault } from './batch-cures.js';
 import { CURES, decide, verdictOf } from './batch-cures.js';
 import { Item, Model } from './batch-model.js';
@@ -430,7 +431,7 @@ describe('a batch machine', () => {
         for (const each of commands) pair.do(each);
         pair.finish(last);
       }),
-      { numRuns: 100 },
+      { numRuns: draws(40, 100) },
     );
   });
 
@@ -445,7 +446,7 @@ describe('a batch machine', () => {
         for (const each of commands) pair.do(each);
         pair.finish(last);
       }),
-      { numRuns: 100 },
+      { numRuns: draws(40, 100) },
     );
   });
 });

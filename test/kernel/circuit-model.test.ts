@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { BreakerState, CircuitOptions, CircuitState } from '../../operators/kernel/index.js';
 import { Circuit } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 /** A call that was let through: in which state, and when. */
 interface Call {
@@ -231,7 +232,7 @@ describe('a circuit', () => {
         }
         expect(seen).toEqual(expected);
       }),
-      { numRuns: 100 },
+      { numRuns: draws(40, 100) },
     );
   });
 });

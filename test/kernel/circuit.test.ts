@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { CircuitOptions } from '../../operators/kernel/index.js';
 import { Circuit } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 interface Settings extends Pick<CircuitOptions, 'openMs' | 'maxOpenMs'> {
   readonly failureRatio: number;
@@ -324,7 +325,7 @@ describe('any circuit', () => {
         }
         expect(isRight).toBe(true);
       }),
-      { numRuns: 150 },
+      { numRuns: draws(60, 150) },
     );
   });
 });

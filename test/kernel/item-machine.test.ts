@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ItemRules, KeyLane, Overflow } from '../../operators/kernel/index.js';
 import { ItemMachine } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 interface Item {
   readonly index: number;
@@ -203,6 +204,6 @@ function play(given: Plan, steps: readonly Step[]): void {
 
 describe('ItemMachine', () => {
   it('does what searched lists do', () => {
-    fc.assert(fc.property(plan, fc.array(step, { maxLength: 60, size: 'max' }), play), { numRuns: 200 });
+    fc.assert(fc.property(plan, fc.array(step, { maxLength: 60, size: 'max' }), play), { numRuns: draws(80, 200) });
   });
 });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Fairness, LaneClaim } from '../../operators/kernel/index.js';
 import { LanesQueue, sharedRounds, strictWithFloor } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 class Entry {
   previous: Entry | undefined = undefined;
@@ -451,7 +452,7 @@ describe('the floor of a lane', () => {
           if (lane > 0 && floor === 0) expect(served[lane]).toBe(0);
         });
       }),
-      { numRuns: 200 },
+      { numRuns: draws(80, 200) },
     );
   });
 
@@ -693,7 +694,7 @@ describe('keys that share a lane', () => {
           expect(queue.after(-1)).toBe(fresh.size > 0 ? 1 : -1);
         }
       }),
-      { numRuns: 60 },
+      { numRuns: draws(30, 60) },
     );
   });
 });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, it } from 'vitest';
 import type { Discipline, Filler, GrantQueue, LaneClaim, Queue } from '../../operators/kernel/index.js';
 import { FIFO, LanesQueue, ONE_LINE, sharedRounds, strictWithFloor } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 import { same } from './same.js';
 
 class Entry {
@@ -372,7 +373,7 @@ function compare(queue: Queue<Entry> | GrantQueue<Entry>, model: Model): void {
   }
 }
 
-const numRuns = 120;
+const numRuns = draws(50, 120);
 
 describe('a queue', () => {
   it('of lanes does what searched lists do', () => {

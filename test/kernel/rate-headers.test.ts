@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { HeadersLike, RateReport } from '../../operators/kernel/index.js';
 import { parseRateReports, parseRetryAfterMs } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 const NOON = Date.parse('2026-10-21T12:00:00Z');
 
@@ -237,7 +238,7 @@ describe('the headers that tell of rates', () => {
               ],
         );
       }),
-      { numRuns: 500 },
+      { numRuns: draws(150, 500) },
     );
   });
 
@@ -279,7 +280,7 @@ describe('the headers that tell of rates', () => {
         }
         parseRetryAfterMs(headers, epochMs ?? undefined);
       }),
-      { numRuns: 2000 },
+      { numRuns: draws(500, 2000) },
     );
   });
 
@@ -302,7 +303,7 @@ describe('the headers that tell of rates', () => {
         if (text === '') expect(read?.resetMs).toBeUndefined();
         else expect(read?.resetMs).toBeCloseTo(totalMs, 3);
       }),
-      { numRuns: 300 },
+      { numRuns: draws(100, 300) },
     );
   });
 });

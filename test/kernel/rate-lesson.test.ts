@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RateReport } from '../../operators/kernel/index.js';
 import { mostLeft, RateLesson } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 const report = (fields: Partial<RateReport>): RateReport => ({
   unit: 'requests',
@@ -264,7 +265,7 @@ describe('refusals without a reason', () => {
         for (let s = 0; s <= 80; s++) lesson.succeeded(now + 1000 * s, now + 1000 * s);
         expect(lesson.share).toBe(1);
       }),
-      { numRuns: 200 },
+      { numRuns: draws(80, 200) },
     );
   });
 });

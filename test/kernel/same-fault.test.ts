@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SameFault } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 const same = (): Error => new Error('no connection to the database');
 
@@ -133,7 +134,7 @@ describe('SameFault', () => {
           expect(watch.isHopeless).toBe(isLost(root));
         }
       }),
-      { numRuns: 300 },
+      { numRuns: draws(100, 300) },
     );
   });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Ring, SlidingWindow } from '../../operators/kernel/index.js';
+import { draws } from '../support/deep.js';
 
 const MINUTE_MS = 60_000;
 
@@ -141,7 +142,7 @@ describe('SlidingWindow', () => {
           expect(window.payableAt(cost, when)).toBe(when);
         },
       ),
-      { numRuns: 250 },
+      { numRuns: draws(100, 250) },
     );
   });
 
@@ -364,7 +365,7 @@ describe('SlidingWindow', () => {
           }
           expect([window.level(clock + MINUTE_MS), window.canPay(CAPACITY, clock + MINUTE_MS)]).toEqual([CAPACITY, true]);
         }),
-        { numRuns: 150 },
+        { numRuns: draws(60, 150) },
       );
     });
   });

@@ -175,7 +175,7 @@ describe('requests of any size at any time', () => {
         expect(log).toHaveLength(requests.length);
         expect(faults).toEqual([]);
       }),
-      { numRuns: sized(40, 100) },
+      { numRuns: sized(20, 100) },
     );
   });
 
@@ -192,7 +192,7 @@ describe('requests of any size at any time', () => {
           expect(tokens).toBeLessThanOrEqual(LIMITS.tokensPerMinute);
         }
       }),
-      { numRuns: sized(40, 100) },
+      { numRuns: sized(20, 100) },
     );
   });
 
@@ -209,7 +209,7 @@ describe('requests of any size at any time', () => {
           provider.pay(tokens, atMs);
         }
       }),
-      { numRuns: sized(40, 100) },
+      { numRuns: sized(20, 100) },
     );
   });
 
@@ -222,7 +222,7 @@ describe('requests of any size at any time', () => {
         expect(worst.requests).toBeLessThanOrEqual(1.04);
         expect(worst.tokens).toBeLessThanOrEqual(1.04);
       }),
-      { numRuns: sized(40, 100) },
+      { numRuns: sized(20, 100) },
     );
   });
 });

@@ -210,7 +210,7 @@ function expectSame(kind: Kind, prepared: (setup: Setup) => Setup, shown = (line
     fc.property(setups.map(prepared), (setup) => {
       expect(logOf(kind, setup).map(shown)).toEqual(logOf(flat, setup).map(shown));
     }),
-    { numRuns: sized(300, 5000) },
+    { numRuns: sized(100, 5000) },
   );
 }
 

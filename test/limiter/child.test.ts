@@ -550,7 +550,7 @@ describe('a tree of limiters', () => {
         expect(scheduler.actions).toHaveLength(0);
         for (const limiter of limiters) expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
       }),
-      { numRuns: sized(120, 400) },
+      { numRuns: sized(50, 400) },
     );
   }, 60_000);
 });

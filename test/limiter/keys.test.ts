@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Lease, Limiter } from '../../operators/index.js';
 import { childOf, createAccount, createLimiter, lanes, perMinute } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { sized } from '../support/deep.js';
 
 const key = ({ key: of }: { readonly key?: unknown }): unknown => of;
 const queue = lanes([{ name: 'P0' }, { name: 'P1', floor: 0 }], { key });
@@ -180,6 +181,6 @@ it('whatever is asked, left and released in a tree of limiters, everybody is ser
       for (const limiter of limiters) expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
       expect(clock.actions).toEqual([]);
     }),
-    { numRuns: 150 },
+    { numRuns: sized(60, 150) },
   );
 }, 60_000);

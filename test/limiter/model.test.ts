@@ -427,7 +427,7 @@ const runs = (floors: readonly number[]) =>
   setups(floors).chain((setup) => fc.record({ setup: fc.constant(setup), commands: commandsFor(setup.lanes.length) }));
 
 /** Of each property; both take about half a minute on a slow machine. */
-const RUNS = sized(500, 8000);
+const RUNS = sized(200, 8000);
 
 const drains: Promise<unknown>[] = [];
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Lease, Limiter, RateRule } from '../../operators/index.js';
 import { childOf, createLimiter, fromHeaders, heldBy, keyedLimiter, lanes, perMinute, strict } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { sized } from '../support/deep.js';
 
 /** Virtual time whose timers may be late, and whose clock may be set. */
 class Clock extends CountingScheduler {
@@ -281,7 +282,7 @@ describe('any script of asking, leaving, releasing, pausing, changing limits, cl
         for (const each of actions) script.do(each);
         script.end();
       }),
-      { numRuns: 200 },
+      { numRuns: sized(80, 200) },
     );
   }, 60_000);
 });

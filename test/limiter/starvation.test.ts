@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLimiter, lanes, perMinute } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { sized } from '../support/deep.js';
 
 const shares = fc
   .array(fc.integer({ min: 1, max: 30 }), { minLength: 1, maxLength: 5 })
@@ -58,7 +59,7 @@ describe('nobody starves', () => {
         expect(order).toHaveLength(400);
         expectFloors(order, floors);
       }),
-      { numRuns: 300 },
+      { numRuns: sized(80, 300) },
     );
   });
 
@@ -69,7 +70,7 @@ describe('nobody starves', () => {
         expect(order).toHaveLength(150);
         expectFloors(order, floors);
       }),
-      { numRuns: 200 },
+      { numRuns: sized(60, 200) },
     );
   });
 

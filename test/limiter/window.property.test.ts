@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { childOf, createLimiter, strict } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 
 const MINUTE_MS = 60_000;
 const requests = (amount: number) => strict({ unit: 'requests', amount, windowMs: MINUTE_MS });
@@ -73,7 +74,7 @@ describe('the strict window', () => {
           }
         });
       }),
-      { numRuns: 150 },
+      { numRuns: sized(50, 150) },
     );
   });
 });

@@ -19,20 +19,16 @@ export interface CellReport {
   readonly acts: readonly Act[];
 }
 
-const ALL = scenarios();
-
-export function scenarioCount(): number {
-  return ALL.length;
-}
+export const SCENARIOS = scenarios();
 
 export function nameOf({ scenario, trap }: Cell): string {
-  const { name } = ALL[scenario]!;
+  const { name } = SCENARIOS[scenario]!;
   return trap ? `${name}: ${trap.act} at ${trap.place} (${trap.nth === 'every' ? 'every time' : `time ${trap.nth + 1}`})` : name;
 }
 
 /** Runs a cell: five items, two of them late, then the end. */
 export async function runCell(cell: Cell, log?: string[]): Promise<CellReport> {
-  const scenario = ALL[cell.scenario]!;
+  const scenario = SCENARIOS[cell.scenario]!;
   const world = new World(chooser(scenario), cell.trap ? [cell.trap] : []);
   world.log = log;
   let index = 0;
@@ -84,14 +80,20 @@ function chooser({ options }: Scenario): Choose {
   };
 }
 
-/** All cells of a scenario: every act at every place that it comes by by itself. */
-export async function cellsOf(scenario: number, seen: (place: string) => void): Promise<Cell[]> {
-  const { places, acts } = await runCell({ scenario, trap: undefined });
-  for (const place of places.keys()) seen(place);
-  const cells: Cell[] = [{ scenario, trap: undefined }];
+/** Every act at every place that the scenario comes by by itself. */
+export function cellsBehind(scenario: number, { places, acts }: CellReport): Cell[] {
+  const cells: Cell[] = [];
   for (const [place, times] of places) {
     const when: Trap['nth'][] = times > 2 ? [0, 1, 'every'] : times > 1 ? [0, 1] : [0];
     for (const nth of when) for (const act of acts) cells.push({ scenario, trap: { place, nth, act } });
   }
   return cells;
 }
+
+/** So many of a list, or all of it; whatever comes back in the list at equal distances (an option, an act) is met in all its forms. */
+export function spread<T>(all: readonly T[], most: number): T[] {
+  if (all.length <= most) return [...all];
+  return Array.from({ length: most }, (_, i) => all[Math.floor((((i + 0.5) * GOLDEN) % 1) * all.length)]!);
+}
+
+const GOLDEN = (Math.sqrt(5) - 1) / 2;

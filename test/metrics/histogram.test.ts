@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Histogram } from '../../src/metrics/histogram.js';
 import { RELATIVE_ERROR } from '../../src/metrics/quantiles.js';
+import { sized } from '../support/deep.js';
 
 function filled(values: readonly number[]): Histogram {
   const histogram = new Histogram();
@@ -32,7 +33,7 @@ describe('Histogram', () => {
           return Math.abs(filled(values).quantile(share) - truth) <= (RELATIVE_ERROR + 1e-9) * truth;
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: sized(500, 2000) },
     );
   });
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { CallRecord, FlowEvent, Metrics } from '../../src/index.js';
 import { batchMap, createMetrics } from '../../src/index.js';
+import { sized } from '../support/deep.js';
 
 const WINDOW_MS = 1000;
 const PART_MS = WINDOW_MS / 10;
@@ -92,7 +93,7 @@ describe('a window', () => {
           expect(window?.calls.perSecond.promptTokens).toBeCloseTo((calls.promptTokens * 1000) / Math.max(covered, PART_MS), 6);
         });
       }),
-      { numRuns: 200 },
+      { numRuns: sized(60, 200) },
     );
   });
 

@@ -21,6 +21,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BackpressureOptions, FlowEvent } from '../../operators/index.js';
 import { backpressure, CallbackError, isFlowError, OverflowError } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 
 type Options<T> = Omit<BackpressureOptions<T>, 'ready'>;
@@ -613,7 +614,7 @@ describe('for any order of items and levels', () => {
         });
         if (!model.failed) expect(seen.length + dropped.length + model.queue.length).toBe(sent);
       }),
-      { numRuns: 500 },
+      { numRuns: sized(150, 500) },
     );
   });
 });

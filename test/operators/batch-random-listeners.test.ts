@@ -21,7 +21,7 @@ import { Dice } from '../world/dice.js';
  * random: sends, leaves, drains, closes, changes the concurrency, throws. Each accepted item settles exactly once, and every permit comes back.
  */
 
-const RUNS = Number(process.env['SLUICE_LISTENER_RUNS'] ?? sized(150, 400));
+const RUNS = Number(process.env['SLUICE_LISTENER_RUNS'] ?? sized(60, 400));
 
 const failures = [
   () => Object.assign(new Error('bad'), { status: 400 }),

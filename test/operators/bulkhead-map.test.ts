@@ -33,6 +33,7 @@ import {
   OverflowError,
   orderPerKey,
 } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 
 const MANY = 100_000;
@@ -623,7 +624,7 @@ describe('bulkheadMap', () => {
           expect(now()).toBeGreaterThan(0);
         });
       }),
-      { numRuns: 300 },
+      { numRuns: sized(100, 300) },
     );
   });
 

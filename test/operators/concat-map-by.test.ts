@@ -135,7 +135,7 @@ describe('concatMapBy', () => {
           }
         });
       }),
-      { numRuns: sized(150, 300) },
+      { numRuns: sized(60, 300) },
     );
   });
 

@@ -3,6 +3,7 @@ import { BehaviorSubject, buffer, of, range, Subject, sample, scan, tap } from '
 import { describe, expect, it } from 'vitest';
 import type { ConflateWhileBusyOptions, FlowEvent } from '../../operators/index.js';
 import { CallbackError, conflateWhileBusy, isFlowError, OverflowError } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 
 type Options = Partial<Omit<ConflateWhileBusyOptions<number, readonly number[]>, 'ready'>>;
@@ -276,7 +277,7 @@ describe('for any order of items and levels', () => {
         expect(seen.flat()).toEqual(Array.from({ length: sent }, (_, item) => item));
         expect(seen.every(({ length }) => length > 0)).toBe(true);
       }),
-      { numRuns: 500 },
+      { numRuns: sized(150, 500) },
     );
   });
 });

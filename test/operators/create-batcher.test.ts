@@ -19,6 +19,7 @@ import {
   robust,
 } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
+import { sized } from '../support/deep.js';
 
 /** Errors of SDKs are read, and whatever can be repaired is. */
 const repaired = { classify: classifyError, repair: robust() };
@@ -880,7 +881,7 @@ describe('a frame', () => {
         const given = { ...rest, ...(cache && { cache }), ...(scheduler && { scheduler }) };
         expect(await play(script, given)).toEqual(await play(script, given, () => undefined));
       }),
-      { numRuns: 300 },
+      { numRuns: sized(100, 300) },
     );
   });
 

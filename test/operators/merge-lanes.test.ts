@@ -16,6 +16,7 @@ import { describe, expect, it } from 'vitest';
 import type { FlowEvent, LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/index.js';
 import { mergeLanes, roundRobin, strictWithFloor, weighted } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 
 interface Item {
@@ -123,7 +124,7 @@ describe('mergeLanes', () => {
           expect(scheduler.actions).toHaveLength(0);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: sized(100, 300) },
     );
   });
 

@@ -122,7 +122,7 @@ describe('an operator with a number for its concurrency', () => {
         expect(own.log).toEqual(limited.log);
         expect(own.scheduler.actions).toHaveLength(0);
       }),
-      { numRuns: sized(120, 1000) },
+      { numRuns: sized(50, 1000) },
     );
   });
 });

@@ -372,7 +372,7 @@ describe('anything may be done wherever somebody is called back', () => {
     config.onUnhandledError = (error) => reported.push(String(error));
     try {
       const first = Number(process.env['SLUICE_SEED'] ?? 1);
-      for (let seed = first; seed < first + (process.env['SLUICE_SEED'] === undefined ? sized(200, 50_000) : 1); seed++) {
+      for (let seed = first; seed < first + (process.env['SLUICE_SEED'] === undefined ? sized(80, 50_000) : 1); seed++) {
         expect(await run(seed), `seed ${String(seed)}`).toEqual(NOTHING);
       }
     } finally {

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Settled } from '../../operators/index.js';
 import { createLimiter, isFlowError, lanes, perMinute, settleAll } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 
 /** A call: how long it takes, and whether it fails then. */
 interface Plan {
@@ -100,7 +101,7 @@ describe('settleAll with a shared limiter', () => {
           if (!plans.some(({ fails }) => fails)) expect(most).toBeLessThanOrEqual(slots);
         });
       }),
-      { numRuns: 300 },
+      { numRuns: sized(100, 300) },
     );
   });
 

@@ -6,7 +6,7 @@ import { bulkheadMap, concatMapBy, createLimiter, inputOrder, orderPerKey, settl
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
-const SEEDS = sized(250, 60_000);
+const SEEDS = sized(100, 60_000);
 const PLANNED = 'planned';
 const fail = (): never => {
   throw new Error(PLANNED);

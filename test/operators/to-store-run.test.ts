@@ -481,7 +481,7 @@ describe('any schedule of comings, goings and values', () => {
           });
         },
       ),
-      { numRuns: sized(300, 1000) },
+      { numRuns: sized(100, 1000) },
     );
     expect(unhandled).toEqual([]);
   });

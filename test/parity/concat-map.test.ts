@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { concatMap, NEVER, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { concatMapBy, isFlowError } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 import { anything, examples, listed } from './merging.js';
 import type { Operator } from './recording.js';
 import { logOf } from './recording.js';
@@ -32,7 +33,7 @@ describe('concatMapBy with one key does what concatMap does', () => {
       fc.property(anything, (example) => {
         expect(logOf(example, ours)).toEqual(logOf(example, theirs));
       }),
-      { numRuns: 500 },
+      { numRuns: sized(150, 500) },
     );
   });
 

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { mergeMap, NEVER, Observable, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { bulkheadMap, isFlowError } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 import { anything, examples, listed } from './merging.js';
 import type { Operator } from './recording.js';
 import { logOf } from './recording.js';
@@ -32,7 +33,7 @@ describe('bulkheadMap does what mergeMap does', () => {
       fc.property(anything, (example) => {
         expect(logOf(example, ours(concurrency))).toEqual(logOf(example, theirs(concurrency)));
       }),
-      { numRuns: 250 },
+      { numRuns: sized(80, 250) },
     );
   });
 

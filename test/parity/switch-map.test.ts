@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { FlowConfigError, switchLatest } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 import type { Example, Operator } from './recording.js';
 import { logOf } from './recording.js';
@@ -104,7 +105,7 @@ describe('switchLatest, configured as switchMap', () => {
       fc.property(example, (given) => {
         expect(logOf(given, ours)).toEqual(logOf(given, theirs));
       }),
-      { numRuns: 500, seed: 1 },
+      { numRuns: sized(150, 500), seed: 1 },
     );
   });
 

@@ -10,6 +10,7 @@ import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { estimateChat } from '../../src/pipelines/models/chat-api.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { serverEvents } from '../../src/pipelines/server-events.js';
+import { sized } from '../support/deep.js';
 
 const open: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
@@ -316,7 +317,7 @@ describe('an event stream', () => {
         const chunks = at.slice(1).map((end, i) => bytes.slice(at[i], end));
         expect(await events(chunks)).toEqual(expected);
       }),
-      { numRuns: 300 },
+      { numRuns: sized(100, 300) },
     );
   });
 });

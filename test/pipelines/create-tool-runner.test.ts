@@ -553,7 +553,7 @@ describe('giving up', () => {
 
   it('costs a session signal one listener, however many calls wait on it', { timeout: 60_000 }, () => {
     virtualTime(({ flush }) => {
-      const many = sized(2000, 10_000);
+      const many = sized(1000, 10_000);
       const { signal } = new AbortController();
       const added = vi.spyOn(signal, 'addEventListener');
       const removed = vi.spyOn(signal, 'removeEventListener');
@@ -1192,7 +1192,7 @@ describe('ten thousand runs', () => {
   });
 
   it('leave nothing: they ended, failed, timed out, were refused, cancelled or left', { timeout: 60_000 }, async () => {
-    const many = sized(2000, 10_000);
+    const many = sized(1000, 10_000);
     const clock = new CountingScheduler();
     const { signal } = new AbortController();
     const delayed = tool(

@@ -478,6 +478,6 @@ it('whatever is asked, left, forgotten and ended over whatever store, everybody 
         leaks[Symbol.dispose]();
       }
     }),
-    { numRuns: sized(60, 3000) },
+    { numRuns: sized(30, 3000) },
   );
 }, 120_000);

@@ -6,6 +6,7 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { createAccount, isFlowError } from '../../operators/index.js';
 import type { ModelCallAllOptions } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+import { sized } from '../support/deep.js';
 
 type Outcome = 'good' | 'bad' | 'silent';
 const answer = (outcome: Outcome): Observable<string> => {
@@ -85,7 +86,7 @@ describe("callAll with mode: 'collect'", () => {
         ]);
         expect(Object.keys(settled)).toEqual(Object.keys(requests));
       }),
-      { numRuns: 100 },
+      { numRuns: sized(30, 100) },
     );
   });
 });

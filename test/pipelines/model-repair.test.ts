@@ -7,6 +7,7 @@ import { isFlowError } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { sized } from '../support/deep.js';
 
 type Options = Partial<ModelCallerOptions<string, string, string, number>>;
 
@@ -192,6 +193,6 @@ it('whatever the answers, wherever it is left, and however often it may be asked
         });
       },
     ),
-    { numRuns: 150 },
+    { numRuns: sized(50, 150) },
   );
 });

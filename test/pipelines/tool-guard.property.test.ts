@@ -301,7 +301,7 @@ class World {
 }
 
 /** `npm run test:deep` has a thousand. */
-const SEEDS = sized(120, 1000);
+const SEEDS = sized(50, 1000);
 
 describe(`${String(SEEDS)} interleavings of cancelled calls, attempts, batches and time limits`, () => {
   it('have no call without a check of the same id and the same arguments, and one result for each call', { timeout: 120_000 }, () => {

@@ -9,6 +9,7 @@ import { assembleToolCalls, createToolRunner, fromStream, isFlowError, ProviderE
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { tool } from '../pipelines/tool-kit.js';
+import { sized } from '../support/deep.js';
 import { cutAt, interleaved, PROTOCOLS } from './tool-call-streams.js';
 
 interface Heard {
@@ -122,7 +123,7 @@ describe.each(Object.entries(PROTOCOLS))('%s', (_name, { before, call, after }) 
         expect(error === undefined || isFlowError(error) || error instanceof ProviderError, String(error)).toBe(true);
         expect(calls.flatMap(({ id, name }) => [id, name]).filter((word) => typeof word !== 'string' || word === '')).toEqual([]);
       }),
-      { numRuns: 200 },
+      { numRuns: sized(60, 200) },
     );
   });
 

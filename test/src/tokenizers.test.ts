@@ -73,7 +73,7 @@ describe('estimateTokens', () => {
         fc.pre(!isHigh(a.codePointAt(a.length - 1)));
         expect(Math.abs(estimateTokens(a + b) - estimateTokens(a) - estimateTokens(b))).toBeLessThanOrEqual(9);
       }),
-      { numRuns: sized(300, 1000) },
+      { numRuns: sized(100, 1000) },
     );
   });
 
@@ -82,7 +82,7 @@ describe('estimateTokens', () => {
       fc.property(text, text, (a, b) => {
         expect(estimateTokens(a + b)).toBeGreaterThanOrEqual(estimateTokens(a) - 2);
       }),
-      { numRuns: sized(300, 1000) },
+      { numRuns: sized(100, 1000) },
     );
   });
 

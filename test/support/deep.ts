@@ -9,5 +9,10 @@ export function sized(short: number, whole: number): number {
   return isDeep ? whole : short;
 }
 
+/** How often a property of a kernel is drawn: all times too where mutants of it are looked for, which is what the draws are there to find. */
+export function draws(short: number, whole: number): number {
+  return process.env['SLUICE_MUTATION'] === undefined ? sized(short, whole) : whole;
+}
+
 /** So many calls one inside the other would need ten stacks; in `npm test` still two. */
 export const MORE_THAN_A_STACK = sized(20_000, 100_000);

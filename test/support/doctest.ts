@@ -1,8 +1,8 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import type { BuildOptions, Plugin } from 'esbuild';
-import { build } from 'esbuild';
+import type { BuildOptions } from 'esbuild';
+import { build, transform } from 'esbuild';
 import manifest from '../../package.json' with { type: 'json' };
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -98,15 +98,14 @@ function compiledEntries(): Promise<ReadonlyMap<string, string>> {
 }
 
 /** `sluice` and its subpaths mean the sources, as the package's users mean the package. */
-const ownName: Plugin = {
-  name: 'own-name',
-  setup: (bundler) => {
-    bundler.onResolve({ filter: /^sluice(\/|$)/ }, async ({ path }) => {
-      const found = (await compiledEntries()).get(path);
-      return found === undefined ? { errors: [{ text: `no entry of this package is named ${path}` }] } : { path: found, external: true };
-    });
-  },
-};
+async function withOwnNames(code: string): Promise<string> {
+  const compiled = await compiledEntries();
+  return code.replaceAll(/(\bfrom ?|\bimport ?\(?)(["'])(sluice(?:\/[^"']*)?)\2/g, (_all, before: string, _quote, name: string) => {
+    const found = compiled.get(name);
+    if (found === undefined) throw new Error(`no entry of this package is named ${name}`);
+    return `${before}${JSON.stringify(found)}`;
+  });
+}
 
 /** Compiles an example, runs it against the sources, and tells what each of its `// =>` lines saw. */
 export async function runExample(example: Example): Promise<Check[]> {
@@ -122,17 +121,14 @@ export async function runExample(example: Example): Promise<Check[]> {
     )
     .join('\n');
   const file = join(FOLDER, `example-${String(made++)}.mjs`);
-  await build({
-    ...forNode,
-    stdin: {
-      contents: `const __check = globalThis[${JSON.stringify(slot)}];\n${code}`,
-      loader: 'ts',
-      resolveDir: ROOT,
-      sourcefile: example.where,
-    },
-    outfile: file,
-    plugins: [ownName],
+  const { code: compiled } = await transform(`const __check = globalThis[${JSON.stringify(slot)}];\n${await withOwnNames(code)}`, {
+    loader: 'ts',
+    format: 'esm',
+    target: 'node20',
+    sourcefile: example.where,
   });
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(file, compiled);
   Object.assign(globalThis, {
     [slot]: (line: number, actual: unknown, expected: unknown) => checks.push({ line, actual, expected }),
   });

@@ -9,6 +9,7 @@ export const hostTests = [
   'test/interop/rxjs-copies.test.ts',
   'test/cli/run/memory.test.ts',
   'test/frontend/devtools.test.ts',
+  'test/kernel/{batch-machine,item-machine-turns,reorder-buffer,ring}.test.ts',
   'test/leaks/*.test.ts',
   'test/listeners/*.test.ts',
   'test/marbles-kit/{leak-check,vitest}.test.ts',

@@ -80,11 +80,19 @@ export const WAYS: Readonly<Record<string, (error: unknown) => unknown>> = {
 /** Makes a call with work that fails, and says what became of it: the error, and whether all that it held is free again. */
 export type OddCall = (work: () => unknown) => Promise<{ readonly error: unknown; readonly isFree: boolean }>;
 
-/** Calls whose error is not the same object, or that never end, or that keep what they hold. The oddest fail in each way, the others take turns. */
-export async function mistakenIn(call: OddCall): Promise<string[]> {
+/**
+ * Calls whose error is not the same object, or that never end, or that keep what they hold. The oddest fail in each way, the others take turns.
+ *
+ * @param share `[i, of]`: of the others the i-th part, so that so many calls meet all of them together
+ */
+export async function mistakenIn(call: OddCall, [i, of]: readonly [number, number]): Promise<string[]> {
   const ways = Object.entries(WAYS);
   const cases = ODD_ERRORS.flatMap(([name, make], at) =>
-    (at < 3 ? ways : [ways[at % ways.length]!]).map(([way, fail]) => ({ name: `${way}: ${name}`, make, fail })),
+    (at < 3 ? ways : at % of === i % of ? [ways[Math.floor(at / of) % ways.length]!] : []).map(([way, fail]) => ({
+      name: `${way}: ${name}`,
+      make,
+      fail,
+    })),
   );
   const mistakes = await Promise.all(
     cases.map(async ({ name, make, fail }) => {

@@ -12,7 +12,13 @@ beforeAll(async () => {
 });
 afterAll(() => web.close());
 
-const open = (): Promise<WebPage> => web.open('places.tsx');
+/** One tab for all, which shows a new document for each of them: a page that is left behind goes on drawing. */
+let tab: WebPage | undefined;
+async function open(): Promise<WebPage> {
+  if (tab) await web.show(tab, 'places.tsx');
+  tab ??= await web.open('places.tsx');
+  return tab;
+}
 
 /** The counters of every inspector on the page, in its order. */
 const counters = async ({ page }: WebPage): Promise<FlowCounters[]> => {

@@ -195,7 +195,7 @@ describe('the playground', () => {
 
   it('counts the same in each picture as above it, in the middle of a run', async () => {
     const { page, errors } = await open();
-    for (const name of NAMES) {
+    for (const name of NAMES.slice(-sized(3, NAMES.length))) {
       await go(page, name, '&atMs=2345');
       const counts = await counted(name, {}, 2345);
       await until('it is there', async () => (await shown(page))['plain.calls'] === amount((counts['plain'] as Counts).calls));

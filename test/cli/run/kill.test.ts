@@ -9,11 +9,11 @@ import { type FakeChat, startFakeChat } from '../../support/fake-chat-api.js';
 
 vi.setConfig({ testTimeout: 600_000 });
 
-const KILLS = sized(3, 20);
-const LINES = sized(150, 2000);
+const KILLS = sized(2, 20);
+const LINES = sized(100, 2000);
 const CONCURRENCY = 10;
 /** Before a kill: all kills together come before the end. */
-const MOST_CALLS = sized(100, 250);
+const MOST_CALLS = sized(60, 250);
 
 let cli: Cli;
 let cwd: string;

@@ -224,7 +224,7 @@ describe('what a run has cost', () => {
           expect(chat?.calls).toBe(paid);
         },
       ),
-      { numRuns: sized(4, 30) },
+      { numRuns: sized(2, 30) },
     );
   });
 
@@ -405,7 +405,7 @@ describe('a run whose journal is damaged', () => {
           }
         },
       ),
-      { numRuns: sized(5, 50) },
+      { numRuns: sized(3, 50) },
     );
   });
 
@@ -458,7 +458,7 @@ describe('a run over rows without ids', () => {
         const all = ['a', 'b', 'c', 'd', 'not JSON', '{ nor this'].reduce((sum, text) => sum + most(text), 0);
         expect(about.length).toBeLessThanOrEqual(all);
       }),
-      { numRuns: sized(5, 50) },
+      { numRuns: sized(3, 50) },
     );
   });
 });
@@ -539,7 +539,7 @@ describe('a dry run', () => {
           expect([calls, rows]).toEqual([done.calls, done.rows.ok]);
         },
       ),
-      { numRuns: sized(6, 50) },
+      { numRuns: sized(3, 50) },
     );
   });
 });
