@@ -1,7 +1,7 @@
 import type { ObservableInput, Observer, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
-import { Observable, Subscription, timer } from 'rxjs';
+import { Observable, Subscription } from 'rxjs';
 import type { CloseWhen } from './options/ask.js';
-import { answering, weightOf } from './options/ask.js';
+import { weightOf, whenToClose } from './options/ask.js';
 import type { FlowSink, FlushReason } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
@@ -100,174 +100,187 @@ function readOptions<T>(options: BatchOptions<T>) {
     maxWeight: positive,
     onSourceError: oneOf('flush', 'abort'),
     weigh: callback,
-    closeWhen: answering<BatchOptions<T>['closeWhen']>(
-      "'before', 'after' or false",
-      (end) => end === 'before' || end === 'after' || end === false,
-    ),
+    closeWhen: callback,
     flush: notifier,
     scheduler: schedulerOption,
     ...EVENT_CHECKS,
   });
 }
 
-/** One subscription. */
+/** One subscription. What arrives while a batch is emitted, or a callback asked, is done afterwards. */
 class OpenBatch<T> implements Observer<T> {
-  private items: T[] = [];
-  private weight = 0;
-  /** With fewer items, the next one needs no look. */
-  private room = 0;
-  /** That of every batch; none unless nothing but the size is looked at. */
-  private readonly unlooked: number;
-  /** When it got its first item. */
-  private openedAt = Infinity;
-  private timer = Subscription.EMPTY;
+  private readonly isPlain: boolean;
+  private timer: Subscription | undefined = undefined;
   private readonly tell: ReturnType<typeof teller>;
-  /** What is to be handed on, oldest first. */
-  private readonly due: (() => void)[] = [];
-  private isHandingOn = false;
+  private readonly later: (() => void)[] = [];
+  private isBusy = false;
+  private items: T[] = [];
+  /** Theirs; not kept when nothing but the size is looked at. */
+  private weight = 0;
+  /** When the open batch got its first item, if anybody wants to know. */
+  private openedAt = Infinity;
+  /** With fewer items there is nothing to do but to take one more. */
+  private room = 0;
 
   constructor(
     private readonly settings: Settings<T>,
     private readonly to: Subscriber<T[]>,
   ) {
-    const { weigh, closeWhen, maxSize, maxWeight, flush, scheduler } = settings;
-    this.unlooked = (weigh ?? closeWhen) || maxWeight < Infinity ? 0 : maxSize - 1;
+    const { weigh, closeWhen, maxWeight, flush, scheduler } = settings;
+    this.isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
     this.tell = teller(NAME, settings, () => scheduler.now());
     // Not for Vue to make a proxy of.
     Object.preventExtensions(this);
     to.add(() => {
-      this.timer.unsubscribe();
+      this.timer?.unsubscribe();
       if (this.items.length > 0) this.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: this.items.length });
       this.items = [];
     });
     // Before the source: one that emits at once may make its consumer ask for one.
-    to.add(
-      (flush as Observable<unknown> | undefined)?.subscribe({
-        next: () => {
-          this.close('flush');
-          this.handOn();
-        },
-        error: (error) => {
-          this.error(error);
-        },
-      }),
-    );
+    const next = (): void => {
+      this.turn(() => {
+        this.close('flush');
+      });
+    };
+    const error = this.error.bind(this);
+    to.add((flush as Observable<unknown> | undefined)?.subscribe({ next, error }));
   }
 
   next(item: T): void {
     const { items } = this;
     if (items.length < this.room) items.push(item);
-    else this.look(item);
+    else this.enter(item);
   }
 
-  /** Small enough to be compiled into what calls it: half of the time of batches by weight. */
-  private look(item: T): void {
+  error(error: unknown): void {
+    this.turn(() => {
+      this.fail(error);
+    });
+  }
+
+  complete(): void {
+    this.turn(() => {
+      this.close('complete');
+      this.to.complete();
+    });
+  }
+
+  private enter(item: T): void {
+    if (this.isBusy) {
+      this.later.push(this.accept.bind(this, item));
+      return;
+    }
+    this.isBusy = true;
+    this.accept(item);
+    if (this.later.length > 0) this.free();
+    this.isBusy = false;
+  }
+
+  /** Does it now, or after what it is busy with. */
+  private turn(step: () => void): void {
+    this.later.push(step);
+    if (!this.isBusy) this.free();
+  }
+
+  private free(): void {
+    this.isBusy = true;
+    while (this.later.length > 0) for (const step of this.later.splice(0)) if (!this.to.closed) step();
+    this.isBusy = false;
+  }
+
+  /** Apart from {@link put}, so that it is small enough to be compiled into what calls it: half of the time of batches by weight. */
+  private accept(item: T): void {
+    const { items, weight } = this;
     const { maxSize, maxWeight, weigh, closeWhen } = this.settings;
     let itemWeight: number;
     let end: ReturnType<CloseWhen<T>> = false;
     try {
       itemWeight = weightOf(NAME, weigh, item);
-      if (closeWhen) end = closeWhen(item, { items: this.items, weight: this.weight, itemWeight });
+      if (closeWhen) end = whenToClose(NAME, closeWhen, item, { items, weight, itemWeight });
     } catch (error) {
-      this.error(error);
+      this.fail(error);
       return;
     }
-    const { items } = this;
+    const sum = weight + itemWeight;
     const size = items.length + 1;
-    const weight = this.weight + itemWeight;
-    if (size > 1 && size < maxSize && weight < maxWeight && !end) {
+    if (size > 1 && size < maxSize && sum < maxWeight && !end) {
       items.push(item);
-      this.weight = weight;
+      this.weight = sum;
     } else this.put(item, itemWeight, end);
   }
 
-  private put(item: T, itemWeight: number, end: ReturnType<CloseWhen<T>>): void {
+  private put(item: T, added: number, end: ReturnType<CloseWhen<T>>): void {
     const { maxSize, maxWeight } = this.settings;
     if (end === 'before') this.close('closeWhen');
-    if (this.weight + itemWeight > maxWeight) this.close('weight');
-    const weight = (this.weight += itemWeight);
+    if (this.weight + added > maxWeight) this.close('weight');
+    const sum = (this.weight += added);
     const size = this.items.push(item);
-    if (weight > maxWeight) this.close('oversize');
+    if (sum > maxWeight) this.close('oversize');
     else if (size >= maxSize) this.close('size');
-    else if (weight >= maxWeight) this.close('weight');
+    else if (sum >= maxWeight) this.close('weight');
     else if (end === 'after') this.close('closeWhen');
     else if (size === 1) this.open();
-    this.handOn();
-  }
-
-  error(error: unknown): void {
-    if (this.settings.onSourceError === 'flush') this.close('error');
-    this.due.push(() => {
-      this.to.error(error);
-    });
-    this.handOn();
-  }
-
-  complete(): void {
-    this.close('complete');
-    this.due.push(() => {
-      this.to.complete();
-    });
-    this.handOn();
   }
 
   private open(): void {
+    const { maxSize, maxWaitMs, scheduler } = this.settings;
+    if (this.isPlain) this.room = maxSize - 1;
     // A callback may have made the consumer leave.
-    if (this.to.closed) return;
-    this.openedAt = this.settings.scheduler.now();
-    this.room = this.unlooked;
+    if (this.to.closed || (maxWaitMs === Infinity && !this.tell)) return;
+    this.openedAt = scheduler.now();
     // The timer of the batch before is left alone: it looks again when it fires.
-    if (this.timer.closed) this.wait(this.settings.maxWaitMs);
+    if (!this.timer) this.wait(maxWaitMs);
   }
 
   private wait(delayMs: number): void {
     if (delayMs === Infinity) return;
-    this.timer = timer(Math.min(Math.ceil(delayMs), LONGEST_DELAY_MS), this.settings.scheduler).subscribe(() => {
-      this.ring();
-    });
+    // Made first: some schedulers run a delay of 0 at once, and the next batch may have its timer then.
+    const timer = (this.timer = new Subscription());
+    timer.add(
+      this.settings.scheduler.schedule(
+        () => {
+          this.ring();
+        },
+        Math.min(Math.ceil(delayMs), LONGEST_DELAY_MS),
+      ),
+    );
   }
 
   private ring(): void {
     const { maxWaitMs, scheduler } = this.settings;
-    this.timer.unsubscribe();
+    this.timer = undefined;
     if (this.items.length === 0) return;
     const leftMs = this.openedAt + maxWaitMs - scheduler.now();
     // More than that is left when the clock was put back: nobody knows how long the batch has waited.
     if (leftMs > 0 && leftMs <= maxWaitMs) this.wait(leftMs);
-    else {
-      this.close('time');
-      this.handOn();
-    }
+    else
+      this.turn(() => {
+        this.close('time');
+      });
   }
 
   private close(reason: FlushReason): void {
     const { items, openedAt } = this;
     const size = items.length;
-    const weight = this.unlooked > 0 ? size : this.weight;
-    if (size === 0) return;
+    if (size === 0 || this.to.closed) return;
+    const weight = this.isPlain ? size : this.weight;
+    // The batch is taken before it is emitted, so that what comes meanwhile starts a new one.
     this.items = [];
     this.weight = this.room = 0;
     this.openedAt = Infinity;
-    this.due.push(() => {
-      this.tell?.({
-        type: 'batchFormed',
-        lane: DEFAULT_LANE,
-        reason,
-        size,
-        weight,
-        waitMs: Math.max(0, this.settings.scheduler.now() - openedAt),
-      });
-      this.to.next(items);
+    this.tell?.({
+      type: 'batchFormed',
+      lane: DEFAULT_LANE,
+      reason,
+      size,
+      weight,
+      waitMs: Math.max(0, this.settings.scheduler.now() - openedAt),
     });
+    this.to.next(items);
   }
 
-  /** In a loop: what the consumer sends meanwhile is handed on afterwards. */
-  private handOn(): void {
-    const { due } = this;
-    if (this.isHandingOn) return;
-    this.isHandingOn = true;
-    for (const step of due) if (!this.to.closed) step();
-    due.length = 0;
-    this.isHandingOn = false;
+  private fail(error: unknown): void {
+    if (this.settings.onSourceError === 'flush') this.close('error');
+    this.to.error(error);
   }
 }

@@ -1,6 +1,5 @@
 import { isAmount, unusable } from './answers.js';
 import { CallbackError } from './errors.js';
-import { callback } from './options.js';
 import type { Classify, ClassifyContext, ErrorClass, Verdict } from './types.js';
 
 /** What `closeWhen` is told about the open batch, before the item joins it. */
@@ -27,22 +26,6 @@ export function ask<A extends unknown[], R>(operator: string, name: string, call
   } catch (cause) {
     throw new CallbackError(operator, name, 'threw', cause);
   }
-}
-
-/** Makes a check for a callback that is called as it is, and throws a `CallbackError` where it throws or answers something else. */
-export function answering<F extends ((...args: never[]) => unknown) | undefined>(wanted: string, isGood: (answer: unknown) => boolean) {
-  return (operator: string, option: string, given: F): F =>
-    callback(operator, option, given) &&
-    (((...args: never[]) => {
-      let answer: unknown;
-      try {
-        answer = given?.(...args);
-      } catch (cause) {
-        throw new CallbackError(operator, option, 'threw', cause);
-      }
-      if (isGood(answer)) return answer;
-      throw unusable(operator, option, wanted, answer);
-    }) as F);
 }
 
 /**
@@ -103,4 +86,11 @@ export function drawnFrom(operator: string, random: () => number): number {
   const drawn: unknown = ask(operator, 'random', random);
   if (isAmount(drawn) && drawn <= 1) return drawn;
   throw unusable(operator, 'random', 'a number from 0 to 1', drawn);
+}
+
+/** @throws CallbackError when it answers something else */
+export function whenToClose<T>(operator: string, closeWhen: CloseWhen<T>, item: T, state: BatchState<T>): 'before' | 'after' | false {
+  const when: unknown = ask(operator, 'closeWhen', closeWhen, item, state);
+  if (when === 'before' || when === 'after' || when === false) return when;
+  throw unusable(operator, 'closeWhen', "'before', 'after' or false", when);
 }

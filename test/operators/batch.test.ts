@@ -188,10 +188,12 @@ describe('what the consumer does while it is handed a batch', () => {
     }
   });
 
-  it('leaving stops what waits its turn', () => {
+  it('leaving stops what waits its turn, also the callbacks', () => {
     const source = new Subject<number>();
     const seen: number[][] = [];
-    const subscription = source.pipe(batch({ maxSize: 1 })).subscribe((items) => {
+    const weighed: number[] = [];
+    const weigh = (item: number): number => weighed.push(item);
+    const subscription = source.pipe(batch({ maxSize: 1, weigh })).subscribe((items) => {
       seen.push(items);
       source.next(2);
       source.next(3);
@@ -199,7 +201,7 @@ describe('what the consumer does while it is handed a batch', () => {
     });
     source.next(1);
     expect(seen).toEqual([[1], [2]]);
-    expect(source.observed).toBe(false);
+    expect(weighed).toEqual([1, 2]);
   });
 });
 
