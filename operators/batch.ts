@@ -6,9 +6,9 @@ import type { FlowSink, FlushReason } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, oneOf, positive } from './options/options.js';
-import { LONGEST_DELAY_MS, schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { notifier } from './shell/notifier.js';
+import { LONGEST_DELAY_MS, schedulerOption } from './shell/scheduler.js';
 
 export type { BatchState } from './options/ask.js';
 

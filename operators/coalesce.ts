@@ -5,9 +5,9 @@ import type { FlowSink, FlushReason } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, oneOf, optional, requiredFunction } from './options/options.js';
-import { schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { createPace } from './shell/pace.js';
+import { schedulerOption } from './shell/scheduler.js';
 import { trampoline } from './shell/trampoline.js';
 
 const NAME = 'coalesce';

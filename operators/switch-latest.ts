@@ -7,11 +7,11 @@ import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, oneOf, requiredFunction } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
-import { schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
 import type { Reading } from './shell/call.js';
 import { Call, settledOf } from './shell/call.js';
 import { attach } from './shell/connect.js';
+import { schedulerOption } from './shell/scheduler.js';
 
 const NAME = 'switchLatest';
 

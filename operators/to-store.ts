@@ -1,7 +1,7 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import { checked, durationMs, oneOf, optional } from './options/options.js';
-import { schedulerOption } from './shell/alarm.js';
 import { observable } from './shell/listen.js';
+import { schedulerOption } from './shell/scheduler.js';
 import type { Store } from './shell/snapshot-store.js';
 import { snapshotStore } from './shell/snapshot-store.js';
 

@@ -19,7 +19,7 @@ export class FlowError extends Error {
     message: string,
     cause?: unknown,
   ) {
-    super(`${operator}: ${message}`, cause === undefined ? {} : { cause });
+    super(`${operator}: ${message}`, cause === undefined ? cause : { cause });
   }
 
   /** {@link BRAND}: no field, which tests and loggers would show. */

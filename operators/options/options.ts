@@ -68,10 +68,20 @@ type SameType = <F>(operator: string, option: string, value: F) => F;
 export const requiredFunction = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as SameType;
 
 /** A function, or nothing. */
-export const callback = /* @__PURE__ */ optional(requiredFunction) as SameType;
+export const callback = /* @__PURE__ */ check('a function', (value) => value === undefined || typeof value === 'function') as SameType;
 
 /** A text with something in it. */
-export const nonEmpty = /* @__PURE__ */ check<string>('a non-empty string', (value) => typeof value === 'string' && value !== '');
+export const nonEmpty = /* @__PURE__ */ check<string>('a non-empty string', isText);
+
+/** The same, or nothing. */
+export const optionalText = /* @__PURE__ */ check<string | undefined>(
+  'a non-empty string',
+  (value) => value === undefined || isText(value),
+);
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
+}
 
 /** An object. */
 export const object = /* @__PURE__ */ check('an object', (value: unknown) => typeof value === 'object' && value !== null) as SameType;
@@ -85,12 +95,12 @@ export const flag = /* @__PURE__ */ check<boolean>('true or false', (value) => t
  */
 export function onlyKnown(operator: string, options: unknown, names: readonly string[], what = 'options', within = ''): void {
   object(operator, what, options);
+  const given = options as Readonly<Record<string, unknown>>;
   // Not `Object.keys`: this is on the way of every job of a limiter.
-  for (const name in options as object) {
-    if (names.includes(name) || !Object.hasOwn(options as object, name)) continue;
+  for (const name in given) {
+    if (names.includes(name) || !Object.hasOwn(given, name)) continue;
     // Its value is not shown: a misspelt `apiKey` is a secret, too.
-    const shown = `a ${typeof (options as Record<string, unknown>)[name]}`;
-    throw new FlowConfigError(operator, within + name, `absent (known options: ${names.join(', ')})`, undefined, shown);
+    throw new FlowConfigError(operator, within + name, `absent (known options: ${names.join(', ')})`, undefined, `a ${typeof given[name]}`);
   }
 }
 

@@ -1,9 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
-import { asyncScheduler, Subscription } from 'rxjs';
-import { check } from '../options/options.js';
+import { Subscription } from 'rxjs';
+import { LONGEST_DELAY_MS } from './scheduler.js';
 
-/** Longest delay a host timer can hold; a longer one would fire at once. */
-export const LONGEST_DELAY_MS = 2_147_483_647;
+export { schedulerOption } from './scheduler.js';
 
 /** Differences below this are rounding of the clock, not time: one step of a double at today's epoch is 0.0002 ms. */
 const TOLERANCE_MS = 0.001;
@@ -86,13 +85,3 @@ export class Alarm {
     }
   }
 }
-
-/** The `scheduler` option of an operator: anything with `now` and `schedule`. @defaultValue `asyncScheduler` */
-export function schedulerOption(operator: string, option: string, value: SchedulerLike = asyncScheduler): SchedulerLike {
-  return isScheduler(operator, option, value);
-}
-
-const isScheduler = /* @__PURE__ */ check<SchedulerLike>(
-  'an rxjs scheduler',
-  (value: Partial<SchedulerLike> | null) => typeof value?.now === 'function' && typeof value.schedule === 'function',
-);

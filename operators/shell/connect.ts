@@ -46,9 +46,8 @@ export function attach<T>(source: Observable<T>, destination: Subscriber<unknown
 /** Subscribes a link that was added to its consumer before. */
 export function subscribeLink<T>(source: Observable<T>, link: Link<T>): void {
   try {
-    const subscription = source.subscribe(link);
-    // Another RxJS than ours has put an object of its own in front of it.
-    if (subscription !== link) link.add(subscription);
+    // Another RxJS than ours has put an object of its own in front of it; to itself it adds nothing.
+    link.add(source.subscribe(link));
   } catch (error) {
     link.error(error);
   }

@@ -15,7 +15,7 @@ export function stream<V>(operator: string, option: string, input: ObservableInp
 
 /** The same, or nothing: the `flush` option. @throws FlowConfigError */
 export function notifier(operator: string, option: string, input: ObservableInput<unknown> | undefined): Observable<unknown> | undefined {
-  return input === undefined ? undefined : stream(operator, option, input);
+  return input === undefined ? input : stream(operator, option, input);
 }
 
 /** A number of calls at a time, or a stream of such numbers; nothing where the operator has its own default. @throws FlowConfigError */

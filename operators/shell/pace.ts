@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { animationFrames, noop, Subscription, take } from 'rxjs';
-import { LONGEST_DELAY_MS } from './alarm.js';
+import { LONGEST_DELAY_MS } from './scheduler.js';
 
 export interface PaceSettings {
   /** `'frame'`: the next animation frame rings as well. */

@@ -1,10 +1,10 @@
 import type { Observable, Subscription } from 'rxjs';
 import { Subject } from 'rxjs';
 import { callback, requiredFunction } from '../options/options.js';
-import { LONGEST_DELAY_MS } from './alarm.js';
 import { Link, subscribeLink } from './connect.js';
 import type { PaceSettings } from './pace.js';
 import { createPace } from './pace.js';
+import { LONGEST_DELAY_MS } from './scheduler.js';
 
 /**
  * What became of the source: nobody listens to it (`'idle'`), somebody does or did until `keepAliveMs` ago (`'live'`), it has completed (which it

@@ -6,9 +6,9 @@ import type { RateReport, RateUnit } from './rate-lesson.js';
 type Read = (field: string) => string | undefined;
 
 const SECOND_MS = 1000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 
 /** A later reset (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
 const LONGEST_MS = 2_147_483_647;

@@ -23,10 +23,10 @@ const MINUTE_MS = 60_000;
 const BACKOFF: BackoffOptions = { initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'equal' };
 
 /** With fewer successes than this for each refusal, next to nothing goes through. */
-const NEXT_TO_NOTHING = 1 / 4;
+const NEXT_TO_NOTHING = 0.25;
 
 /** A probe has to come now and then: what is slower than a sixteenth is left to the pauses. */
-const LEAST_SHARE = 1 / 16;
+const LEAST_SHARE = 0.0625;
 
 /**
  * What the responses of a provider teach about the account's rates. It is told the time and what was answered, and says how fast to go, how
