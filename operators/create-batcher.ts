@@ -316,14 +316,8 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   snapshot(): BatcherSnapshot {
     const { machine, permits, waitsIn, values } = this;
     const { queued, calls, heldBack } = machine;
-    const isFull = permits.executing >= permits.concurrency;
-    return {
-      queued,
-      executing: calls.length,
-      heldBy: waitsIn === -1 ? 'window' : isFull ? 'slot' : 'rate',
-      heldBack,
-      cached: values?.size ?? 0,
-    };
+    const heldBy = waitsIn === -1 ? 'window' : permits.executing >= permits.concurrency ? 'slot' : 'rate';
+    return { queued, executing: calls.length, heldBy, heldBack, cached: values?.size ?? 0 };
   }
 
   drain(options?: DrainOptions): Promise<Drained> {

@@ -69,20 +69,14 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   ) {
     const { operator, scheduler, limiter, concurrency, weigh, maxWeight, order, queue, id, deadlineMs, isPulled, maxQueued } = config;
     this.operator = operator;
-    this.alarm = new Alarm(scheduler, () => {
-      this.run();
-    });
+    this.alarm = new Alarm(scheduler, this.run.bind(this));
     const say = teller(operator, config, () => this.alarm.now());
     this.tellNow = say;
     if (say)
       this.tell = (note) => {
         this.effects.push({ run: say.bind(undefined, note) });
       };
-    this.slots = limiter
-      ? undefined
-      : new Slots(concurrency, scheduler, (outcome) => {
-          this.freed(outcome);
-        });
+    this.slots = limiter ? undefined : new Slots(concurrency, scheduler, this.freed.bind(this));
     this.permits = limiter ?? (this.slots as Slots);
     this.machine = new BatchMachine<T, R>(config, this);
     this.isUniform =

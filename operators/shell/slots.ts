@@ -1,7 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { Subscription } from 'rxjs';
 import type { Outcome, Permit, Permits } from '../options/permits.js';
-import { LONGEST_DELAY_MS } from './alarm.js';
+import { LONGEST_DELAY_MS } from './scheduler.js';
 
 /** How long the promise of cancelled work may keep its slot, in ms. */
 const ABORT_GRACE_MS = 1000;

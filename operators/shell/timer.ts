@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { Subscription } from 'rxjs';
-import { LONGEST_DELAY_MS } from './alarm.js';
+import { LONGEST_DELAY_MS } from './scheduler.js';
 
 /** Calls back once, so long from now; never, when that is Infinity. A wait longer than a host timer can hold ends with that. */
 export function after(scheduler: SchedulerLike, ms: number, callback: () => void): Subscription {

@@ -150,7 +150,6 @@ describe('a guess that says the same again', () => {
       [3, 10],
     ]);
   });
-
 });
 
 it('is told nothing of a run that a rule for the match has made fail: the call is made again', () => {
