@@ -59,6 +59,8 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   private place: Place | undefined = undefined;
   /** The lane for which it waits for a permit or a slot; -1 while it does not. */
   protected waitsIn = -1;
+  /** Whoever has left may be the first of many: none of its own slots is given away before the frame ends, to somebody who leaves as well. */
+  private isHeld = false;
   private unwatch: (() => void) | undefined = undefined;
   /** Ends the current frame; until then a batch that is not full waits for the rest of its burst. */
   private frame: Subscription | undefined = undefined;
@@ -69,14 +71,17 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   ) {
     const { operator, scheduler, limiter, concurrency, weigh, maxWeight, order, queue, id, deadlineMs, isPulled, maxQueued } = config;
     this.operator = operator;
-    this.alarm = new Alarm(scheduler, this.run.bind(this));
+    this.alarm = new Alarm(scheduler, () => {
+      this.isHeld = false;
+      this.run();
+    });
     const say = teller(operator, config, () => this.alarm.now());
     this.tellNow = say;
     if (say)
       this.tell = (note) => {
         this.effects.push({ run: say.bind(undefined, note) });
       };
-    this.slots = limiter ? undefined : new Slots(concurrency, scheduler, this.freed.bind(this));
+    this.slots = limiter ? undefined : new Slots(concurrency, this.alarm, scheduler, this.freed.bind(this));
     this.permits = limiter ?? (this.slots as Slots);
     this.machine = new BatchMachine<T, R>(config, this);
     this.isUniform =
@@ -326,7 +331,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       machine.budget = machine.aim;
       if (!slots) this.enlist(lead);
       else {
-        const permit = slots.take();
+        const permit = this.isHeld ? undefined : slots.take();
         if (!permit) return;
         this.launch(permit, lead);
       }
@@ -359,12 +364,13 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** One timer for everything that will be due. */
   private arm(): void {
     const { machine } = this;
-    const isHeld = this.waitsIn === -1 && machine.fresh > 0;
+    const hasWindow = this.waitsIn === -1 && machine.fresh > 0;
     let at = machine.nextAt;
     if (this.place && machine.charges) at = Math.min(at, Math.max(shrinkAt(machine), machine.now + 1));
-    if (isHeld && !machine.isBlocked) at = Math.min(at, machine.dueAt(this.windowMs));
+    if (this.slots && this.waitsIn !== -1) at = Math.min(at, this.isHeld ? machine.now : this.slots.resumesAt);
+    if (hasWindow && !machine.isBlocked) at = Math.min(at, machine.dueAt(this.windowMs));
     if (this.isOver) return;
-    this.watch(isHeld);
+    this.watch(hasWindow);
     this.alarm.set(at);
   }
 
@@ -386,6 +392,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   private leaveQueue(): void {
     this.place = undefined;
+    this.isHeld = false;
     this.waitsIn = -1;
   }
 
@@ -415,10 +422,9 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     this.machine.wake();
   }
 
-  /** One of its own slots may be free. Whoever has left may be the first of many: nobody else starts in the same frame, to leave as well. */
   private freed(outcome?: Outcome): void {
-    if (outcome === 'cancelled' && this.waitsIn !== -1 && this.machine.lead !== -1) this.slots?.penalize(0);
-    else this.run();
+    this.isHeld = outcome === 'cancelled' && this.waitsIn !== -1;
+    this.run();
   }
 
   granted(permit: Permit): void {
@@ -476,12 +482,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   pause(pauseMs: number): void {
     // A pause of 0 would end one that somebody else has asked for.
-    if (pauseMs > 0)
-      this.effects.push({
-        run: () => {
-          this.permits.penalize(pauseMs);
-        },
-      });
+    if (pauseMs > 0) this.effects.push({ run: this.permits.penalize.bind(this.permits, pauseMs) });
   }
 
   stop(batch: Batch<T, R>): void {
