@@ -47,7 +47,7 @@ export class BatchMachine<T, R> {
   readonly queue: Queue<Entry<T, R>>;
   /** What `push` has let in and is not in the queue yet, and when each came. */
   private readonly pushed = new Backlog<T>();
-  private readonly pushedAt = new Backlog<number>();
+  private readonly pushedAt = new Backlog(0);
   private readonly lanes: readonly LaneRule[];
   /** Items waiting in each lane, whatever for. */
   private readonly laneQueued: number[];

@@ -15,13 +15,17 @@ export class Backlog<T> {
   private items: T[] = [];
   private taken = 0;
 
+  /** @param blank - stands where an item was taken, so that it is not held any longer; numbers stay numbers with one */
+  constructor(private readonly blank?: T) {}
+
   push(item: T): void {
     this.length = this.items.push(item) - this.taken;
   }
 
   shift(): T | undefined {
     if (this.length === 0) return undefined;
-    const item = this.items[this.taken++];
+    const item = this.items[this.taken];
+    this.items[this.taken++] = this.blank as T;
     if (--this.length === 0) this.clear();
     else if (this.taken > MANY_TAKEN && this.taken > this.length) {
       this.items = this.items.slice(this.taken);
