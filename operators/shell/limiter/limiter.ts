@@ -1,3 +1,4 @@
+import type { Subject } from 'rxjs';
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
@@ -12,7 +13,6 @@ import type {
   LimiterSnapshot,
   ObserveOptions,
   Release,
-  SavedLimits,
 } from '../../options/limiter.js';
 import { amount, count, onlyKnown, orDefault, requiredFunction } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
@@ -21,27 +21,22 @@ import { laneAt } from '../describe-item.js';
 import { passLastValue } from '../last-value.js';
 import { AbortCalls } from '../signal-groups.js';
 import { GrantLoop } from './grant-loop.js';
-import { Listeners } from './listeners.js';
 import type { Rates } from './rates.js';
-import type { LimiterSettings } from './settings.js';
 import { belowOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
 import type { HolderHooks, Lease as OwnLease } from './ticket.js';
-import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
+import { BidderTicket, JobTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
 const NO_CHARGE: Charge = { slots: 0, requests: 0, tokens: 0 };
 
-type Reject = (error: unknown) => void;
+/** Levels and costs that differ by less are equal: they are sums of fractions. */
+const ROUNDING = 1e-6;
 
 /** The methods of a limiter. */
 export class FlowLimiter extends GrantLoop implements Limiter {
+  declare readonly parent?: FlowLimiter;
   /** Cancels jobs by their signals. */
   private signals = new AbortCalls();
-
-  constructor(settings: LimiterSettings) {
-    super(settings);
-    if (settings.restore) this.restore(settings.restore);
-  }
 
   get load(): number {
     const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
@@ -94,20 +89,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
     // The usual case needs no ticket.
     const lease = job === NO_JOB && !this.isGranting ? this.tryGrant(this.chargeOf(job), this.laneOf(job)) : undefined;
-    if (lease) return Promise.resolve(lease);
-    return new Promise((resolve, reject) => {
-      this.request(undefined, job, resolve, reject);
-    });
-  }
-
-  pass(job: LimiterJob = NO_JOB): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const granted = (lease: OwnLease): void => {
-        lease.release();
-        resolve();
-      };
-      this.request(undefined, job, granted, reject, { ...this.chargeOf(job), slots: 0 });
-    });
+    return lease ? Promise.resolve(lease) : this.promise(undefined, job);
   }
 
   run<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Observable<R> {
@@ -115,24 +97,16 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   runAsync<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Promise<R> {
-    return new Promise((resolve, reject) => {
-      this.request(requiredFunction(NAME, 'work', work), job, resolve, reject);
-    });
+    return this.promise(work, job, true);
   }
 
   wrap<A extends unknown[], R>(work: (...args: A) => WorkResult<R>, job: LimiterJob = NO_JOB): (...args: A) => Promise<R> {
     requiredFunction(NAME, 'work', work);
-    const lane = this.laneOf(job);
-    const charge = this.chargeOf(job);
+    this.check(job);
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the function has a `this` of its own
     const limiter = this;
     return function wrapped(this: unknown, ...args: A): Promise<R> {
-      return new Promise((resolve, reject) => {
-        const ticket = new WrappedTicket<R>(limiter, charge, lane, work as unknown as LeasedWork<R>);
-        ticket.self = this;
-        ticket.args = args;
-        limiter.submit(ticket, job, resolve, reject);
-      });
+      return limiter.runAsync(() => work.apply(this, args), job);
     };
   }
 
@@ -156,9 +130,11 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     const at = this.laneAt(lane);
     const ticket = this.byId.get(id);
     if (ticket) {
+      const endsAt = this.ends.get(ticket);
       this.withdraw(ticket);
       ticket.lane = at;
-      this.enqueue(ticket, Infinity);
+      this.enqueue(ticket);
+      if (endsAt !== undefined) this.ends.set(ticket, endsAt);
       this.grantNow();
     }
     return ticket !== undefined;
@@ -171,11 +147,11 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   watch(listener: () => void): () => void {
-    return (this.watchers ??= new Listeners()).add(requiredFunction(NAME, 'listener', listener));
+    return listen(this.freeings, listener);
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    return (this.releases ??= new Listeners()).add(requiredFunction(NAME, 'listener', listener));
+    return listen(this.releases, listener);
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
@@ -198,14 +174,6 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     this.addRates(rates);
     this.tell?.({ type: 'limitChanged', concurrency });
     this.freed();
-  }
-
-  pause(): void {
-    this.setPaused(true);
-  }
-
-  resume(): void {
-    this.setPaused(false);
   }
 
   clear(reason?: unknown): void {
@@ -247,31 +215,30 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     };
   }
 
-  save(): SavedLimits {
-    const { penaltyMs } = this;
-    // JSON has no Infinity.
-    const pausedForMs = penaltyMs === Infinity ? -1 : penaltyMs;
-    return { at: this.settings.scheduler.now(), pausedForMs, rates: this.rates?.save() ?? [] };
-  }
-
-  private restore({ at, pausedForMs, rates }: SavedLimits): void {
-    const elapsedMs = Math.max(0, this.settings.scheduler.now() - at);
-    this.rates?.restore(rates, elapsedMs);
-    const pauseMs = pausedForMs < 0 ? Infinity : pausedForMs - elapsedMs;
-    if (pauseMs > 0) this.pausedUntil = this.now() + pauseMs;
+  /**
+   * How many waiting tickets these requests and tokens would pay for, in the order of the lanes: they only wait for a slot. What a bidder wants is
+   * not known before its turn, so it counts as one token.
+   */
+  private payable(requests: number, tokens: number): number {
+    let [requestsLeft, tokensLeft] = [requests + ROUNDING, tokens + ROUNDING];
+    const unpaid = this.allWaiting().findIndex((ticket) => {
+      requestsLeft -= ticket.charge.requests;
+      tokensLeft -= ticket.bid ? 1 : ticket.charge.tokens;
+      return requestsLeft < 0 || tokensLeft < 0;
+    });
+    return unpaid === -1 ? this.queue.size : unpaid;
   }
 
   /** Listens to signals, and tells of changes, together with another limiter. */
   listenWith(other: FlowLimiter): void {
     this.signals = other.signals;
-    this.changes = other.changes ??= new Listeners();
+    this.changes = other.changes;
   }
 
   /** When something has begun or ended to wait or run. */
   nextChange(): Promise<void> {
-    const changes = (this.changes ??= new Listeners());
     return new Promise((resolve) => {
-      const stop = changes.add(() => {
+      const stop = listen(this.changes, () => {
         stop();
         resolve();
       });
@@ -307,24 +274,25 @@ export class FlowLimiter extends GrantLoop implements Limiter {
       }
       // Added first: a callback that runs while this one is admitted may make its consumer leave.
       subscriber.add(ticket);
-      this.submit(ticket, job, undefined, undefined, isPromise);
+      this.submit(ticket, job, isPromise);
     });
   }
 
-  private request<R>(
-    fn: LeasedWork<R> | undefined,
-    job: LimiterJob,
-    resolve: (value: R) => void,
-    reject: Reject,
-    charge = this.chargeOf(job),
-  ): void {
-    if (job.signal) passLastValue(this.stream(fn, job, true, charge), resolve, reject);
-    else this.submit(new JobTicket<R>(this, charge, this.laneOf(job), fn), job, resolve, reject);
+  private promise<R>(fn: LeasedWork<R> | undefined, job: LimiterJob, isWork = false): Promise<R> {
+    return new Promise((resolve, reject) => {
+      if (isWork) requiredFunction(NAME, 'work', fn);
+      if (job.signal) {
+        passLastValue(this.stream(fn, job, true), resolve, reject);
+        return;
+      }
+      const ticket = new JobTicket<R>(this, this.chargeOf(job), this.laneOf(job), fn);
+      ticket.resolve = resolve;
+      ticket.reject = reject;
+      this.submit(ticket, job, true);
+    });
   }
 
-  private submit<R>(ticket: JobTicket<R>, job: LimiterJob, resolve?: (value: R) => void, reject?: Reject, waitsForRoom = true): void {
-    if (resolve) ticket.resolve = resolve;
-    if (reject) ticket.reject = reject;
+  private submit<R>(ticket: JobTicket<R>, job: LimiterJob, waitsForRoom: boolean): void {
     const { id, holder, deadlineMs = Infinity } = job;
     if (holder) ticket.hooks = holder as HolderHooks;
     if (id !== undefined) {
@@ -334,7 +302,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     const key = this.settings.queue.keyOf?.(job);
     if (key !== undefined) ticket.key = key;
     this.admit(ticket, deadlineMs, waitsForRoom);
-    if (ticket.isWaiting && (ticket.fn || !reject)) ticket.context = captureContext();
+    if (ticket.isWaiting && (ticket.fn || ticket.to)) ticket.context = captureContext();
   }
 
   /** @throws FlowConfigError or LaneUnknownError */
@@ -356,9 +324,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   private until(holds: () => boolean): Promise<void> {
-    const changes = (this.changes ??= new Listeners());
+    const { changes } = this;
     return new Promise((resolve) => {
-      const stop = changes.add(look);
+      const stop = listen(changes, look);
       look();
       function look(): void {
         if (!holds()) return;
@@ -367,6 +335,15 @@ export class FlowLimiter extends GrantLoop implements Limiter {
       }
     });
   }
+}
+
+/** The returned function stops it. What a listener throws is reported, and the others are still called. */
+function listen<V>(to: Subject<V>, listener: (value: V) => void): () => void {
+  // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
+  const subscription = to.subscribe({ next: requiredFunction(NAME, 'listener', listener) });
+  return () => {
+    subscription.unsubscribe();
+  };
 }
 
 function clearedError(by: 'clear' | 'remove', reason: unknown): ClosedError {

@@ -42,6 +42,8 @@ export class Lease implements Permit {
   /** What it takes from the limits; for a bidder, its last bid. */
   charge: Charge;
   isReleased = false;
+  /** In the queue of its limiter, as only tickets are. */
+  isWaiting = false;
   // Few leases have the fields below, so they are not made for all.
   /** The lease of the parent limiter; settled and released together with this one. */
   declare parent?: Lease;
@@ -106,51 +108,8 @@ export class Lease implements Permit {
   }
 }
 
-/** Jobs waiting for a lease while the work that asked for them already holds one. */
-export interface NestedJobs {
-  readonly isEmpty: boolean;
-  add(ticket: Ticket, holder: Lease, refuse: () => void): void;
-  released(held: Lease): void;
-  refuseStuck(): void;
-}
-
 /** The answer when no lease can be given now. */
 export const WAIT = 'wait';
-
-/** The parent of a limiter, as its children see it. */
-export interface ParentLimiter {
-  readonly parent: ParentLink | undefined;
-  readonly nesting: NestedJobs | undefined;
-  readonly changes?: { emit(): void } | undefined;
-  // A job that leaves a child, or wants something else, makes the bid of its place here out of date.
-  grantLater(): void;
-  grantNow(): void;
-  /** Grants now what `grantLater` has put off. */
-  flush(): void;
-  /** The number of waiting jobs that need no slot has changed. */
-  countSlotless(change: number): void;
-}
-
-/** What a limiter gets from its parent: leases when they are free, else places in the parent's queue. */
-export interface ParentLink {
-  readonly limiter: ParentLimiter;
-  /** Places taken in the parent's queue. */
-  readonly size: number;
-  /** Tokens that the parent could grant at once. */
-  readonly affordable: number;
-  /** A lease of the parent if there is one now. */
-  take(charge: Charge, lane: number): Lease | typeof WAIT;
-  /** Whether there is a place for this lane, so that the parent will ask. */
-  has(lane: number): boolean;
-  /** Takes places for the jobs that wait and could be granted here, `most` at a time. */
-  fill(most: number): void;
-  /** The child has something waiting or running: tells all parents. */
-  markBusy(): void;
-  /** The place that stands for a waiting ticket, if it has one. */
-  placeOf(ticket: Ticket): { withdraw(): void } | undefined;
-  /** The child has finished a round, and may be idle now. */
-  update(): void;
-}
 
 /** Made by `heldBy`: told what becomes of a job whose work already holds a lease. */
 export interface HolderHooks {
@@ -163,7 +122,6 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
   previous: Ticket | undefined = undefined;
   next: Ticket | undefined = undefined;
   lane = 0;
-  isWaiting = false;
   declare key?: unknown;
   declare index?: number;
   declare id?: string | number;
@@ -229,7 +187,7 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
   context: AsyncContext | undefined = undefined;
   readonly fn: LeasedWork<R> | undefined;
   /** Without a subscriber there is a promise, of the last value. */
-  private readonly to: Subscriber<R> | undefined;
+  readonly to: Subscriber<R> | undefined;
   // Of a promise.
   declare resolve: (value: R) => void;
   declare reject: (error: unknown) => void;
@@ -253,11 +211,6 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
       call.begin(context);
     } else if (context) context.run(handOver, this as unknown as JobTicket<Lease>);
     else handOver(this as unknown as JobTicket<Lease>);
-  }
-
-  work(context: LeaseContext): WorkResult<R> {
-    const { fn } = this;
-    return (fn as LeasedWork<R>)(context);
   }
 
   /** Emits one of several values; false for a promise, for which only the last counts. */
@@ -289,16 +242,6 @@ function handOver(ticket: JobTicket<Lease>): void {
   ticket.ended(ticket, false);
 }
 
-/** A call of a function made by `wrap`, with its `this` and its arguments. */
-export class WrappedTicket<R> extends JobTicket<R> {
-  declare self: unknown;
-  declare args: unknown[];
-
-  override work(): WorkResult<R> {
-    return (this.fn as (...args: unknown[]) => WorkResult<R>).apply(this.self, this.args);
-  }
-}
-
 /** Running work under a lease; also the context that the work gets. */
 class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWork {
   readonly lease: JobTicket<R>;
@@ -311,7 +254,8 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
   }
 
   work(): WorkResult<R> {
-    return this.lease.work(this);
+    const { fn } = this.lease;
+    return (fn as LeasedWork<R>)(this);
   }
 
   override got(value: R, isWhole: boolean): void {
