@@ -86,7 +86,9 @@ export class ChildLimiter extends FlowLimiter {
 
   /** Something waits or runs here: for all limiters above. */
   private markBusy(): void {
-    for (let at: FlowLimiter = this; at.parent; at = at.parent) at.parent.children.add(at);
+    if (this.parent.children.has(this)) return;
+    this.parent.children.add(this);
+    for (let at = this.parent; at.parent; at = at.parent) at.parent.children.add(at);
   }
 
   protected override enqueue(ticket: Ticket): void {

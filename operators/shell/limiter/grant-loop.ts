@@ -33,8 +33,11 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   /** The time when the clock was last read; it stands for now until the next reading. */
   time = 0;
   /** When something waits or runs, or no longer does. */
+  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- a limiter below tells the listeners of those above
   changes = new Subject<void>();
+  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- the methods of the limiter add listeners
   protected readonly freeings = new Subject<void>();
+  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- the same
   protected readonly releases = new Subject<Release>();
   protected isGranting = false;
   /** Everything is being cancelled: what a refused job releases must not be granted to the next. */
@@ -386,6 +389,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       if (!ticket.isWaiting) continue;
       const { limit, waitMs } = this.obstacle(ticket.charge);
       // The next one may cost less.
+      // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- only tickets wait
       this.refuse(ticket as Ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
     }
     for (const [lease] of due) if (this.ends.has(lease)) lease.release('cancelled');

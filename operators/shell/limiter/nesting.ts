@@ -36,6 +36,7 @@ class Nesting {
 
   constructor(limiter: NestingLimiter) {
     this.limiter = limiter;
+    // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
     limiter.changes.subscribe(() => {
       this.refuseStuck();
     });
