@@ -1,21 +1,26 @@
 import type { Subscriber } from 'rxjs';
-import { Observable, Subscription } from 'rxjs';
+import { noop, Observable, Subscription } from 'rxjs';
+import type { Job } from './kernel/machine/job.js';
+import { DONE, NEW } from './kernel/machine/job.js';
+import { leave, promote } from './kernel/machine/leave.js';
+import { ask } from './options/ask.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
-import { callback, count, durationMs, onlyKnown, orDefault, positive, requiredFunction } from './options/options.js';
-import type { Handle, Settled } from './options/types.js';
+import { callback, count, durationMs, madeBy, onlyKnown, requiredFunction } from './options/options.js';
+import type { Drained, DrainOptions, Handle, Settled } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
+import { BatchShell } from './shell/batch-shell.js';
 import { isPromise } from './shell/call.js';
+import { laneAt } from './shell/describe-item.js';
 import { keepOne, never } from './shell/keep.js';
-import type { CachedValue, LoadCacheOptions } from './shell/load-cache.js';
-import { LoadCache } from './shell/load-cache.js';
-import { LoadShell } from './shell/load-shell.js';
-import { Item, isItem, Load, promisedLoad, settledLoad, signalLoads } from './shell/loads.js';
-import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
-import type { SignalGroups } from './shell/signal-groups.js';
+import type { KeptValues, LoadCache, LoadCacheRule } from './shell/load-cache.js';
+import type { OnEnd } from './shell/loads.js';
+import { Item, Load, settledLoad } from './shell/loads.js';
+import { Shutdown } from './shell/shutdown.js';
+import { SignalGroups } from './shell/signal-groups.js';
 
-export type { LoadCacheOptions } from './shell/load-cache.js';
+export type { LoadCache } from './shell/load-cache.js';
 
 /** Options of {@link createBatcher}. */
 export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
@@ -24,8 +29,8 @@ export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
    * @defaultValue none, every load is its own item; with a `cache` the item itself, so that objects are compared by identity
    */
   readonly dedupe?: (item: T) => unknown;
-  /** Remembers so many values for later loads of equal keys. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
-  readonly cache?: LoadCacheOptions;
+  /** Remembers values for later loads of equal keys: {@link lruCache}. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
+  readonly cache?: LoadCache;
 }
 
 export interface LoadOptions {
@@ -55,8 +60,8 @@ export interface Batcher<T, R> extends Handle {
   /** One request per subscription: emits the item's result and completes, or errors with its reason. Unsubscribing leaves. */
   load(item: T, options?: LoadOptions): Observable<R>;
   /**
-   * The same as a promise, sent now, or when there is room under a finite `maxQueued` with `overflow: 'error'`. A rejection nobody listens to is not reported as unhandled. With `dedupe` or `cache`, loads of equal
-   * keys without options are given the same promise while their item is under way; with a `cache` afterwards as well.
+   * The same as a promise, sent now, or when there is room under a finite `maxQueued` with `overflow: 'error'`. A rejection nobody listens to is not
+   * reported as unhandled.
    */
   loadAsync(item: T, options?: LoadOptions): Promise<R>;
   /** The same as `load`, but never errors: emits what became of the item. Its `index` is -1 when no item was needed, or none accepted. */
@@ -98,7 +103,7 @@ export interface Batcher<T, R> extends Handle {
  * - **Emits when** the call that carries the item ends: one value, then completion. `loadAsync` answers with a promise, `loadSettled`
  *   with a {@link Settled}, which never errors.
  * - **Sends when** {@link batchMap} would, or after `flush` as soon as a permit is free.
- * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way; with a `cache`, `maxEntries` values.
+ * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way; with an {@link lruCache}, `maxEntries` values.
  * - **Drops** nothing in silence: a load that has to go rejects with `OverflowError`. `loadAsync` and `loadMany` wait for room instead, where
  *   `overflow` is `'error'`; their deadline runs from when they are let in.
  * - **Completes when** `drain` has been called and every load has settled; the promise of `drain` then resolves. A load completes
@@ -128,21 +133,6 @@ export interface Batcher<T, R> extends Handle {
  * const names = await Promise.all([users.loadAsync(7), users.loadAsync(3), users.loadAsync(7)]);
  * names; // => ['user 7', 'user 3', 'user 7']
  * calls; // => [[7, 3]]
- * ```
- * @example Values are kept for later loads, up to a bound.
- * ```ts
- * import { of } from 'rxjs';
- * import { createBatcher } from 'sluice/operators';
- *
- * const calls: number[][] = [];
- * const squares = createBatcher((items: readonly number[]) => {
- *   calls.push([...items]);
- *   return of(items.map((item) => item * item));
- * }, { cache: { maxEntries: 1000, ttlMs: 60_000 } });
- * await squares.loadMany([2, 3]);
- * await squares.loadAsync(3); // => 9
- * await squares.clear(3).prime(4, 16).loadMany([2, 3, 4]);
- * calls; // => [[2, 3], [3]]
  * ```
  * @example A load ends with the request it belongs to.
  * ```ts
@@ -175,106 +165,82 @@ const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
 const CHECKS = /* @__PURE__ */ (() => ({
   ...BATCH_CHECKS,
   dedupe: callback,
-  cache: (operator: string, option: string, cache: LoadCacheOptions | undefined) => {
-    if (cache === undefined) return undefined;
-    onlyKnown(operator, cache, ['maxEntries', 'ttlMs'], option, `${option}.`);
-    const maxEntries = count(operator, `${option}.maxEntries`, cache.maxEntries);
-    return { maxEntries, ttlMs: positive(operator, `${option}.ttlMs`, orDefault(cache.ttlMs, Infinity)) };
-  },
+  cache: madeBy<LoadCacheRule | undefined>('create', 'lruCache({ maxEntries })', undefined),
 }))();
 
 /** The options, checked. */
 interface BatcherConfig<T> extends BatchConfig<T> {
   readonly dedupe: ((item: T) => unknown) | undefined;
-  readonly cache: LoadCacheOptions | undefined;
+  readonly cache: LoadCacheRule | undefined;
 }
 
 /** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */
-export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
-  protected override readonly shutdown: Shutdown;
-  private readonly operator: string;
-  private readonly shell: LoadShell<T, R>;
-  /** What loads of equal keys share, if they do. */
-  private readonly memory: LoadCache<T, R> | undefined;
+export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R> {
+  private readonly shutdown: Shutdown;
+  private readonly following = new Subscription();
+  private readonly dedupe: ((item: T) => unknown) | undefined;
+  /** The items under way by key, when loads of equal keys share them. */
+  private readonly shared: Map<unknown, Item<T, R>> | undefined;
+  private readonly values: KeptValues<R> | undefined;
   private readonly stoppable: SignalGroups<Load<T, R>>;
-  /** Promised loads that wait for room, if they may. */
-  private readonly line = new Map<Load<T, R>, { readonly input: T; readonly options: LoadOptions }>();
-  /** The bound at which they wait. */
-  private readonly waitsAt: number;
+  /** Whether promised loads wait for room where others overflow, and those that do. */
+  private readonly isWaitedFor: boolean;
+  private readonly line = new Set<Load<T, R>>();
   /** What rejects everything that is given up. */
   private failure: unknown = undefined;
 
   /** @param waits whether promised loads wait for room where `load` overflows */
   constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, waits = true) {
-    super();
-    this.operator = operator;
     requiredFunction(operator, 'work', work);
     const config = batchConfig(operator, options, CHECKS) as BatcherConfig<T>;
-    const { dedupe, cache, scheduler } = config;
-    this.waitsAt = waits && config.overflow === 'error' ? config.maxQueued : Infinity;
-    this.memory = (dedupe ?? cache) === undefined ? undefined : new LoadCache(operator, dedupe, cache, scheduler);
-    const following = new Subscription();
-    this.stoppable = signalLoads((loads) => {
+    super(config, work);
+    const { dedupe, cache, scheduler, concurrency$, flush } = config;
+    this.isWaitedFor = waits && config.overflow === 'error' && config.maxQueued !== Infinity;
+    this.dedupe = dedupe;
+    this.shared = (dedupe ?? cache) && new Map();
+    this.values = cache?.create<R>(scheduler);
+    this.stoppable = new SignalGroups((group, reason) => {
       let left: readonly Load<T, R>[] = [];
-      this.shell.together(() => {
-        left = loads.filter((load) => this.leave(load));
+      // All of them leave before anybody is told: who is told may do anything.
+      this.step(() => {
+        left = group.members.filter((load) => this.leave(load));
       });
-      return left;
+      this.run();
+      for (const load of left) load.end(true, reason);
     });
     this.shutdown = new Shutdown({
       operator,
       scheduler,
       stop: () => {
-        this.shell.finish();
+        this.finish();
       },
       abort: (error) => {
-        this.failure = error;
-        this.refuseLine(error);
-        this.shell.rejectAll(error);
-        this.shell.finish();
+        this.giveUpAll(error);
       },
     });
-    const fail = (error: unknown): void => {
-      this.shutdown.close(error);
+    const error = (fault: unknown): void => {
+      this.failed(fault);
     };
-    this.shell = new LoadShell<T, R>(config, work, {
-      settled: (item) => {
-        this.settled(item);
-      },
-      finished: () => {
-        following.unsubscribe();
-        this.shell.close();
-        this.shutdown.finish();
-      },
-      failed: fail,
-      admit: () => {
-        this.admit();
-      },
-    });
-    following.add(
-      config.concurrency$?.subscribe({
-        next: (concurrency) => {
-          try {
-            this.shell.setConcurrency(count(operator, 'concurrency', concurrency));
-          } catch (error) {
-            fail(error);
-          }
-        },
-        error: fail,
-      }),
-    );
-    following.add(
-      config.flush?.subscribe({
+    const next = (concurrency: number): void => {
+      try {
+        this.setConcurrency(count(operator, 'concurrency', concurrency));
+      } catch (fault) {
+        this.failed(fault);
+      }
+    };
+    this.following.add(concurrency$?.subscribe({ next, error }));
+    this.following.add(
+      flush?.subscribe({
         next: () => {
-          this.shell.flush();
+          this.flush();
         },
-        error: fail,
+        error,
       }),
     );
   }
 
   load(item: T, options: LoadOptions = NO_OPTIONS): Observable<R> {
-    return this.streamed(item, options, (to) => (failed, outcome) => {
+    return this.streamed<R>(item, options, (to, failed, outcome) => {
       if (failed) to.error(outcome);
       else {
         to.next(outcome as R);
@@ -284,19 +250,29 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   }
 
   loadSettled(item: T, options: LoadOptions = NO_OPTIONS): Observable<Settled<T, R>> {
-    return this.streamed(item, options, (to) => (failed, outcome, from) => {
-      to.next(settledLoad(item, failed, outcome, from));
+    return this.streamed<Settled<T, R>>(item, options, (to, ...end) => {
+      to.next(settledLoad(item, ...end));
       to.complete();
     });
   }
 
   loadAsync(item: T, options: LoadOptions = NO_OPTIONS): Promise<R> {
-    if (options === NO_OPTIONS && !this.shutdown.isClosed && this.waitsAt === Infinity) {
-      return this.memory === undefined ? this.loadAlone(item) : this.loadShared(this.memory, item);
+    // Most loads: they share nothing, cannot leave, and wait for nothing.
+    if (options === NO_OPTIONS && !this.shared && !this.isWaitedFor && !this.shutdown.isClosed) {
+      const one = new Item<T, R>(item, undefined);
+      const promise = one.promise();
+      this.add(one);
+      return promise;
     }
     this.check(options);
-    const { load, promise } = promisedLoad<T, R>();
-    this.joinInTime(item, options, load);
+    const promise = new Promise<R>((resolve, reject) => {
+      this.joinInTime(item, options, (failed, outcome) => {
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- whatever the item failed with
+        if (failed) reject(outcome);
+        else resolve(outcome as R);
+      });
+    });
+    promise.catch(noop);
     return promise;
   }
 
@@ -304,169 +280,147 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     const given: unknown = items;
     if (!Array.isArray(given)) throw new FlowConfigError(this.operator, 'items', 'an array', given);
     this.check(options);
-    const results = new Array<Settled<T, R>>(items.length);
-    let missing = items.length;
-    return new Promise((resolve) => {
-      if (missing === 0) resolve(results);
-      for (const [at, item] of items.entries()) {
-        const load = new Load<T, R>((failed, outcome, from) => {
-          results[at] = settledLoad(item, failed, outcome, from);
-          if (--missing === 0) resolve(results);
+    const settled = (item: T): Promise<Settled<T, R>> =>
+      new Promise((resolve) => {
+        this.joinInTime(item, options, (...end) => {
+          resolve(settledLoad(item, ...end));
         });
-        this.joinInTime(item, options, load);
-      }
-    });
+      });
+    return Promise.all(Array.from(items, settled));
   }
 
   clear(item: T): this {
-    this.memory?.clear(item);
+    if (this.shared === undefined) return this;
+    const key = this.keyOf(item);
+    this.shared.delete(key);
+    this.values?.forget(key);
     return this;
   }
 
   clearAll(): this {
-    this.memory?.clearAll();
+    this.shared?.clear();
+    this.values?.clear();
     return this;
   }
 
   prime(item: T, value: R): this {
     if (value instanceof Error) throw new FlowConfigError(this.operator, 'value', 'a value, because failures are not remembered', value);
     if (isPromise(value)) throw new FlowConfigError(this.operator, 'value', 'a value that is there', value);
-    this.memory?.prime(item, value);
+    if (this.values === undefined) return this;
+    const key = this.keyOf(item);
+    if (!this.shared?.has(key) && !this.values.find(key)) this.values.keep(key, value);
     return this;
   }
 
-  flush(): void {
-    this.shell.flush();
-  }
-
   snapshot(): BatcherSnapshot {
-    const { machine, heldBy } = this.shell;
+    const { machine, permits, place, values } = this;
     const { queued, calls, heldBack } = machine;
-    return { queued, executing: calls.length, heldBy, heldBack, cached: this.memory?.size ?? 0 };
+    const isFull = permits.executing >= permits.concurrency;
+    return { queued, executing: calls.length, heldBy: place ? (isFull ? 'slot' : 'rate') : 'window', heldBack, cached: values?.size ?? 0 };
   }
 
-  private streamed<V>(
-    item: T,
-    options: LoadOptions,
-    told: (to: Subscriber<V>) => ConstructorParameters<typeof Load<T, R>>[0],
-  ): Observable<V> {
-    this.check(options);
-    return new Observable((subscriber) => {
-      const load = new Load<T, R>(told(subscriber));
-      subscriber.add(() => {
-        this.leave(load);
-      });
-      this.join(item, options, load);
-    });
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.shutdown.drain(options);
+  }
+
+  override close(): void {
+    this.shutdown.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.shutdown.on(signal, options);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
   }
 
   private check(options: LoadOptions): void {
     if (options === NO_OPTIONS) return;
-    onlyKnown(this.operator, options, LOAD_OPTION_NAMES, 'load options');
+    const { operator, config } = this;
+    onlyKnown(operator, options, LOAD_OPTION_NAMES, 'load options');
     const { lane, signal, deadlineMs } = options;
-    if (signal !== undefined) requiredSignal(this.operator, 'signal', signal);
-    if (lane !== undefined) this.shell.checkLane(lane);
-    if (deadlineMs !== undefined) durationMs(this.operator, 'deadlineMs', deadlineMs);
+    if (signal !== undefined) requiredSignal(operator, 'signal', signal);
+    if (lane !== undefined) laneAt(operator, config.queue, lane);
+    if (deadlineMs !== undefined) durationMs(operator, 'deadlineMs', deadlineMs);
   }
 
-  /** Joins when there is room: whoever has a promise can wait. */
-  private joinInTime(input: T, options: LoadOptions, load: Load<T, R>): void {
-    const { signal } = options;
-    const isFull = this.waitsAt !== Infinity && (this.line.size > 0 || this.shell.machine.room <= 0);
-    const isOver = (): boolean => this.shutdown.isClosed || signal?.aborted === true;
-    // Asking for its key may close it, too.
-    if (!isFull || isOver() || this.memory?.knows(input) || isOver()) {
-      this.join(input, options, load);
-      return;
-    }
-    this.line.set(load, { input, options });
-    if (signal) load.stopWith(this.stoppable.of(signal));
+  private keyOf(item: T): unknown {
+    return this.dedupe ? ask(this.operator, 'dedupe', this.dedupe, item) : item;
   }
 
-  /** Lets in, in their order, as many as there is room for. */
-  private admit(): void {
-    for (const [load, { input, options }] of this.line) {
-      if (this.shell.machine.room <= 0) return;
-      this.line.delete(load);
-      load.leaveSignal();
-      this.join(input, options, load, true);
-    }
+  // ---- loads --------------------------------------------------------------------------------------------------------
+
+  private streamed<V>(item: T, options: LoadOptions, told: (to: Subscriber<V>, ...end: Parameters<OnEnd<T, R>>) => void): Observable<V> {
+    this.check(options);
+    return new Observable((subscriber) => {
+      const load = new Load<T, R>(item, options, (...end) => {
+        told(subscriber, ...end);
+      });
+      subscriber.add(() => {
+        this.leave(load);
+      });
+      this.join(load);
+    });
   }
 
-  private refuseLine(error: unknown): void {
-    const loads = [...this.line.keys()];
-    this.line.clear();
-    this.shutdown.count('dropped', loads.length);
-    for (const load of loads) load.end(true, error);
+  /** For whoever has a promise, and can wait for room. */
+  private joinInTime(input: T, options: LoadOptions, onEnd: OnEnd<T, R>): void {
+    this.join(new Load(input, options, onEnd), this.isWaitedFor);
   }
 
-  /** @param isInTime whether it came before a drain, and is still served */
-  private join(input: T, options: LoadOptions, load: Load<T, R>, isInTime = false): void {
+  /** @param isLetIn whether it has waited, and is served although the batcher drains */
+  private join(load: Load<T, R>, waits = false, isLetIn = false): void {
+    const { input, options } = load;
     const { signal, lane, deadlineMs } = options;
-    const isClosed = this.shutdown.isClosed && !isInTime;
-    if (isClosed || signal?.aborted) {
-      load.end(true, isClosed ? new ClosedError(this.operator) : signal?.reason);
+    if (this.refuses(load, isLetIn)) return;
+    let key: unknown;
+    if (this.shared) {
+      try {
+        key = this.keyOf(input);
+      } catch (error) {
+        load.end(true, error);
+        return;
+      }
+      // `dedupe` may have closed the batcher, or aborted the signal.
+      if (this.refuses(load, isLetIn)) return;
+    }
+    const known = this.values?.find(key);
+    if (known) {
+      load.end(false, known.value);
       return;
     }
-    let item: Item<T, R> | CachedValue<R>;
-    try {
-      item = this.memory ? this.open(this.memory, input, deadlineMs !== undefined, isInTime) : new Item<T, R>(input, undefined);
-    } catch (error) {
-      load.end(true, error);
-      return;
-    }
-    if (!isItem<T, R>(item)) {
-      load.end(false, item.value);
-      return;
-    }
-    item.join(load);
-    // `dedupe` may have aborted it, and no listener hears of that any more.
-    if (signal?.aborted) {
-      this.leave(load);
-      load.end(true, signal.reason);
-      return;
-    }
+    const shared = deadlineMs === undefined ? this.shared : undefined;
+    const found = shared?.get(key);
     if (signal) load.stopWith(this.stoppable.of(signal));
-    if (item.index === -1) this.send(item, lane, deadlineMs);
-    else if (lane !== undefined) this.shell.promote(item, lane);
-  }
-
-  /** @throws what the load is refused with */
-  private open(memory: LoadCache<T, R>, item: T, alone: boolean, isInTime = false): Item<T, R> | CachedValue<R> {
-    const found = memory.open(item, alone);
-    // `dedupe` may have ended the batcher.
-    if (isInTime ? this.failure === undefined : !this.shutdown.isClosed) return found;
-    if (isItem<T, R>(found) && found.isEmpty) memory.forget(found);
-    throw new ClosedError(this.operator);
-  }
-
-  private loadAlone(input: T): Promise<R> {
-    const item = new Item<T, R>(input, undefined);
-    const promise = item.promise();
-    this.shell.add(item);
-    return promise;
-  }
-
-  /** Loads that cannot leave need no promise of their own. */
-  private loadShared(memory: LoadCache<T, R>, input: T): Promise<R> {
-    let found;
-    try {
-      found = this.open(memory, input, false);
-    } catch (error) {
-      const { load, promise } = promisedLoad<T, R>();
-      load.end(true, error);
-      return promise;
+    if (!found && waits && (this.line.size > 0 || this.machine.room <= 0)) {
+      this.line.add(load);
+      return;
     }
-    const promise = found.promise();
-    if (isItem<T, R>(found) && found.index === -1) this.shell.add(found);
-    return promise;
+    const item = found ?? new Item<T, R>(input, key);
+    item.join(load);
+    if (found) {
+      if (lane === undefined) return;
+      promote(this.machine, found, laneAt(this.operator, this.config.queue, lane));
+      this.run();
+      return;
+    }
+    shared?.set(key, item);
+    this.accept(item, lane, deadlineMs);
+    // Your callbacks have run, and may have made the only load leave.
+    if (item.isEmpty) this.giveUp(item);
+    this.submit(item);
   }
 
-  private send(item: Item<T, R>, lane?: string, deadlineMs?: number): void {
-    this.shell.accept(item, lane, deadlineMs);
-    // Your callbacks have run, and may have made the only load leave.
-    if (item.isEmpty) this.shell.leave(item);
-    this.shell.submit(item);
+  /** Ends a load that comes too late. */
+  private refuses(load: Load<T, R>, isLetIn: boolean): boolean {
+    const { signal } = load.options;
+    const isClosed = isLetIn ? this.failure !== undefined : this.shutdown.isClosed;
+    if (isClosed) load.end(true, new ClosedError(this.operator));
+    else if (signal?.aborted) load.end(true, signal.reason);
+    else return false;
+    return true;
   }
 
   /** False for a load that was not waiting. */
@@ -476,19 +430,68 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     if (this.line.delete(load)) return true;
     if (!item?.part(load)) return false;
     if (item.isEmpty) {
-      this.memory?.forget(item);
-      this.shell.leave(item);
+      this.forget(item);
+      this.giveUp(item);
     }
     return true;
   }
 
-  private settled(item: Item<T, R>): void {
+  /** It is not settled any more, unless it is just being accepted. A call is stopped when its last member has left. */
+  private giveUp(item: Item<T, R>): void {
+    if (item.state === DONE || item.state === NEW) return;
+    leave(this.machine, item);
+    this.run();
+    // Before this returns, even if results are being handed out.
+    this.runEffectsNow();
+  }
+
+  /** Nobody else is to share it. False when its key was cleared. */
+  private forget(item: Item<T, R>): boolean {
+    return this.shared?.get(item.loadKey) === item && this.shared.delete(item.loadKey);
+  }
+
+  private giveUpAll(error: unknown): void {
+    const { line, shutdown } = this;
+    this.failure = error;
+    const loads = [...line];
+    line.clear();
+    shutdown.count('dropped', loads.length);
+    for (const load of loads) load.end(true, error);
+    this.rejectAll(error);
+    this.finish();
+  }
+
+  // ---- what the shell tells -----------------------------------------------------------------------------------------
+
+  protected override settled(job: Job<T, R>): void {
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
+    const item = job as Item<T, R>;
     // Whoever left while the answer waited for earlier ones is not counted either.
     if (this.shutdown.isClosed && !item.isEmpty) {
       const isGivenUp = item.failed && this.failure !== undefined && item.reason === this.failure;
       this.shutdown.count(isGivenUp ? (item.attempts > 0 ? 'aborted' : 'dropped') : 'done');
     }
-    this.memory?.settled(item);
+    if (this.forget(item) && !item.failed) this.values?.keep(item.loadKey, item.outcome as R);
     item.deliver();
+  }
+
+  protected override finished(): void {
+    this.following.unsubscribe();
+    super.close();
+    this.shutdown.finish();
+  }
+
+  protected override failed(error: unknown): void {
+    this.shutdown.close(error);
+  }
+
+  /** Lets in, in their order, as many as there is room for. */
+  protected override hasRoom(): void {
+    for (const load of this.line) {
+      if (this.machine.room <= 0) return;
+      this.line.delete(load);
+      load.leaveSignal();
+      this.join(load, false, true);
+    }
   }
 }

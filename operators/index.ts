@@ -24,7 +24,6 @@ export type {
   Batcher,
   BatcherOptions,
   BatcherSnapshot,
-  LoadCacheOptions,
   LoadOptions,
 } from './create-batcher.js';
 export { createBatcher } from './create-batcher.js';
@@ -64,6 +63,8 @@ export type { KeyedJob, KeyedLimiter, KeyedLimiterOptions } from './keyed-limite
 export { keyedLimiter } from './keyed-limiter.js';
 export type { LanesOptions } from './lanes.js';
 export { lanes, roundRobin, strictWithFloor, weighted } from './lanes.js';
+export type { LoadCache, LruCacheOptions } from './lru-cache.js';
+export { lruCache } from './lru-cache.js';
 export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { mergeLanes } from './merge-lanes.js';
 export type { CloseWhen } from './options/ask.js';

@@ -1,10 +1,10 @@
 import { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
 import type { SearchLimits, SearchSpent, SearchStep } from './kernel/repair/bad-item-search.js';
 import { BadItemSearch } from './kernel/repair/bad-item-search.js';
-import { positionsOf, trustedBlame } from './kernel/repair/blame.js';
+import { blamed } from './kernel/repair/blame.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
+import type { DivideLimits } from './kernel/repair/divide-plan.js';
 import { dividePlan } from './kernel/repair/divide-plan.js';
-import { fieldOf } from './kernel/repair/field-of.js';
 import type { RepairedMachine } from './kernel/repair/repairer.js';
 import { createRepairer as uncheckedRepairer } from './kernel/repair/repairer.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
@@ -12,7 +12,7 @@ import { SameFault } from './kernel/repair/same-fault.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { drawnFrom, verdictOf } from './options/ask.js';
 import { DeadlineError, FlowConfigError, SplitBudgetError } from './options/errors.js';
-import { count, countFrom, countFromZero, flag, onlyKnown, orDefault } from './options/options.js';
+import { checked, count, countFrom, countFromZero, flag, madeBy, onlyKnown, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
 import { retryRule } from './options/retry.js';
 
@@ -54,25 +54,28 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
     classify: classifyByStatus,
     createRepairer,
     failed: (failure) => {
-      const { operator, verdict, attempt, now, executing, retrying, waiting } = failure;
+      const { operator, verdict, attempt, now, jobs, executing, retrying, waiting } = failure;
       if (!mayPass(verdict) || attempt >= rule.maxAttempts) return undefined;
       if (!isWithinBudget(retrying + waiting, executing + waiting, rule.budget)) return undefined;
       const delayMs = retryDelayMs(attempt, verdict.retryAfterMs, rule, failure.draw());
-      const inTime = failure.jobs.filter(({ deadlineAt }) => now + delayMs < deadlineAt);
-      const late = failure.jobs.filter(({ deadlineAt }) => now + delayMs >= deadlineAt);
+      const isInTime = ({ deadlineAt }: FailedJob): boolean => now + delayMs < deadlineAt;
+      const again = jobs.filter(isInTime);
+      const size = again.length;
       const next = attempt + 1;
+      const rejected = jobs
+        .filter((job) => !isInTime(job))
+        .map((job) => {
+          const { deadlineAt, acceptedAt } = job;
+          return { job, reason: new DeadlineError(operator, deadlineAt - acceptedAt, now - acceptedAt, failure.error) };
+        });
       return {
-        parts: inTime.length > 0 ? [inTime] : [],
+        parts: size > 0 ? [again] : [],
         attempt: next,
         delayMs,
         // It is about the account, not about this batch.
         ...(verdict.class === 'throttled' && { pauseMs: delayMs }),
-        rejected: late.map((job) => {
-          const { deadlineAt, acceptedAt } = job;
-          return { job, reason: new DeadlineError(operator, deadlineAt - acceptedAt, now - acceptedAt, failure.error) };
-        }),
-        ...(failure.search && !failure.isPartial && inTime.length > 0 && { search: failure.search }),
-        note: inTime.length > 0 ? { type: 'retryScheduled', class: verdict.class, size: inTime.length, attempt: next, delayMs } : undefined,
+        rejected,
+        note: size > 0 ? { type: 'retryScheduled', class: verdict.class, size, attempt: next, delayMs } : undefined,
       };
     },
   };
@@ -91,29 +94,31 @@ export interface DivideOptions {
   readonly strategy?: DivideStrategy;
 }
 
-/** @internal */
-export const DIVIDE_OPTIONS: readonly (keyof DivideOptions)[] = ['factor', 'maxCalls', 'maxDepth', 'maxBlameRounds', 'strategy'];
-
 /** How the bad items of a batch are looked for, if not in all its parts at once. Made by `sequentialSearch()`. */
 export interface DivideStrategy {
-  search(...args: never[]): object;
+  createSearch(...args: never[]): object;
 }
 
 /** The same to whoever goes by it. */
 interface SearchRule extends DivideStrategy {
-  search<J extends FailedJob>(first: Failure<J>, limits: Omit<SearchLimits, 'confirm'>, note: DivideNote): DivideSearch<J>;
+  createSearch<J extends FailedJob>(first: Failure<J>, limits: Omit<SearchLimits, 'confirm'>, fault: SameFault): DivideSearch<J>;
 }
 
 /** One search; it is told of every call of its own. */
 interface DivideSearch<J> extends Search<J> {
-  failed(failure: Failure<J>, blame: ReadonlySet<number> | undefined): Repair<J>;
+  failed(failure: Failure<J>, named: ReadonlySet<J> | undefined): Repair<J>;
 }
 
-/** What is known of a batch that is being divided. */
-interface DivideNote {
-  blameRounds: number;
-  readonly fault: SameFault;
-}
+const CHECKS = /* @__PURE__ */ (() => ({
+  factor: countFrom(2),
+  maxCalls: count,
+  maxDepth: countFromZero,
+  maxBlameRounds: countFromZero,
+  strategy: madeBy<SearchRule | undefined>('createSearch', 'sequentialSearch()', undefined),
+}))();
+
+/** @internal */
+export const DIVIDE_OPTIONS: readonly string[] = /* @__PURE__ */ Object.keys(CHECKS);
 
 /**
  * Finds the bad items of a failed batch: rejects those that the error names, else cuts the batch up and sends the parts, until a bad item stands
@@ -145,49 +150,31 @@ interface DivideNote {
  * ```
  */
 export function divideAndConquer(options: DivideOptions = {}): RepairRule {
-  onlyKnown(DIVIDE, options, DIVIDE_OPTIONS);
-  const strategy = options.strategy as SearchRule | undefined;
-  if (strategy !== undefined && options.factor !== undefined)
-    throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
-  if (strategy !== undefined && (typeof strategy !== 'object' || typeof (strategy as SearchRule | null)?.search !== 'function'))
-    throw new FlowConfigError(DIVIDE, 'strategy', 'sequentialSearch()', strategy);
-  const factor = countFrom(2)(DIVIDE, 'factor', orDefault(options.factor, 4));
-  const maxDepth = countFromZero(DIVIDE, 'maxDepth', orDefault(options.maxDepth, 16));
-  const maxBlameRounds = countFromZero(DIVIDE, 'maxBlameRounds', orDefault(options.maxBlameRounds, 3));
-  const maxCalls = options.maxCalls === undefined ? undefined : count(DIVIDE, 'maxCalls', options.maxCalls);
-  const noteOf = (origin: Origin<unknown>): DivideNote => {
-    const before = origin.note as DivideNote | true | undefined;
-    if (typeof before === 'object') return before;
-    const note: DivideNote = { blameRounds: 0, fault: new SameFault(strategy ? 0 : factor) };
-    if (before) note.fault.ruleOut();
-    origin.note = note;
-    return note;
-  };
+  const defaults = { factor: 4, maxCalls: Infinity, maxDepth: 16, maxBlameRounds: 3 };
+  const limits = checked(DIVIDE, options as DivideOptions & { strategy?: SearchRule }, defaults, CHECKS);
+  const { strategy, factor } = limits;
+  if (strategy && options.factor !== undefined) throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
+  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- nobody else writes a note
+  const faultOf = (origin: Origin<unknown>): SameFault => (origin.note ??= new SameFault(strategy ? 0 : factor)) as SameFault;
   return {
     classify: classifyByStatus,
     createRepairer,
     succeeded: (origin) => {
-      // Most batches never fail, and need no note.
-      if (origin.note === undefined) origin.note = true;
-      else if (origin.note !== true) noteOf(origin).fault.ruleOut();
+      faultOf(origin).ruleOut();
     },
     failed: (failure) => {
       const { verdict, error, call, depth, origin } = failure;
-      const note = noteOf(origin);
-      const { fault } = note;
-      const isDivisible = verdict.class === 'tooLarge' || (verdict.class === 'itemFault' && !(verdict.unrecognised && isBug(error)));
-      if (!isDivisible || failure.isPartial) {
-        fault.ruleOut();
-        return undefined;
-      }
-      const blame = trustedBlame(verdict.blame && positionsOf(verdict.blame, () => failure.ids(), call.length), call.length);
-      if (verdict.unrecognised && blame === undefined) fault.failed(error, call.length, depth);
+      const { class: found, unrecognised } = verdict;
+      const fault = faultOf(origin);
+      const isDivisible = !failure.isPartial && (found === 'tooLarge' || found === 'itemFault');
+      const named = blamed(verdict.blame, call);
+      if (isDivisible && unrecognised && !named) fault.failed(error, call.length, depth);
       else fault.ruleOut();
+      if (!isDivisible) return undefined;
       if (fault.isHopeless) return givenUp(failure);
-      const limits = { maxCalls: maxCalls ?? 2 * origin.jobs.length, maxDepth, maxBlameRounds };
-      if (strategy === undefined || verdict.class === 'tooLarge') return spread(failure, blame, { ...limits, factor }, note);
-      const search = (failure.search as DivideSearch<(typeof call)[number]> | undefined) ?? strategy.search(failure, limits, note);
-      return search.failed(failure, blame);
+      if (strategy === undefined || found === 'tooLarge') return spread(failure, named, limits, fault);
+      const search = (failure.search as DivideSearch<(typeof call)[number]> | undefined) ?? strategy.createSearch(failure, limits, fault);
+      return search.failed(failure, named);
     },
   };
 }
@@ -247,7 +234,7 @@ export interface SequentialSearchOptions {
 export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
   onlyKnown('sequentialSearch', options, ['confirm']);
   const confirm = flag('sequentialSearch', 'confirm', orDefault(options.confirm, true));
-  const rule: SearchRule = { search: (first, limits, note) => new SequentialSearch(first, { ...limits, confirm }, note) };
+  const rule: SearchRule = { createSearch: (first, limits, fault) => new SequentialSearch(first, { ...limits, confirm }, fault) };
   return rule;
 }
 
@@ -280,12 +267,6 @@ export function robust(options: RobustOptions = {}): readonly RepairRule[] {
   return [retryFailed(options.retry), divideAndConquer(options.divide)];
 }
 
-/** What the language itself throws at a bug. */
-function isBug(error: unknown): boolean {
-  const name = fieldOf(error, 'name');
-  return name === 'TypeError' || name === 'ReferenceError' || name === 'RangeError';
-}
-
 /** Nothing of the batch has ever succeeded, and no item is to blame. */
 function givenUp<J extends FailedJob>({ jobs, origin, error }: Failure<J>): Repair<J> {
   const all = new Set([...jobs, ...origin.jobs.filter(({ isDone }) => !isDone)]);
@@ -295,40 +276,25 @@ function givenUp<J extends FailedJob>({ jobs, origin, error }: Failure<J>): Repa
 /** All parts at once. */
 function spread<J extends FailedJob>(
   { operator, verdict, error, call, jobs, depth, origin }: Failure<J>,
-  blame: ReadonlySet<number> | undefined,
-  limits: Parameters<typeof dividePlan>[1],
-  note: DivideNote,
+  named: ReadonlySet<J> | undefined,
+  limits: DivideLimits,
+  fault: SameFault,
 ): Repair<J> {
   const size = call.length;
-  const plan = dividePlan(
-    {
-      size,
-      weights: call.map(({ weight }) => weight),
-      blame: blame && [...blame],
-      tooLarge: verdict.class === 'tooLarge' ? (verdict.tooLarge ?? true) : undefined,
-      depth,
-      calls: origin.calls,
-      blameRounds: note.blameRounds,
-    },
-    limits,
-  );
-  const live = new Set(jobs);
-  const at = (positions: readonly number[]): J[] => positions.map((i) => call[i] as J).filter((job) => live.has(job));
-  const parts = plan.parts.map(at).filter((part) => part.length > 0);
-  note.fault.cut(depth, parts.length);
-  if (plan.blamed) note.blameRounds++;
+  const tooLarge = verdict.class === 'tooLarge' ? (verdict.tooLarge ?? true) : undefined;
+  const plan = dividePlan({ size, jobs, named, tooLarge, depth, calls: origin.calls, blameRounds: fault.blameRounds }, limits);
+  const { parts, reject, giveUp } = plan;
+  fault.cut(depth, parts.length);
+  if (plan.blamed) fault.blameRounds++;
+  const split = { type: 'split', size, parts: parts.length, depth: depth + 1 } as const;
   return {
     parts,
     depth: depth + 1,
     rejected: [
-      ...at(plan.reject).map((job) => ({ job, reason: error })),
-      ...at(plan.giveUp).map((job) => ({ job, reason: new SplitBudgetError(operator, limits.maxCalls, origin.calls, error) })),
+      ...reject.map((job) => ({ job, reason: error })),
+      ...giveUp.map((job) => ({ job, reason: new SplitBudgetError(operator, limits.maxCalls, origin.calls, error) })),
     ],
-    note: plan.blamed
-      ? { type: 'blamed', size, blamed: plan.reject.length, round: note.blameRounds }
-      : parts.length > 0
-        ? { type: 'split', size, parts: parts.length, depth: depth + 1 }
-        : undefined,
+    note: plan.blamed ? { type: 'blamed', size, blamed: reject.length, round: fault.blameRounds } : parts.length > 0 ? split : undefined,
   };
 }
 
@@ -336,49 +302,51 @@ function spread<J extends FailedJob>(
 class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
   private readonly plan: BadItemSearch<J>;
   private readonly operator: string;
+  /** Twice the size of the batch always suffices. */
+  private readonly maxCalls: number;
 
   constructor(
-    { operator, depth }: Failure<J>,
-    private readonly limits: SearchLimits,
-    private readonly note: DivideNote,
+    { operator, depth, origin }: Failure<J>,
+    limits: SearchLimits,
+    private readonly fault: SameFault,
   ) {
     this.operator = operator;
-    this.plan = new BadItemSearch(depth, limits, ({ isDone }) => !isDone);
+    this.maxCalls = Math.min(limits.maxCalls, 2 * origin.jobs.length);
+    this.plan = new BadItemSearch(depth, { ...limits, maxCalls: this.maxCalls }, ({ isDone }) => !isDone);
   }
 
-  failed({ call, depth, origin }: Failure<J>, blame: ReadonlySet<number> | undefined): Repair<J> {
-    const { note } = this;
-    const step = this.plan.failed(call, depth, blame, this.spent(origin));
-    if (step.blamed) note.blameRounds++;
+  failed({ call, depth, origin }: Failure<J>, named: ReadonlySet<J> | undefined): Repair<J> {
+    const { fault } = this;
+    const step = this.plan.failed(call, depth, named, this.spent(origin));
+    if (step.blamed) fault.blameRounds++;
     const size = call.length;
-    const repair = this.repair(step, origin);
-    if (step.blamed) return { ...repair, note: { type: 'blamed', size, blamed: step.reject.length, round: note.blameRounds } };
+    const repair = this.repair(step, origin, call);
+    if (step.blamed) return { ...repair, note: { type: 'blamed', size, blamed: step.reject.length, round: fault.blameRounds } };
     if (size === 1 || step.send.length === 0) return repair;
     return { ...repair, note: { type: 'split', size, parts: 2, depth: depth + 1 } };
   }
 
-  succeeded(call: readonly J[], origin: Origin<J>): Repair<J> {
-    return this.repair(this.plan.succeeded(call, this.spent(origin)), origin);
-  }
-
-  inconclusive(origin: Origin<J>): Repair<J> {
-    return this.repair(this.plan.inconclusive(this.spent(origin)), origin);
+  next(good: readonly J[] | undefined, origin: Origin<J>): Repair<J> {
+    const { plan } = this;
+    const spent = this.spent(origin);
+    return this.repair(good ? plan.succeeded(good, spent) : plan.inconclusive(spent), origin, []);
   }
 
   private spent({ calls }: Origin<J>): SearchSpent {
-    const { blameRounds, fault } = this.note;
-    return { calls, blameRounds, alone: fault.alone };
+    const { blameRounds, alone } = this.fault;
+    return { calls, blameRounds, alone };
   }
 
-  private repair({ send, depth, reject, infer, giveUp }: SearchStep<J>, origin: Origin<J>): Repair<J> {
+  private repair({ send, depth, reject, infer, giveUp }: SearchStep<J>, origin: Origin<J>, call: readonly J[]): Repair<J> {
+    const { held } = this.plan;
     return {
       parts: send.length > 0 ? [send] : [],
       depth,
-      held: this.plan.held,
+      held: held.filter((job) => call.includes(job)),
       search: this,
       rejected: [
         ...[...reject, ...infer].map((job) => ({ job, reason: job.reason })),
-        ...giveUp.map((job) => ({ job, reason: new SplitBudgetError(this.operator, this.limits.maxCalls, origin.calls, job.reason) })),
+        ...giveUp.map((job) => ({ job, reason: new SplitBudgetError(this.operator, this.maxCalls, origin.calls, job.reason) })),
       ],
     };
   }

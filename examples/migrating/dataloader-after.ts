@@ -1,5 +1,5 @@
 import type { Batcher, BatchWork } from '../../operators/index.js';
-import { createBatcher, fixed, robust } from '../../operators/index.js';
+import { createBatcher, fixed, lruCache, robust } from '../../operators/index.js';
 
 export interface User {
   readonly id: number;
@@ -12,6 +12,6 @@ export function createUsers(fetchUsers: BatchWork<number, User>): Batcher<number
     concurrency: 4,
     window: fixed(10),
     repair: robust(),
-    cache: { maxEntries: 1000, ttlMs: 60_000 },
+    cache: lruCache({ maxEntries: 1000, ttlMs: 60_000 }),
   });
 }

@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { map, merge, mergeMap, of, Subject, take, takeUntil, tap, timer } from 'rxjs';
 import type { Batcher, BatcherOptions, BatchWork, LoadOptions, Settled } from '../../operators/index.js';
-import { CallbackError, createBatcher, divideAndConquer, fixed, inputOrder, lanes, natural, splitItem } from '../../operators/index.js';
+import { CallbackError, createBatcher, divideAndConquer, fixed, inputOrder, lanes, lruCache, natural, splitItem } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -256,46 +256,46 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'answers a known key in the frame in which it is asked for, with a cache',
-    label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { cache: { maxEntries: 100 } })',
+    label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { cache: lruCache({ maxEntries: 100 }) })',
     inputs: { source:        '-a-a----(ab)---|' },
     inners: { a:              '---(r|)',
               b:                      '---(r|)' },
     subscriptions: { a: '-^--!', b: '--------^--!' },
     expected:                '----(AA)A--B---|',
-    build: loaded({ cache: { maxEntries: 100 } }),
+    build: loaded({ cache: lruCache({ maxEntries: 100 }) }),
   },
   {
     operator: 'createBatcher',
     title: 'asks again for a value that is too old',
-    label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { cache: { maxEntries: 100, ttlMs: 5 } })',
+    label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { cache: lruCache({ maxEntries: 100, ttlMs: 5 }) })',
     inputs: { source:        '-a----a-a------|' },
     inners: { a:              '--(r|)' },
     subscriptions: { a: ['-^-!', '--------^-!'] },
     expected:                '---A--A---A----|',
-    build: loaded({ cache: { maxEntries: 100, ttlMs: 5 } }),
+    build: loaded({ cache: lruCache({ maxEntries: 100, ttlMs: 5 }) }),
   },
   {
     operator: 'createBatcher',
     title: 'remembers no failure',
-    label: 'mergeMap((item) => batcher.loadSettled(item)), batcher = createBatcher(work, { cache: { maxEntries: 100 } })',
+    label: 'mergeMap((item) => batcher.loadSettled(item)), batcher = createBatcher(work, { cache: lruCache({ maxEntries: 100 }) })',
     inputs: { source:        '-a----a----|' },
     inners: { a:              '--#' },
     subscriptions: { a: ['-^-!', '------^-!'] },
     expected:                '---x----x--|',
     values: { x: 'a: forbidden words' },
     error: badRequest,
-    build: settled({ cache: { maxEntries: 100 } }),
+    build: settled({ cache: lruCache({ maxEntries: 100 }) }),
   },
   {
     operator: 'createBatcher',
     title: 'after clear answers those who wait and asks anew for those who come',
-    label: "batcher.clear('a') at c, batcher = createBatcher(work, { cache: { maxEntries: 100 }, window: natural() })",
+    label: "batcher.clear('a') at c, batcher = createBatcher(work, { cache: lruCache({ maxEntries: 100 }), window: natural() })",
     inputs: { told:          '--c--------|',
               source:        '-a-a----a--|' },
     inners: { a:              '---(r|)' },
     subscriptions: { a: ['-^--!', '---^--!'] },
     expected:                '----A-A-A--|',
-    build: told((batcher) => batcher.clear('a'), { cache: { maxEntries: 100 }, window: natural() }),
+    build: told((batcher) => batcher.clear('a'), { cache: lruCache({ maxEntries: 100 }), window: natural() }),
   },
 
   // Time, and the end.

@@ -41,7 +41,7 @@ export type { BackoffOptions } from './repair/backoff.js';
 export { BACKOFF_DEFAULTS, backoffDelayMs, isWithinBudget, retryDelayMs } from './repair/backoff.js';
 export type { SearchLimits, SearchSpent, SearchStep } from './repair/bad-item-search.js';
 export { BadItemSearch } from './repair/bad-item-search.js';
-export { positionsOf, trustedBlame } from './repair/blame.js';
+export { blamed } from './repair/blame.js';
 export { classifyByStatus } from './repair/classify-by-status.js';
 export type { DivideInput, DivideLimits, DividePlan } from './repair/divide-plan.js';
 export { dividePlan } from './repair/divide-plan.js';

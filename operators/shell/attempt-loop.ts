@@ -275,7 +275,6 @@ export class AttemptLoop<R> {
       ...{ operator, now, error, verdict, call: jobs, jobs, isPartial: false, attempt: this.count, depth: 0, search: undefined },
       origin: { id, jobs, calls: this.count, note: undefined },
       ...{ executing: load.active, retrying: load.retrying, waiting: 0 },
-      ids: () => [id],
       draw: () => drawnFrom(operator, random),
     };
     return retry.failed(failure);

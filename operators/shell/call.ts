@@ -41,8 +41,10 @@ export abstract class Call<R> extends LazySignal {
   /** The last value, or why the work has failed. */
   protected last: unknown = NOTHING;
   protected link: Subscription | undefined = undefined;
-  /** Made once for all streams of this object. */
+  /** Made once for all streams and promises of this object. */
   private observer: Observer<R> | undefined = undefined;
+  private onValue: ((value: R) => void) | undefined = undefined;
+  private onError: ((error: unknown) => void) | undefined = undefined;
 
   /** How a synchronous answer is read: `'value'` as the value itself, `'input'` as what RxJS's `from` takes. */
   get reading(): Reading {
@@ -120,14 +122,13 @@ export abstract class Call<R> extends LazySignal {
     this.returned(promise);
     if (promise) {
       // Also when it was cancelled meanwhile: nobody else handles its rejection.
-      promise.then(
-        (value) => {
-          this.answered(value);
-        },
-        (error: unknown) => {
-          this.ended(error);
-        },
-      );
+      this.onValue ??= (value) => {
+        this.answered(value);
+      };
+      this.onError ??= (error) => {
+        this.ended(error);
+      };
+      promise.then(this.onValue, this.onError);
     } else if (this.state !== OPEN) return;
     else if (stream) this.listen(stream);
     else this.answered(answer as R);

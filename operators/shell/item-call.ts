@@ -1,5 +1,5 @@
 import type { ObservableInput } from 'rxjs';
-import type { KeyLane } from '../kernel/queues/key-lane.js';
+import type { KeyLane, LaneItem } from '../kernel/queues/key-lane.js';
 import type { Linked } from '../kernel/queues/line.js';
 import type { Permit } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
@@ -26,18 +26,18 @@ class Context<T, R> implements ItemContext {
     readonly key: unknown,
   ) {}
 
+  /** For an item that is over, one that never aborts. */
   get signal(): AbortSignal {
-    return (this.made ??= this.call.signalOf(this.index));
+    return (this.made ??= (this.index === this.call.index ? this.call : new LazySignal()).signal);
   }
 }
 
 /** The work for one item, used again for the next one. */
-export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<T, R>> {
+export class ItemCall<T, R> extends PermittedCall<R> implements LaneItem<T>, Linked<ItemCall<T, R>> {
   previous: ItemCall<T, R> | undefined = undefined;
   next: ItemCall<T, R> | undefined = undefined;
-  /** The lane of its item; undefined while it has none. */
   lane: KeyLane<T> | undefined = undefined;
-  input: T | undefined = undefined;
+  input!: T;
   /** The index of its item; -1 while it has none. */
   index = -1;
   at = 0;
@@ -51,12 +51,7 @@ export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<
     return this.owner.settles ? 'value' : 'input';
   }
 
-  /** What events say of it: a call has one item and is not repeated. */
-  get fields() {
-    return { seq: this.index, batchId: String(this.index), size: 1, attempt: 1 };
-  }
-
-  /** Makes it the call of the next item in this lane. */
+  /** Makes it the call of the next item in this lane, which is still to be taken out. */
   take(lane: KeyLane<T>, permit: Permit | undefined, startedAt: number): void {
     this.lane = lane;
     this.index = lane.headIndex;
@@ -65,21 +60,16 @@ export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<
     this.startedAt = startedAt;
   }
 
-  /** Drops its item, which is over. Whether it can be used for another one. */
+  /** Lets go of its item, which is over. Whether it can be used for another one. */
   recycle(): boolean {
-    this.permit = this.lane = this.input = undefined;
+    this.input = undefined as T;
     if (!this.renew()) return false;
     this.index = -1;
     return true;
   }
 
-  /** The signal of an item's work. For an item that is over, one that never aborts. */
-  signalOf(index: number): AbortSignal {
-    return index === this.index ? this.signal : new LazySignal().signal;
-  }
-
   work(): WorkResult<R> | ObservableInput<R> {
-    return this.owner.config.project(this.input as T, new Context(this, this.index, this.lane?.key));
+    return this.owner.config.project(this.input, new Context(this, this.index, this.lane?.key));
   }
 
   override got(value: R, isWhole: boolean): void {

@@ -58,7 +58,8 @@ it('serves a real model that index and search find their way to, and stops when 
   const env = { SLUICE_API_KEY: 'secret', SLUICE_BASE_URL: baseUrl };
 
   const indexed = await runHere(['index', 'cats.md', 'ships.md', 'poison.md', '--max-batch', '1', '--json', 'summary.json'], { cwd, env });
-  expect(indexed.stderr).toBe('');
+  // Where the machine is slow it tells how far it is, and nothing else.
+  expect(indexed.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('embedding ['))).toEqual([]);
   expect(indexed.stdout).toMatch(/poisoned, left out: poison\.md:1-1: 400 /);
   expect(indexed.stdout).toContain('wrote .sluice-index.jsonl: 2 of 3 passages\n');
   expect(indexed.code).toBe(0);

@@ -164,10 +164,10 @@ lane.push('item', 0, 0, undefined);
 same<string>()(lane.shift());
 
 // Machines
-const items: ItemRules = { concurrency: 2, isKeyed: true, maxKeys: 10, maxQueued: 100, overflow, deadlineMs: Infinity };
+const items: ItemRules = { concurrency: 2, isKeyed: true, maxKeys: 10, maxQueued: 100, overflow };
 const machine = new ItemMachine<string>(items);
-same<Refusal>()(machine.judge(machine.find('customer'), 0, 0));
-same<LaneItem<string> | undefined>()(machine.lost.shift());
+same<Refusal>()(machine.refusal(machine.find('customer'), 0));
+same<LaneItem<string>>()(machine.drop(lane));
 const batchRules: BatchRules<string> = {
   maxSize: 2,
   maxWeight: 10,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SearchLimits, SearchStep } from '../../operators/kernel/index.js';
-import { BadItemSearch, trustedBlame } from '../../operators/kernel/index.js';
+import { BadItemSearch, blamed } from '../../operators/kernel/index.js';
 import { sized } from '../support/deep.js';
 
 type Fate = 'done' | 'rejected' | 'inferred' | 'given up' | 'left';
@@ -26,6 +26,15 @@ interface Outcome {
   readonly fates: ReadonlyMap<number, Fate>;
   readonly calls: readonly (readonly number[])[];
   readonly depths: readonly number[];
+}
+
+/** The items at these positions, when they can be trusted. */
+function namedIn(positions: readonly number[] | undefined, call: readonly number[]): ReadonlySet<number> | undefined {
+  const named = blamed(
+    positions,
+    call.map((item) => ({ id: String(item), item })),
+  );
+  return named && new Set(Array.from(named, ({ item }) => item));
 }
 
 /** Carries a search out against work that fails when one of its items is bad. */
@@ -60,7 +69,7 @@ function execute({ size, bad, limits, blame = () => undefined, leaving, doubtful
       if (leaving?.call === calls.length && isHere(leaving.item)) fates.set(leaving.item, 'left');
       if (send.some((item) => bad.has(item))) {
         if (send.length === 1) alone++;
-        step = search.failed(send, depth, trustedBlame(blame(send, bad), send.length), spent());
+        step = search.failed(send, depth, namedIn(blame(send, bad), send), spent());
       } else {
         nothingWorks = false;
         settle(send, 'done');

@@ -27,23 +27,23 @@ class Halving<J extends { readonly isDone: boolean }> implements Search<J> {
 
   failed(jobs: readonly J[]): Repair<J> {
     this.most = Math.max(1, jobs.length >> 1);
-    if (jobs.length === 1) return { ...this.succeeded(), rejected: jobs.map((job) => ({ job, reason: 'alone' })) };
+    if (jobs.length === 1) return { ...this.step(jobs), rejected: jobs.map((job) => ({ job, reason: 'alone' })) };
     this.rest = [...jobs, ...this.rest];
-    return { ...this.succeeded(), depth: 3 };
+    return { ...this.step(jobs), depth: 3 };
   }
 
-  succeeded(): Repair<J> {
+  next(good: readonly J[] | undefined): Repair<J> {
+    if (good) return this.step([]);
+    this.most = 1;
+    if (++this.untolds < 3) return this.step([]);
+    return { rejected: this.rest.map((job) => ({ job, reason: 'inconclusive' })) };
+  }
+
+  private step(call: readonly J[]): Repair<J> {
     const rest = this.rest.filter(({ isDone }) => !isDone);
     const send = rest.slice(0, this.most);
     this.rest = rest.slice(this.most);
-    return { parts: [send], held: this.rest, search: this };
-  }
-
-  inconclusive(): Repair<J> {
-    this.most = 1;
-    if (++this.untolds < 3) return this.succeeded();
-    // The last of them is forgotten, which must not leave it without a result.
-    return { rejected: this.rest.slice(1).map((job) => ({ job, reason: 'inconclusive' })), held: [], search: this };
+    return { parts: send.length > 0 ? [send] : [], held: this.rest.filter((job) => call.includes(job)), search: this };
   }
 }
 
@@ -65,7 +65,6 @@ export function decide<J extends { readonly isDone: boolean }>(
       parts: [jobs],
       attempt: next,
       delayMs,
-      ...(search && { search }),
       note: { type: 'retryScheduled', class: verdict.class, size, attempt: next, delayMs },
     };
   }

@@ -128,7 +128,7 @@ class Pair {
       createRepairer,
       failed: (failure) => {
         const { executing, retrying, waiting } = failure;
-        this.told.push([executing, retrying, waiting, ...failure.ids()]);
+        this.told.push([executing, retrying, waiting, ...failure.call.map(({ id }) => id)]);
         return decide(this.cure, failure);
       },
     };

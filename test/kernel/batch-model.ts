@@ -37,7 +37,6 @@ export interface Group {
   readonly depth: number;
   readonly search: Search<Item> | undefined;
   /** What the search goes through. */
-  readonly searched: Group | undefined;
   readonly origin: Group | undefined;
   items: readonly Item[];
   children: number;
@@ -67,7 +66,7 @@ export class Model {
   stopped: string[] = [];
   pauses: number[] = [];
   told: unknown[] = [];
-  private readonly held = new Map<Search<Item>, Group>();
+  private held: Group[] = [];
   private places: NonNullable<Item['place']>[] = [];
   private timed: Item[] = [];
   private batches = 0;
@@ -77,7 +76,7 @@ export class Model {
   // What can be seen of it.
 
   get waiting(): Item[] {
-    const groups = [...this.returned, ...this.paused.map(({ group }) => group), ...this.held.values()];
+    const groups = [...this.returned, ...this.paused.map(({ group }) => group), ...this.held];
     return [...this.fresh, ...groups.flatMap((group) => this.members(group))];
   }
 
@@ -197,7 +196,6 @@ export class Model {
         attempt: 1,
         depth: 0,
         search: undefined,
-        searched: undefined,
         origin: undefined,
         items,
         children: 0,
@@ -239,7 +237,7 @@ export class Model {
     }
     if (slowest) this.repair(group, again, slowest, true);
     const { search } = group;
-    if (search) this.apply(group, isGood ? search.succeeded(group.items, NO_ORIGIN) : search.inconclusive(NO_ORIGIN));
+    if (search) this.apply(group, search.next(isGood ? group.items : undefined, NO_ORIGIN), search);
   }
 
   /** The call has failed. */
@@ -260,7 +258,7 @@ export class Model {
       this.events.push({ type: 'expired', lane: this.laneName(item.lane), deadlineMs: item.deadlineAt - item.at, seq: item.index });
       this.settle(item, true, `late at ${this.now}`);
     }
-    for (const { group, until } of this.paused.toSorted((a, b) => a.until - b.until)) {
+    for (const { group, until } of [...this.paused]) {
       if (until > this.now) continue;
       this.paused = this.paused.filter((pause) => pause.group !== group);
       this.returned.push(group);
@@ -289,6 +287,7 @@ export class Model {
     for (const item of this.waiting) if (!item.isDone) this.refuse(item, error);
     this.returned = [];
     this.paused = [];
+    this.held = [];
   }
 
   /** All that waits to be sent, and what is made of a search that has nobody left. */
@@ -430,6 +429,7 @@ export class Model {
     if (group === undefined || this.members(group).length > 0) return;
     this.returned = this.returned.filter((other) => other !== group);
     this.paused = this.paused.filter((pause) => pause.group !== group);
+    this.held = without(this.held, group);
     this.inconclusive(group);
   }
 
@@ -439,7 +439,7 @@ export class Model {
   }
 
   private inconclusive(group: Group): void {
-    if (group.search && this.refusal === undefined) this.apply(group, group.search.inconclusive(NO_ORIGIN));
+    if (group.search && this.refusal === undefined) this.apply(group, group.search.next(undefined, NO_ORIGIN), group.search);
   }
 
   private repair(group: Group, items: readonly Item[], verdict: Verdict, isPartial: boolean): boolean {
@@ -462,18 +462,16 @@ export class Model {
     } catch (fault) {
       for (const item of items) item.outcome = fault;
     }
-    if (repair) this.apply(group, repair);
+    const isAgain = repair?.parts?.length && (repair.attempt ?? 1) > 1;
+    const next = repair?.search ?? (isAgain && !isPartial ? search : undefined);
+    if (repair) this.apply(group, repair, next);
     for (const item of items) if (item.state === 'flying') this.settle(item, true, item.outcome);
-    return repair?.search !== undefined;
+    return next !== undefined;
   }
 
-  private apply(group: Group, repair: Repair<Item>): void {
-    const { parts = [], attempt = 1, depth = group.depth, delayMs = 0, pauseMs, rejected = [], search, held, note } = repair;
+  private apply(group: Group, repair: Repair<Item>, search: Search<Item> | undefined): void {
+    const { parts = [], attempt = 1, depth = group.depth, delayMs = 0, pauseMs, rejected = [], held = [], note } = repair;
     if (pauseMs !== undefined) this.pauses.push(pauseMs);
-    const before = search && held && this.held.get(search);
-    const loose = before ? this.members(before) : [];
-    if (search && before) this.held.delete(search);
-    for (const item of loose) Object.assign(item, { state: 'flying', group: undefined });
     const going = rejected.filter(({ job: { state, group: at = group } }) => state === 'waiting' || (state === 'flying' && at === group));
     for (const { job } of going) {
       if (job.state === 'waiting') this.detach(job);
@@ -481,27 +479,33 @@ export class Model {
     }
     let isSent = false;
     for (const part of parts) {
-      const items = part.filter(({ state }) => state === 'flying');
-      if (items.length === 0) continue;
-      const again = this.regroup(group, items, attempt, depth, search);
+      const again = this.regroup(group, part, attempt, depth, search);
+      if (again === undefined) continue;
       isSent = true;
       if (delayMs > 0) this.paused.push({ until: this.now + delayMs, group: again });
       else this.returned.push(again);
     }
-    if (search && held && held.length > 0) this.held.set(search, this.regroup(group, held, 1, depth, undefined));
+    const rest = this.regroup(group, held, 1, depth, undefined);
+    if (rest) this.held.push(rest);
     for (const { job, reason } of going) this.settle(job, true, reason);
-    for (const item of loose) if (item.state === 'flying') this.settle(item, true, item.outcome);
     if (note) this.events.push({ ...note, lane: this.laneName(group.lane), batchId: group.id });
-    if (search && !isSent && this.held.has(search)) this.apply(group, search.inconclusive(NO_ORIGIN));
+    if (search && parts.length > 0 && !isSent) this.apply(group, search.next(undefined, NO_ORIGIN), search);
   }
 
-  private regroup(before: Group, items: readonly Item[], attempt: number, depth: number, search: Search<Item> | undefined): Group {
-    const isPart = items.every((item) => before.items.includes(item));
-    const from = isPart ? before : (before.searched ?? before);
+  private regroup(
+    before: Group,
+    members: readonly Item[],
+    attempt: number,
+    depth: number,
+    search: Search<Item> | undefined,
+  ): Group | undefined {
+    const items = members.filter(({ state, group }) => state === 'flying' || (group && this.held.includes(group)));
+    if (items.length === 0) return undefined;
+    const origin = before.origin ?? before;
+    const from = search && !items.every((item) => before.items.includes(item)) ? origin : before;
     const id = `${from.id}.${++from.children}`;
-    const searched = search && (search === before.search ? before.searched : from);
-    const origin = from.origin ?? from;
-    const group: Group = { id, lane: from.lane, attempt, depth, search, searched, origin, items, children: 0, startedAt: 0 };
+    for (const item of items) if (item.state === 'waiting') this.detach(item);
+    const group: Group = { id, lane: from.lane, attempt, depth, search, origin, items, children: 0, startedAt: 0 };
     for (const item of items) Object.assign(item, { state: 'waiting', group });
     return group;
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Linked } from '../../operators/kernel/index.js';
-import { Chain, ItemMachine } from '../../operators/kernel/index.js';
+import { BatchMachine, Chain, FIFO, Job } from '../../operators/kernel/index.js';
 
 class Member implements Linked<Member> {
   previous: Member | undefined = undefined;
@@ -44,16 +44,26 @@ describe('Chain', () => {
 });
 
 describe('Backlog', () => {
+  const unused = (): never => {
+    throw new Error('not asked for');
+  };
   // What a machine has for its owner.
   const backlog = () =>
-    new ItemMachine<number>({
-      concurrency: 1,
-      isKeyed: false,
-      maxKeys: Infinity,
-      maxQueued: Infinity,
-      overflow: 'error',
-      deadlineMs: Infinity,
-    }).lost;
+    new BatchMachine<number, number>(
+      {
+        maxSize: 1,
+        maxWeight: 1,
+        maxQueued: Infinity,
+        overflow: 'error',
+        queue: FIFO,
+        order: undefined,
+        random: unused,
+        repair: [],
+        timeoutMs: Infinity,
+        classify: unused,
+      },
+      { operator: 'test', tell: undefined, deadlineError: unused, overflowError: unused, pause: unused, stop: unused },
+    ).results;
 
   it('hands out in order, as a list does', () => {
     const steps = fc.array(fc.constantFrom('push', 'push', 'shift', 'shift', 'clear'), { maxLength: 60, size: 'max' });
@@ -63,7 +73,7 @@ describe('Backlog', () => {
         const list: object[] = [];
         script.forEach((step, index) => {
           if (step === 'push') {
-            const item = { input: index, index, at: 0 };
+            const item = new Job<number, number>(index);
             lost.push(item);
             list.push(item);
           } else if (step === 'shift') {

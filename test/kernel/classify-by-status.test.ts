@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { classifyByStatus, positionsOf, trustedBlame } from '../../operators/kernel/index.js';
+import { blamed, classifyByStatus } from '../../operators/kernel/index.js';
 
 const context = { size: 3, attempt: 1, aborted: false };
 const failure = (fields: object, message = ''): Error => Object.assign(new Error(message), fields);
@@ -155,13 +155,19 @@ describe('every status, code and name', () => {
 });
 
 describe('blame', () => {
-  it('is a position by index or by the only id of that name, and -1 for all else', () => {
-    const ids = (): readonly string[] => ['a', 'b', 'a', 'c'];
-    expect(positionsOf([0, 3, 4, -1, -2, 0.5, 'b', 'c', 'a', 'x'], ids, 4)).toEqual([0, 3, -1, -1, -1, -1, 1, 3, -1, -1]);
+  const call = ['a', 'b', 'a', 'c'].map((id, at) => ({ id, at }));
+  const positions = (names: readonly (string | number)[] | undefined): unknown => {
+    const named = blamed(names, call);
+    return named && Array.from(named, ({ at }) => at);
+  };
+
+  it('is an item by its position or by an id that no other has', () => {
+    expect(positions([0, 3])).toEqual([0, 3]);
+    expect(positions(['b', 0, 'c'])).toEqual([1, 0, 3]);
   });
 
-  it('is trusted when it is not empty, in range, and doubled nowhere', () => {
-    expect([...(trustedBlame([0, 3], 4) ?? [])]).toEqual([0, 3]);
-    for (const blame of [undefined, [], [1, 1], [4], [-1], [0, 0.5], [1, 4]]) expect(trustedBlame(blame, 4)).toBeUndefined();
+  it('is nothing when it is empty, names one twice, or one that is not there or not the only one', () => {
+    for (const names of [undefined, [], [1, 1], [1, 'b'], [4], [-1], [0, 0.5], [1, 4], [NaN], ['x'], ['a'], ['b', 'x']])
+      expect(positions(names)).toBeUndefined();
   });
 });

@@ -6,14 +6,13 @@ import { ItemMachine } from '../../operators/kernel/index.js';
 interface Item {
   readonly index: number;
   readonly key: number | undefined;
-  readonly at: number;
 }
 
 type Step =
   | { readonly do: 'send'; readonly key: number; readonly held: number }
   | { readonly do: 'start' | 'refuseAll' | 'clear' }
   | { readonly do: 'end' | 'stop'; readonly pick: number }
-  | { readonly do: 'concurrency' | 'pass'; readonly by: number };
+  | { readonly do: 'concurrency'; readonly by: number };
 
 interface Plan {
   readonly isKeyed: boolean;
@@ -22,7 +21,6 @@ interface Plan {
   readonly maxKeys: number;
   readonly maxQueued: number;
   readonly overflow: Overflow;
-  readonly deadlineMs: number;
 }
 
 const plan: fc.Arbitrary<Plan> = fc.record({
@@ -32,7 +30,6 @@ const plan: fc.Arbitrary<Plan> = fc.record({
   maxKeys: fc.constantFrom(1, 2, Infinity),
   maxQueued: fc.constantFrom(0, 1, 3, Infinity),
   overflow: fc.constantFrom('error', 'dropOldest', 'dropNewest', 'latest'),
-  deadlineMs: fc.constantFrom(3, Infinity),
 });
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -46,7 +43,6 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('start' as const) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('end' as const), pick: fc.nat({ max: 9 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), by: fc.nat({ max: 2 }) }) },
   fc.record({ do: fc.constant('stop' as const), pick: fc.nat({ max: 9 }) }),
   fc.record({ do: fc.constant('concurrency' as const), by: fc.integer({ min: 1, max: 3 }) }),
   fc.record({ do: fc.constantFrom('refuseAll' as const, 'clear' as const) }),
@@ -110,46 +106,46 @@ function play(given: Plan, steps: readonly Step[]): void {
   const model = new Model(given);
   const lanes = new Map<Item, KeyLane<Item>>();
   let index = 0;
-  let now = 0;
-  const lost = (): number[] =>
-    Array.from({ length: machine.lost.length }, () => machine.lost.shift()!).map(
-      (each) => (expect(each.input.index).toBe(each.index), each.index),
-    );
+  /** Drops so many of those that wait in a lane. */
+  const drop = (lane: KeyLane<Item>, most = lane.length): number[] =>
+    Array.from({ length: most }, () => {
+      const dropped = machine.drop(lane);
+      expect([dropped.index, dropped.at]).toEqual([dropped.input.index, dropped.input.index + 1000]);
+      return dropped.index;
+    });
   for (const each of steps) {
     switch (each.do) {
       case 'send': {
         const key = given.isKeyed ? each.key : undefined;
         const lane = machine.find(key);
-        const refusal = lane?.stopped ? 'stopped' : machine.judge(lane, each.held, machine.free);
+        expect(lane?.stopped !== undefined).toBe(model.stopped.has(key));
+        if (lane?.stopped) break;
         const isKnown = !given.isKeyed || model.keys.has(key);
-        const dropped = lost();
-        if (model.stopped.has(key)) {
-          expect([refusal, dropped]).toEqual(['stopped', []]);
-          break;
-        }
+        const refusal = machine.refusal(lane, each.held);
+        const isNext = machine.isNext(lane, each.held);
+        expect(isNext).toBe(model.isNext(key, each.held));
+        const isFull = model.waiting.length + each.held >= given.maxQueued;
         if (!isKnown && new Set([...model.keys, ...model.stopped]).size >= given.maxKeys) {
-          expect([refusal, dropped]).toEqual(['maxKeys', []]);
+          expect(refusal).toBe('maxKeys');
           break;
         }
-        const isNext = model.isNext(key, each.held);
-        expect(machine.isNext).toBe(isNext);
-        if (!isNext && model.waiting.length + each.held >= given.maxQueued) {
-          const losers = model.losers(key).map((items) => items.map((item) => item.index));
-          if (losers.length === 0) {
-            expect([refusal, dropped]).toEqual(['maxQueued', []]);
-            break;
-          }
-          expect(losers.map((indexes) => [...indexes].sort((a, b) => a - b))).toContainEqual([...dropped].sort((a, b) => a - b));
-          model.leave(dropped);
-        } else {
-          expect(dropped).toEqual([]);
+        expect(refusal).toBe(isFull ? 'maxQueued' : undefined);
+        const victim = isFull && !isNext ? machine.victim(lane) : undefined;
+        const losers = model.losers(key).map((items) => items.map((item) => item.index));
+        if (isFull && !isNext && losers.length === 0) {
+          expect(victim).toBeUndefined();
+          break;
         }
-        expect(refusal).toBeUndefined();
-        const item = { index: index++, key, at: now };
+        const item = { index: index++, key };
         const own = lane ?? machine.open(key, given.perKey);
-        machine.accept(own, item, item.index, now, `note ${item.index}`);
+        machine.accept(own, item, item.index, item.index + 1000, `note ${item.index}`);
         lanes.set(item, own);
         model.waiting.push(item);
+        if (victim) {
+          const dropped = drop(victim, given.overflow === 'latest' && victim === own ? own.length - 1 : 1);
+          expect(losers).toContainEqual(dropped);
+          model.leave(dropped);
+        }
         break;
       }
       case 'start': {
@@ -159,7 +155,7 @@ function play(given: Plan, steps: readonly Step[]): void {
         if (lane === undefined) break;
         const { headIndex, headAt, headNote } = lane;
         const item = machine.start(lane);
-        expect([headIndex, headAt, headNote]).toEqual([item.index, item.at, `note ${item.index}`]);
+        expect([headIndex, headAt, headNote]).toEqual([item.index, item.index + 1000, `note ${item.index}`]);
         expect(candidates).toContain(item);
         model.leave([item.index]);
         model.running.push(item);
@@ -170,35 +166,27 @@ function play(given: Plan, steps: readonly Step[]): void {
         const item = model.running[each.pick % Math.max(1, model.running.length)];
         if (item === undefined) break;
         model.running = model.running.filter((other) => other !== item);
-        machine.end(lanes.get(item)!);
-        if (each.do === 'end' || !given.isKeyed) break;
-        machine.stop(lanes.get(item)!, `stopped by ${item.index}`);
+        const lane = lanes.get(item)!;
+        if (each.do === 'end' || !given.isKeyed) {
+          machine.end(lane);
+          break;
+        }
+        const why = lane.stopped ?? { error: `stopped by ${item.index}` };
+        machine.end(lane, { error: `stopped by ${item.index}` });
         const own = model.ofKey(model.waiting, item.key).map((other) => other.index);
-        expect(lost()).toEqual(own);
+        expect(drop(lane)).toEqual(own);
         model.leave(own);
         model.stopped.add(item.key);
-        expect(machine.find(item.key)?.stopped?.error).toBe(`stopped by ${item.index}`);
+        expect(machine.find(item.key)?.stopped).toEqual(why);
         break;
       }
       case 'concurrency':
         model.concurrency = machine.concurrency = each.by;
         break;
-      case 'pass': {
-        now += each.by;
-        const late = (item: Item): boolean => item.at + given.deadlineMs <= now;
-        expect(machine.deadlineAt <= now).toBe(model.waiting.some(late));
-        machine.expire(now);
-        expect(lost().sort((a, b) => a - b)).toEqual(model.waiting.filter(late).map((item) => item.index));
-        for (const item of model.running) expect(machine.isLate(item.at, now)).toBe(late(item));
-        model.waiting = model.waiting.filter((item) => !late(item));
-        // Those under way are given up by whoever runs them.
-        for (const item of model.running.filter(late)) machine.end(lanes.get(item)!);
-        model.running = model.running.filter((item) => !late(item));
-        break;
-      }
       case 'refuseAll':
-        machine.expire(Infinity);
-        expect(lost().sort((a, b) => a - b)).toEqual(model.waiting.map((item) => item.index));
+        expect([...machine.lanes.values()].flatMap((lane) => drop(lane)).sort((a, b) => a - b)).toEqual(
+          model.waiting.map((item) => item.index),
+        );
         model.waiting = [];
         break;
       case 'clear':
@@ -208,11 +196,8 @@ function play(given: Plan, steps: readonly Step[]): void {
     }
     expect([machine.queued, machine.running]).toEqual([model.waiting.length, model.running.length]);
     expect(machine.isEmpty).toBe(model.waiting.length + model.running.length === 0);
-    expect(machine.free).toBe(model.concurrency - model.running.length);
     if (given.isKeyed)
       for (let key = 0; key < 4; key++) expect(machine.find(key) !== undefined).toBe(model.keys.has(key) || model.stopped.has(key));
-    const oldest = Math.min(...model.waiting.map(({ at }) => at));
-    expect(machine.deadlineAt).toBe(oldest + given.deadlineMs);
   }
 }
 

@@ -137,7 +137,7 @@ class Model {
   fresh: Entry[] = [];
   returned: Entry[] = [];
   readonly discipline: Discipline;
-  /** The keys of each lane, in the order of their turns, and in that in which they came. */
+  /** The keys of each lane, in the order of their turns. */
   private readonly turns: unknown[][];
   private readonly keys: unknown[][];
   private planned: Entry[] = [];
@@ -209,11 +209,6 @@ class Model {
 
   head(lane: number): Entry | undefined {
     return this.backOf(lane)[0] ?? this.inTurn(lane)[0];
-  }
-
-  /** In the order in which they are visited. */
-  visited(lane: number): Entry[] {
-    return this.isKeyed ? this.keys[lane]!.flatMap((key) => this.ofKey(lane, key)) : this.ofLane(lane);
   }
 
   /** In the order in which they are served. */
@@ -366,11 +361,11 @@ function compare(queue: Queue<Entry> | GrantQueue<Entry>, model: Model): void {
   for (const lane of claims.keys()) {
     same([queue.count(lane), queue.head(lane), queue.newest(lane)], [counts[lane], model.head(lane), model.ofLane(lane).at(-1)]);
     same(queue.goesFirst(lane), isEmpty || model.discipline.goesFirst(lane));
-    const all = model.visited(lane);
+    const fresh = model.ofLane(lane);
     for (const most of [Infinity, 1, 2]) {
       const seen: Entry[] = [];
       queue.each(lane, (entry) => seen.push(entry) < most);
-      same(seen, all.slice(0, most));
+      same(seen, fresh.slice(0, most));
     }
     if ('plan' in queue) {
       same([queue.oldest(lane), queue.isReturned(lane)], [model.ofLane(lane)[0], model.backOf(lane).length > 0]);

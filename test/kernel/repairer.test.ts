@@ -134,7 +134,7 @@ describe('what a rule is told', () => {
       ...{ executing: 0, retrying: 0, waiting: 0 },
     });
     expect([failure?.call, failure?.jobs, failure?.origin]).toEqual([jobs, [jobs[0], jobs[2]], call]);
-    expect([failure?.ids(), failure?.draw()]).toEqual([['id of a', 'id of b', 'id of c'], 0.25]);
+    expect([failure?.call.map(({ id }) => id), failure?.draw()]).toEqual([['id of a', 'id of b', 'id of c'], 0.25]);
     expect(failure?.jobs.map((job) => [job.id, (job as Job<string, string>).key])).toEqual([
       ['id of a', 'key of a'],
       ['id of c', 'key of c'],
@@ -245,8 +245,7 @@ describe('a search', () => {
   ])('is told %s', (_title, outcomes, expected) => {
     const told: unknown[] = [];
     const search: Search<never> = {
-      succeeded: (call) => (told.push('succeeded', call.length), {}),
-      inconclusive: () => (told.push('inconclusive'), {}),
+      next: (good: readonly unknown[] | undefined) => (told.push(...(good ? ['succeeded', good.length] : ['inconclusive'])), {}),
     };
     const rule = new Listening(({ jobs, isPartial }) => (isPartial ? undefined : { parts: [jobs], search }));
     const { machine, call } = calling(['a', 'b'], { repair: [rule] });
@@ -264,8 +263,7 @@ describe('a search', () => {
   const searching = () => {
     const told: string[] = [];
     const search: Search<FailedJob> = {
-      succeeded: () => (told.push('succeeded'), {}),
-      inconclusive: () => (told.push('inconclusive'), {}),
+      next: (good) => (told.push(good ? 'succeeded' : 'inconclusive'), {}),
     };
     return { told, search };
   };
@@ -327,6 +325,6 @@ describe('a batch that waits', () => {
 describe('a batch', () => {
   it('is nowhere to begin with', () => {
     const batch = new Batch<string, string>([], 0, 0, 'b');
-    expect([batch.isReady, batch.isPausing, batch.slot, batch.live, batch.calls, batch.children]).toEqual([false, false, -1, 0, 1, 0]);
+    expect([batch.isReady, batch.readyAt, batch.slot, batch.live, batch.calls, batch.children]).toEqual([false, 0, -1, 0, 1, 0]);
   });
 });

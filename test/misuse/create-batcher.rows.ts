@@ -8,19 +8,7 @@ const known = [...BATCH_OPTIONS, 'dedupe', 'cache'].join(', ');
 
 const batcher = () => createBatcher((items: readonly string[]) => of(items), { queue: lanes([{ name: 'only' }]) });
 
-/** Options, and those of the cache under dotted names. */
-const create = (options: Readonly<Record<string, unknown>> | null): unknown => {
-  const given: Record<string, unknown> = { ...options };
-  for (const [name, value] of Object.entries(Object(options) as Record<string, unknown>)) {
-    if (!name.startsWith('cache.')) continue;
-    Reflect.deleteProperty(given, name);
-    given['cache'] = { maxEntries: 1, [name.slice('cache.'.length)]: value };
-  }
-  return createBatcher(
-    (items: readonly string[]) => of(items),
-    (typeof options === 'object' && options !== null ? given : options) as never,
-  );
-};
+const create = (options: never): unknown => createBatcher((items: readonly string[]) => of(items), options);
 
 export const rows: MisuseTable = {
   operator: 'createBatcher',
@@ -44,10 +32,7 @@ export const rows: MisuseTable = {
     ...batchRows,
     ...overflowRows,
     ...badly('dedupe', 'a function', true, 'id', NaN, 0, 1.5, Infinity, null, {}),
-    ...badly('cache', 'an object', NaN, 0, -1, 1.5, Infinity, 'on', true, false, null),
-    ...badly('cache.maxEntries', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '100', null, true, {}, undefined),
-    ...badly('cache.ttlMs', 'a number > 0 or Infinity', NaN, 0, -1, -Infinity, '1000', null, true, {}),
-    ...badly('cache.get', 'absent (known options: maxEntries, ttlMs)', () => undefined),
+    ...badly('cache', 'lruCache({ maxEntries })', NaN, 0, -1, 1.5, Infinity, 'on', true, false, null, { maxEntries: 1 }, new Map()),
     ...badly('onSourceError', `absent (known options: ${known})`, 'abort'),
     ...badly('retry', `absent (known options: ${known})`, false),
   ],

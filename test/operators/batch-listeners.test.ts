@@ -21,6 +21,7 @@ import {
   divideAndConquer,
   divideRetry,
   isFlowError,
+  lruCache,
   natural,
   orderPerKey,
   retryFailed,
@@ -373,7 +374,7 @@ describe('loads that one signal ends', () => {
       maxQueued: 1,
       concurrency: 1,
       dedupe: (item: string) => item,
-      cache: { maxEntries: 10 },
+      cache: lruCache({ maxEntries: 10 }),
       window: natural(),
       scheduler: clock,
     };

@@ -2,7 +2,17 @@ import type { Observable } from 'rxjs';
 import { defer, map, NEVER, of, Subject, Subscription, throwError, timer, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../../operators/index.js';
-import { batchMap, classifyError, createBatcher, createLimiter, inputOrder, natural, orderPerKey, robust } from '../../operators/index.js';
+import {
+  batchMap,
+  classifyError,
+  createBatcher,
+  createLimiter,
+  inputOrder,
+  lruCache,
+  natural,
+  orderPerKey,
+  robust,
+} from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
@@ -290,7 +300,7 @@ async function batcherRun(seed: number): Promise<void> {
   const batcher = createBatcher<number, number>(worker(dice, scheduler, safely), {
     ...given,
     ...(dice.chance(0.5) && { dedupe: (item: number) => item % 50 }),
-    ...(dice.chance(0.5) && { cache: { maxEntries: 1 + dice.int(0, 3), ...(dice.chance(0.5) && { ttlMs: 10 }) } }),
+    ...(dice.chance(0.5) && { cache: lruCache({ maxEntries: 1 + dice.int(0, 3), ...(dice.chance(0.5) && { ttlMs: 10 }) }) }),
   });
   concurrency.next(2);
   for (let burst = 0; burst < 6; burst++) {

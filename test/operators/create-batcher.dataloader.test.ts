@@ -2,7 +2,7 @@ import DataLoader from 'dataloader';
 import { asyncScheduler, NEVER } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { BatcherOptions } from '../../operators/index.js';
-import { classifyError, createBatcher, DeadlineError, fixed, robust } from '../../operators/index.js';
+import { classifyError, createBatcher, DeadlineError, fixed, lruCache, robust } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
 
 /** Errors of SDKs are read, and whatever can be repaired is. */
@@ -70,7 +70,7 @@ function ours(batchFn: BatchFn, { maxBatchSize = Infinity, keyOf, cache, manual 
     ...asDataLoader,
     maxSize: maxBatchSize,
     ...(keyOf && { dedupe: keyOf }),
-    ...(cache !== false && { cache: { maxEntries: Infinity } }),
+    ...(cache !== false && { cache: lruCache({ maxEntries: Infinity }) }),
     ...(manual && { window: fixed(Infinity) }),
   });
   const loader: Loader = {
@@ -487,18 +487,6 @@ describe('what differs on purpose', () => {
     expect(await ours((keys) => Promise.resolve(keys)).loadMany([null, undefined])).toEqual([null, undefined]);
   });
 
-  it('a repeated load is a promise of its own in DataLoader; here it is the same one', async () => {
-    const theirs = dataloader((keys) => Promise.resolve(keys));
-    expect(theirs.load('a')).not.toBe(theirs.load('a'));
-    const here = ours((keys) => Promise.resolve(keys));
-    const first = here.load('a');
-    expect(here.load('a')).toBe(first);
-    await first;
-    const known = here.load('a');
-    expect(await known).toBe('a');
-    expect(here.load('a')).toBe(known);
-  });
-
   it('a frame ends with the next promise callback; on `asyncScheduler`, after all of them', async () => {
     const sentAfter = async (hops: number, options: BatcherOptions<string>): Promise<string[]> => {
       const sent: string[] = [];
@@ -521,7 +509,7 @@ describe('what DataLoader lacks', () => {
   it('keeps every value for ever; here the bound holds', async () => {
     const kept = new Map<unknown, never>();
     const theirs = dataloader((keys) => Promise.resolve(keys), { cache: kept });
-    const here = createBatcher((keys: readonly number[]) => Promise.resolve(keys), { cache: { maxEntries: 100 } });
+    const here = createBatcher((keys: readonly number[]) => Promise.resolve(keys), { cache: lruCache({ maxEntries: 100 }) });
     for (let at = 0; at < 1000; at++) await Promise.all([theirs.load(at), here.loadAsync(at)]);
     expect(kept.size).toBe(1000);
     expect(here.snapshot().cached).toBe(100);
@@ -532,7 +520,7 @@ describe('what DataLoader lacks', () => {
     const work: BatchFn = (keys) => (keys.includes('bad') ? Promise.reject(forbidden) : Promise.resolve(keys));
     const keys = ['a', 'b', 'bad', 'd'];
     expect(await dataloader(work).loadMany(keys)).toEqual([forbidden, forbidden, forbidden, forbidden]);
-    const here = await createBatcher(work, { ...repaired, cache: { maxEntries: 10 } }).loadMany(keys);
+    const here = await createBatcher(work, { ...repaired, cache: lruCache({ maxEntries: 10 }) }).loadMany(keys);
     expect(here.map((result) => (result.status === 'fulfilled' ? result.value : result.reason))).toEqual(['a', 'b', forbidden, 'd']);
   });
 
@@ -543,7 +531,7 @@ describe('what DataLoader lacks', () => {
     const here = createBatcher((keys: readonly string[]) => Promise.resolve(new Map(without(keys).map((key) => [key, key]))), {
       ...repaired,
       id: (key) => key,
-      cache: { maxEntries: 10 },
+      cache: lruCache({ maxEntries: 10 }),
     });
     expect(await here.loadMany(['a', 'b', 'c'])).toMatchObject([{ value: 'a' }, { reason: { code: 'FLOW_BATCH_SHAPE' } }, { value: 'c' }]);
   });
@@ -557,7 +545,7 @@ describe('what DataLoader lacks', () => {
         signals.push(signal);
         return answer.promise;
       },
-      { cache: { maxEntries: 10 }, scheduler: atOnce() },
+      { cache: lruCache({ maxEntries: 10 }), scheduler: atOnce() },
     );
     const [one, both] = [new AbortController(), new AbortController()];
     const left = here.loadAsync('a', { signal: one.signal });
@@ -578,7 +566,7 @@ describe('what DataLoader lacks', () => {
         signals.push(signal);
         return NEVER;
       },
-      { cache: { maxEntries: 10 }, scheduler: atOnce() },
+      { cache: lruCache({ maxEntries: 10 }), scheduler: atOnce() },
     );
     const loads = [here.load('a').subscribe(), here.load('a').subscribe()];
     for (const load of loads) load.unsubscribe();
@@ -593,7 +581,7 @@ describe('what DataLoader lacks', () => {
     let hangs = true;
     const work: BatchFn = (keys) => (hangs ? new Promise(() => undefined) : Promise.resolve(keys));
     const theirs = dataloader(work);
-    const here = createBatcher(work, { ...repaired, cache: { maxEntries: 10 }, deadlineMs: 5000 });
+    const here = createBatcher(work, { ...repaired, cache: lruCache({ maxEntries: 10 }), deadlineMs: 5000 });
     const ends = { theirs: 0, here: [] as unknown[] };
     void theirs.load('a').finally(() => ends.theirs++);
     here.loadAsync('a').catch((error: unknown) => ends.here.push(error));
@@ -620,7 +608,7 @@ describe('what DataLoader lacks', () => {
     };
     const keys = Array.from({ length: 20 }, (_, i) => i);
     await dataloader(counting('theirs'), { maxBatchSize: 1 }).loadMany(keys);
-    await createBatcher(counting('here'), { maxSize: 1, concurrency: 3, cache: { maxEntries: 10 } }).loadMany(keys);
+    await createBatcher(counting('here'), { maxSize: 1, concurrency: 3, cache: lruCache({ maxEntries: 10 }) }).loadMany(keys);
     expect(most).toEqual({ theirs: 20, here: 3 });
   });
 
@@ -633,7 +621,7 @@ describe('what DataLoader lacks', () => {
     const keys = Array.from({ length: 30 }, (_, i) => i);
     await dataloader(send).loadMany(keys);
     expect(sent).toEqual([30]);
-    const here = await createBatcher(send, { maxQueued: 10, cache: { maxEntries: 100 } }).loadMany(keys);
+    const here = await createBatcher(send, { maxQueued: 10, cache: lruCache({ maxEntries: 100 }) }).loadMany(keys);
     expect(here.map((one) => one.status === 'fulfilled' && one.value)).toEqual(keys);
     expect(sent).toEqual([30, 10, 10, 10]);
   });
@@ -649,7 +637,7 @@ describe('what DataLoader lacks', () => {
       () =>
         Promise.reject(new Error(name));
     void dataloader(fails('theirs')).load('a');
-    const here = createBatcher(fails('here'), { cache: { maxEntries: 10 } });
+    const here = createBatcher(fails('here'), { cache: lruCache({ maxEntries: 10 }) });
     void here.loadAsync('a');
     void here.loadAsync('a');
     void here.loadAsync('a', { signal: AbortSignal.abort() });

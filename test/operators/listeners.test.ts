@@ -106,20 +106,3 @@ it('a pipeline that is unsubscribed starts no call that its next load would leav
   expect(calls).toHaveLength(started);
   expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
 });
-
-describe('a cache', () => {
-  it.each([5, Infinity])('asks a promise among the values once, with room for %d', async (maxEntries) => {
-    let asked = 0;
-    // As the query of a database that runs when it is awaited.
-    const lazy = {
-      // biome-ignore lint/suspicious/noThenProperty: that is the point
-      then(resolve: (value: string) => void): void {
-        asked++;
-        resolve('row');
-      },
-    };
-    const batcher = createBatcher<number, unknown>((items) => of(items.map(() => lazy)), { cache: { maxEntries } });
-    for (let i = 0; i < 3; i++) expect(await batcher.loadAsync(1)).toBe('row');
-    expect(asked).toBe(1);
-  });
-});

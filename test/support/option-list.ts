@@ -11,6 +11,7 @@ const VALUES: ReadonlySet<string> = new Set([
   'Fairness',
   'LearnRule',
   'LeaseHolder',
+  'LoadCache',
   'Order',
   'QueueRule',
   'RateRule',

@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Batcher, BatcherOptions, BatcherSnapshot, Settled } from '../../operators/index.js';
-import { createBatcher } from '../../operators/index.js';
+import { createBatcher, lruCache } from '../../operators/index.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 
@@ -41,7 +41,7 @@ describe('createBatcher', () => {
   });
 
   it('loads many, clears and primes', () => {
-    const batcher = createBatcher(lengths, { cache: { maxEntries: 10, ttlMs: 1000 } });
+    const batcher = createBatcher(lengths, { cache: lruCache({ maxEntries: 10, ttlMs: 1000 }) });
     expectTypeOf(batcher.loadMany(['a'], { lane: 'urgent' })).toEqualTypeOf<Promise<Settled<string, number>[]>>();
     expectTypeOf(batcher.clear('a').clearAll().prime('a', 1)).toEqualTypeOf<Batcher<string, number>>();
     expectTypeOf(batcher.snapshot().cached).toEqualTypeOf<number>();
@@ -58,9 +58,9 @@ describe('createBatcher', () => {
     // @ts-expect-error not an option of a load
     void batcher.load('a', { timeoutMs: 5 });
     // @ts-expect-error not an option of a cache
-    createBatcher(lengths, { cache: { max: 100 } });
+    lruCache({ max: 100 });
     // @ts-expect-error a cache has a bound
-    createBatcher(lengths, { cache: { ttlMs: 1000 } });
+    lruCache({ ttlMs: 1000 });
     // @ts-expect-error keeps its values itself
     createBatcher(lengths, { cache: new Map<string, number>() });
     // @ts-expect-error not a value of the work

@@ -95,7 +95,9 @@ export class BatcherActor implements Actor {
     this.#batcher = make.createBatcher<Item, string>(this.#calls.batches(), {
       ...options,
       ...(this.#dedupes && { dedupe: callback('dedupe', ({ key }: Item) => key) }),
-      ...(sharing === 'cache' && { cache: { maxEntries: choose('maxEntries', 2, 1, 100), ttlMs: choose('ttlMs', 30, Infinity, 5) } }),
+      ...(sharing === 'cache' && {
+        cache: make.lruCache({ maxEntries: choose('maxEntries', 2, 1, 100), ttlMs: choose('ttlMs', 30, Infinity, 5) }),
+      }),
     });
     this.#watchShared();
     this.acts = {

@@ -113,9 +113,9 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   note: unknown = undefined;
   /** Batches made of this one. */
   children = 0;
-  /** Stands in the queue, or waits for the end of its pause. */
+  /** Stands in the queue; or until when it does not. */
   isReady = false;
-  isPausing = false;
+  readyAt = 0;
   /** Its place among the calls under way; -1 when it is none of them. */
   slot = -1;
   startedAt = 0;
@@ -125,9 +125,8 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   /** The batch it repeats or is a part of, now and at the beginning. */
   parentId: string | undefined = undefined;
   origin: Batch<T, R> = this;
-  /** The search that it is a step of, and the batch that is searched. */
+  /** The search that it is a step of. */
   search: Search<Job<T, R>> | undefined = undefined;
-  searched: Batch<T, R> | undefined = undefined;
   /** Its call, for whoever drives the machine. */
   call: unknown = undefined;
 

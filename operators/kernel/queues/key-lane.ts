@@ -1,26 +1,22 @@
 import type { Linked } from './line.js';
+import { Backlog } from './line.js';
 
-/** An item that was accepted, its number, and when it came. */
+/** An item that was accepted. */
 export interface LaneItem<T> {
   readonly input: T;
+  /** Its number. */
   readonly index: number;
+  /** When it came. */
   readonly at: number;
 }
 
-/** One array of items with their fields, and the next one. */
-interface Chunk {
-  readonly entries: unknown[];
-  next: Chunk | undefined;
-}
-
-/** Array places that one item takes. */
+/** Array places that one item takes, and most places of one array. */
 const FIELDS = 4;
-const MIN_CHUNK = 2 * FIELDS;
-const MAX_CHUNK = 512 * FIELDS;
+const MOST = 512 * FIELDS;
 
 /**
- * One key: what waits under it, first in, first out, and how much of it is under way. An item that waits costs no object. A long queue is many short
- * arrays, each up to twice as long as the one before: one that grows is copied again and again, and a large one is costly to make.
+ * One key: what waits under it, first in, first out, and how much of it is under way. An item that waits costs no object, which the garbage collector
+ * would have to copy. A long queue is many short arrays, each up to twice as long as the one before: a long one that grows costs several times as much.
  */
 export class KeyLane<T> implements Linked<KeyLane<T>> {
   /** Items waiting. */
@@ -29,13 +25,16 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
   running = 0;
   /** Why no more of it is served. */
   stopped: { readonly error: unknown } | undefined = undefined;
+  /** Whether it is among those that go in turn. */
+  isInTurn = false;
   previous: KeyLane<T> | undefined = undefined;
   next: KeyLane<T> | undefined = undefined;
-  private first: Chunk | undefined = undefined;
-  private last: Chunk | undefined = undefined;
-  /** Where the first item stands in the first stretch, and where the next one goes in the last. */
+  /** Where the first item stands, and where the next one goes; in between there may be more arrays. */
+  private head: unknown[] = new Array<unknown>(2 * FIELDS);
   private at = 0;
+  private tail = this.head;
   private end = 0;
+  private readonly more = new Backlog<unknown[]>();
 
   constructor(
     readonly key: unknown,
@@ -50,50 +49,42 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
 
   /** Number of the item that goes next, when it came, and the note that was handed in with it. Only asked while one waits. */
   get headIndex(): number {
-    return (this.first as Chunk).entries[this.at + 1] as number;
+    return this.head[this.at + 1] as number;
   }
 
   get headAt(): number {
-    return (this.first as Chunk).entries[this.at + 2] as number;
+    return this.head[this.at + 2] as number;
   }
 
   get headNote(): unknown {
-    return (this.first as Chunk).entries[this.at + 3];
+    return this.head[this.at + 3];
   }
 
   push(input: T, index: number, at: number, note: unknown): void {
-    let { last } = this;
-    if (last === undefined || this.end === last.entries.length) last = this.grow(last);
-    const { entries } = last;
-    entries[this.end++] = input;
-    entries[this.end++] = index;
-    entries[this.end++] = at;
-    entries[this.end++] = note;
+    let { tail } = this;
+    if (this.end === tail.length) {
+      this.more.push((this.tail = tail = new Array<unknown>(Math.min(2 * tail.length, MOST))));
+      this.end = 0;
+    }
+    tail[this.end++] = input;
+    tail[this.end++] = index;
+    tail[this.end++] = at;
+    tail[this.end++] = note;
     this.length++;
   }
 
   /** Takes the item that goes next; only when one waits. */
   shift(): T {
-    const { entries, next } = this.first as Chunk;
-    const item = entries[this.at] as T;
-    entries[this.at] = entries[this.at + 3] = undefined;
+    const { head, at } = this;
+    const item = head[at] as T;
+    head[at] = head[at + 3] = undefined;
     this.at += FIELDS;
-    this.length--;
-    if (this.at === entries.length) {
-      this.first = next;
-      if (next === undefined) this.last = undefined;
+    if (--this.length === 0) {
+      this.at = this.end = 0;
+    } else if (this.at === head.length) {
+      this.head = this.more.shift() as unknown[];
       this.at = 0;
     }
     return item;
-  }
-
-  private grow(last: Chunk | undefined): Chunk {
-    const length = last ? Math.min(2 * last.entries.length, MAX_CHUNK) : MIN_CHUNK;
-    const stretch: Chunk = { entries: new Array<unknown>(length), next: undefined };
-    if (last) last.next = stretch;
-    else this.first = stretch;
-    this.last = stretch;
-    this.end = 0;
-    return stretch;
   }
 }

@@ -1,4 +1,3 @@
-import { DeadlineHeap } from './deadline-heap.js';
 import type { Linked } from './line.js';
 import { Chain, OneLine } from './line.js';
 import type { KeyTurn, Waiter } from './queue.js';
@@ -106,16 +105,12 @@ export class KeyedLine<E extends Waiter<E>> {
 
   /** Visits what is fresh, the oldest first, until the answer is false. A visit may take out whom it is shown. */
   visit(show: (entry: E) => boolean): void {
-    const firsts = new DeadlineHeap<E>();
-    const add = (entry: E | undefined): void => {
-      if (entry) firsts.push(entry.index ?? 0, entry);
-    };
-    for (const line of this.keys.values()) add(line.first);
-    for (let entry = firsts.pop(); entry !== undefined; entry = firsts.pop()) {
-      const { next } = entry;
-      if (!show(entry)) return;
-      add(next);
-    }
+    // A full lane mostly asks for the oldest only: the others are not sorted for that.
+    const oldest = this.oldest();
+    if (oldest === undefined || !show(oldest)) return;
+    const others: E[] = [];
+    for (const line of this.keys.values()) line.visit((entry) => entry === oldest || others.push(entry) > 0);
+    others.sort((one, other) => (one.index ?? 0) - (other.index ?? 0)).every(show);
   }
 
   /** Of one entry of each key the one that came first (-1) or last (1). */

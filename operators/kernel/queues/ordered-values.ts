@@ -1,11 +1,13 @@
-import type { OrderedPlace } from './reorder-buffer.js';
-import { ReorderBuffer } from './reorder-buffer.js';
+import { Backlog } from './line.js';
+import { Ring } from './ring.js';
 
-/** The values of one item that are held, and its line. */
-interface ItemValues<V> {
-  readonly line: unknown;
+/** An item in its line, and its values that are held. */
+interface Speaker<V> {
+  readonly key: unknown;
+  readonly line: Ring<Speaker<V>>;
   readonly values: V[];
   isStarted: boolean;
+  isOver: boolean;
 }
 
 /**
@@ -15,22 +17,22 @@ interface ItemValues<V> {
 export class OrderedValues<V> {
   /** Values held back. */
   held = 0;
-  private readonly out: (value: V) => void;
-  private readonly places = new Map<number, OrderedPlace<ItemValues<V>>>();
-  private readonly lines: ReorderBuffer<ItemValues<V>>;
+  private readonly speakers = new Map<number, Speaker<V>>();
+  private readonly lines = new Map<unknown, Ring<Speaker<V>>>();
+  /** Values whose turn has come. */
+  private readonly due = new Backlog<V>();
+  private isHandingOut = false;
 
-  constructor(out: (value: V) => void) {
-    this.out = out;
-    this.lines = new ReorderBuffer((valuesOf) => {
-      this.flush(valuesOf);
-    });
-  }
+  /** @param out may call anything here: what comes of it goes out behind what is due */
+  constructor(private readonly out: (value: V) => void) {}
 
   /** Gives an item its place at the end of a line. */
-  enter(index: number, line: unknown): void {
-    const place = this.lines.enter(line);
-    place.item = { line, values: [], isStarted: false };
-    this.places.set(index, place);
+  enter(index: number, key: unknown): void {
+    let line = this.lines.get(key);
+    if (line === undefined) this.lines.set(key, (line = new Ring()));
+    const speaker = { key, line, values: [], isStarted: false, isOver: false };
+    line.push(speaker);
+    this.speakers.set(index, speaker);
   }
 
   started(index: number): void {
@@ -39,41 +41,47 @@ export class OrderedValues<V> {
 
   /** Whether what this item's line waits for is under way. */
   isHeadStarted(index: number): boolean {
-    return (this.lines.head(this.speaker(index).line) as ItemValues<V>).isStarted;
+    return this.speaker(index).line.peek()?.isStarted === true;
   }
 
   push(index: number, value: V): void {
     const speaker = this.speaker(index);
-    if (this.lines.head(speaker.line) === speaker) {
-      this.out(value);
-    } else {
-      speaker.values.push(value);
-      this.held++;
-    }
+    speaker.values.push(value);
+    this.held++;
+    this.handOut(speaker);
   }
 
   /** Nothing more will come of this item. */
   close(index: number): void {
-    const { line } = this.speaker(index);
-    this.lines.ready(this.places.get(index) as OrderedPlace<ItemValues<V>>);
-    this.places.delete(index);
-    const head = this.lines.head(line);
-    if (head) this.flush(head);
+    const speaker = this.speaker(index);
+    speaker.isOver = true;
+    this.speakers.delete(index);
+    this.handOut(speaker);
   }
 
   clear(): void {
-    this.places.clear();
+    this.speakers.clear();
     this.lines.clear();
+    this.due.clear();
     this.held = 0;
   }
 
-  private speaker(index: number): ItemValues<V> {
-    return this.places.get(index)?.item as ItemValues<V>;
+  private speaker(index: number): Speaker<V> {
+    return this.speakers.get(index) as Speaker<V>;
   }
 
-  private flush({ values }: ItemValues<V>): void {
-    this.held -= values.length;
-    for (const value of values) this.out(value);
-    values.length = 0;
+  private handOut({ key, line }: Speaker<V>): void {
+    for (let head = line.peek(); head; head = line.peek()) {
+      this.held -= head.values.length;
+      for (const value of head.values) this.due.push(value);
+      head.values.length = 0;
+      if (!head.isOver) break;
+      line.shift();
+    }
+    if (line.length === 0) this.lines.delete(key);
+    if (this.isHandingOut) return;
+    this.isHandingOut = true;
+    while (this.due.length > 0) this.out(this.due.shift() as V);
+    this.isHandingOut = false;
   }
 }

@@ -75,23 +75,23 @@ export class BadItemSearch<T> {
   /**
    * A call failed because of some of its items; the first one told is the call the search begins with.
    *
-   * @param blame - Positions in the call that its error names; nothing, when it names none that can be trusted.
+   * @param blamed - Those of the call that its error names; nothing, when it names none that can be trusted.
    */
-  failed(call: readonly T[], depth: number, blame: ReadonlySet<number> | undefined, spent: SearchSpent): SearchStep<T> {
+  failed(call: readonly T[], depth: number, blamed: ReadonlySet<T> | undefined, spent: SearchSpent): SearchStep<T> {
     this.#rest = this.held;
-    if (blame === undefined) {
+    if (blamed === undefined) {
       this.#suspects = call.length === 1 ? [] : call;
       this.#isSure = true;
       this.#depth = depth;
       return { ...this.#next(call.length === 1 ? call : [], spent), blamed: false };
     }
-    const others = call.filter((_, i) => !blame.has(i));
+    const others = call.filter((item) => !blamed.has(item));
     const isWhole = spent.blameRounds < this.#limits.maxBlameRounds;
     this.#rest = isWhole ? [...others, ...this.#rest] : this.#rest;
     this.#suspects = isWhole ? [] : others;
     this.#isSure = false;
     this.#depth = depth;
-    const named = call.filter((_, i) => blame.has(i));
+    const named = call.filter((item) => blamed.has(item));
     return { ...this.#next(named, spent), blamed: isWhole };
   }
 

@@ -1,17 +1,14 @@
-/** Positions named by index or by id; -1 for a name that is in neither, and for an id that several have. */
-export function positionsOf(names: readonly (string | number)[], ids: () => readonly string[], size: number): number[] {
-  return names.map((name) => {
-    if (typeof name === 'number') return Number.isInteger(name) && name >= 0 && name < size ? name : -1;
-    const all = ids();
-    const position = all.indexOf(name);
-    return position === all.lastIndexOf(name) ? position : -1;
+/** The items of a call that an error names by position or by id, when each is there and none is named twice. */
+export function blamed<J extends { readonly id: string }>(
+  names: readonly (string | number)[] | undefined,
+  call: readonly J[],
+): ReadonlySet<J> | undefined {
+  if (names === undefined || names.length === 0) return undefined;
+  const items = names.map((name) => {
+    if (typeof name === 'number') return call[name];
+    const [first, ...others] = call.filter(({ id }) => id === name);
+    return others.length === 0 ? first : undefined;
   });
-}
-
-/** The positions an error names, when each is in range and none is doubled. */
-export function trustedBlame(blame: readonly number[] | undefined, size: number): ReadonlySet<number> | undefined {
-  if (blame === undefined || blame.length === 0) return undefined;
-  const seen = new Set(blame);
-  if (seen.size !== blame.length) return undefined;
-  return blame.every((i) => Number.isInteger(i) && i >= 0 && i < size) ? seen : undefined;
+  const found = new Set(items.filter((item) => item !== undefined));
+  return found.size === names.length ? found : undefined;
 }

@@ -1,7 +1,6 @@
 import type { BatchHost, BatchRules } from '../machine/batch-host.js';
 import type { ItemFailure, Job } from '../machine/job.js';
 import { Batch, DONE, IN_FLIGHT, WAITING, weightOf } from '../machine/job.js';
-import { DeadlineHeap } from '../queues/deadline-heap.js';
 import type { Failure, Repair, RepairRule, Search } from './rule.js';
 import type { Classify, ClassifyContext, Verdict } from './verdict.js';
 import { mayPass } from './verdict.js';
@@ -40,12 +39,14 @@ export interface FailedAlone<T, R> {
   slowest: Judgement | undefined;
 }
 
-/** Does what the repair rules decide: sends items again, now or after a pause, or holds them for the next step of a search. Rules bring it along. */
+/** Does what the repair rules decide: sends items again, now or after a pause, or holds them for a later step of a search. Rules bring it along. */
 export class Repairer<T, R> {
   /** Batches between two attempts. */
-  private waiting = 0;
-  private readonly pauses = new DeadlineHeap<Batch<T, R>>();
-  private readonly held = new Map<Search<Job<T, R>>, Batch<T, R>>();
+  private readonly pausing = new Set<Batch<T, R>>();
+  /** Items that wait for a later step of their search. */
+  private readonly held = new Set<Batch<T, R>>();
+  /** When the next pause is over; Infinity when there is none. */
+  nextAt = Infinity;
 
   constructor(
     private readonly machine: RepairedMachine<T, R>,
@@ -66,15 +67,18 @@ export class Repairer<T, R> {
     return { verdict: { class: 'fatal' }, reason: error };
   }
 
-  /** When the next pause is over; Infinity when there is none. */
-  get nextAt(): number {
-    while (this.pauses.peek()?.live === 0) this.pauses.pop();
-    return this.pauses.peekAt();
-  }
-
   /** Queues the batches whose pause is over. */
   wake(): void {
-    while (this.nextAt <= this.machine.now) this.ready(this.pauses.pop() as Batch<T, R>);
+    const { machine, pausing } = this;
+    if (machine.now < this.nextAt) return;
+    this.nextAt = Infinity;
+    for (const batch of pausing) {
+      if (batch.readyAt > machine.now) this.nextAt = Math.min(this.nextAt, batch.readyAt);
+      else {
+        pausing.delete(batch);
+        machine.bringBack(batch);
+      }
+    }
   }
 
   /** A call has succeeded as a whole. */
@@ -99,9 +103,8 @@ export class Repairer<T, R> {
 
   /** All items of a call that succeeded have been handled. */
   concluded(batch: Batch<T, R>, { jobs, slowest }: FailedAlone<T, R>, allGood: boolean): void {
-    const { search, origin } = batch;
     if (slowest) this.repair(batch, jobs, slowest, true);
-    if (search) this.apply(batch, allGood ? search.succeeded(batch.jobs, origin) : search.inconclusive(origin));
+    this.searchOn(batch, allGood ? batch.jobs : undefined);
   }
 
   /** A call has failed as a whole. */
@@ -110,38 +113,43 @@ export class Repairer<T, R> {
     if (!this.repair(batch, jobs, { verdict, reason }, false)) this.inconclusive(batch);
   }
 
-  /** The batch's search goes on without an answer. */
+  /** A call is over, or was never made, and says nothing of its items. */
   inconclusive(batch: Batch<T, R>): void {
-    const { search, origin } = batch;
-    if (search && this.machine.refusal === undefined) this.apply(batch, search.inconclusive(origin));
+    if (this.machine.refusal === undefined) this.searchOn(batch, undefined);
   }
 
   /** Everybody has left a batch that waits. */
   emptied(batch: Batch<T, R>): void {
-    if (batch.isPausing) this.waiting--;
+    this.held.delete(batch);
+    if (this.pausing.delete(batch)) this.nextAt = Array.from(this.pausing).reduce((at, { readyAt }) => Math.min(at, readyAt), Infinity);
     this.inconclusive(batch);
   }
 
   /** Takes out all that waits. */
   takeAll(): Batch<T, R>[] {
-    const all: Batch<T, R>[] = [];
-    for (let batch = this.pauses.pop(); batch; batch = this.pauses.pop()) all.push(batch);
-    all.push(...this.held.values());
+    const all = [...this.pausing, ...this.held];
+    this.pausing.clear();
     this.held.clear();
+    this.nextAt = Infinity;
     return all;
+  }
+
+  /** The search that the batch was a step of takes its next one. */
+  private searchOn(batch: Batch<T, R>, good: readonly Job<T, R>[] | undefined): void {
+    const { search, origin } = batch;
+    if (search) this.apply(batch, search.next(good, origin), search);
   }
 
   /** Asks the rules, and rejects the items that they do not mention. True when the answer is the next step of the call's search. */
   private repair(batch: Batch<T, R>, jobs: readonly Job<T, R>[], { verdict, reason }: Judgement, isPartial: boolean): boolean {
     const { jobs: call, attempt, depth, origin } = batch;
-    const { machine, waiting } = this;
-    const { host, now, calls } = machine;
+    const { host, now, calls, rules } = this.machine;
+    const { operator } = host;
     const search = isPartial ? undefined : batch.search;
     const failure: Failure<Job<T, R>> = {
-      ...{ operator: host.operator, now, error: reason, verdict, call, jobs, isPartial, attempt, depth, origin, search },
-      ...{ executing: calls.length, retrying: calls.filter((one) => one.attempt > 1).length, waiting },
-      ids: () => call.map(({ id }) => id),
-      draw: () => this.callbacks.draw(host.operator, machine.rules.random),
+      ...{ operator, now, error: reason, verdict, call, jobs, isPartial, attempt, depth, origin, search },
+      ...{ executing: calls.length, retrying: calls.filter((one) => one.attempt > 1).length, waiting: this.pausing.size },
+      draw: () => this.callbacks.draw(operator, rules.random),
     };
     let repair: Repair<Job<T, R>> | undefined;
     try {
@@ -149,28 +157,19 @@ export class Repairer<T, R> {
     } catch (fault) {
       for (const job of jobs) job.outcome = fault;
     }
-    if (repair) this.apply(batch, repair);
-    for (const job of jobs) if (job.state === IN_FLIGHT) machine.settle(job, true, job.outcome);
-    return repair?.search !== undefined;
+    // Another attempt at a step is still that step.
+    const isAgain = repair?.parts?.length && (repair.attempt ?? 1) > 1;
+    const next = repair?.search ?? (isAgain ? search : undefined);
+    if (repair) this.apply(batch, repair, next);
+    for (const job of jobs) if (job.state === IN_FLIGHT) this.machine.settle(job, true, job.outcome);
+    return next !== undefined;
   }
 
   /** Does what a rule has decided. All items are moved before any result is handed out. */
-  private apply(batch: Batch<T, R>, { parts = [], attempt = 1, delayMs = 0, rejected = [], search, ...repair }: Repair<Job<T, R>>): void {
-    const { origin } = batch;
-    const { machine } = this;
-    const { depth = batch.depth, held, pauseMs, note } = repair;
-    const was = search && held && this.held.get(search);
+  private apply(batch: Batch<T, R>, repair: Repair<Job<T, R>>, search: Search<Job<T, R>> | undefined): void {
+    const { parts = [], attempt = 1, depth = batch.depth, delayMs = 0, pauseMs, rejected = [], held = [], note } = repair;
+    const { machine, pausing } = this;
     if (pauseMs !== undefined) machine.host.pause(pauseMs);
-    if (was) {
-      this.held.delete(search);
-      for (const job of was.jobs) {
-        if (job.batch !== was) continue;
-        // In no batch now; the parts or `held` below take it.
-        machine.count(job.lane, -1);
-        job.state = IN_FLIGHT;
-        job.batch = undefined;
-      }
-    }
     // Items that are in another call are settled by that call.
     const settled = rejected.filter(
       ({ job: { state, batch: at } }) => state === WAITING || (state === IN_FLIGHT && (at ?? batch) === batch),
@@ -181,57 +180,47 @@ export class Repairer<T, R> {
     }
     let isSent = false;
     for (const part of parts) {
-      const jobs = part.filter(({ state }) => state === IN_FLIGHT);
-      if (jobs.length === 0) continue;
-      if (attempt === 1) origin.calls++;
-      const again = this.regroup(batch, jobs, attempt, depth, search);
+      const again = this.regroup(batch, part, attempt, depth, search);
+      if (again === undefined) continue;
       isSent = true;
+      if (attempt === 1) batch.origin.calls++;
       if (delayMs > 0) {
-        again.isPausing = true;
-        this.waiting++;
-        this.pauses.push(machine.now + delayMs, again);
+        again.readyAt = machine.now + delayMs;
+        this.nextAt = Math.min(this.nextAt, again.readyAt);
+        pausing.add(again);
       } else machine.bringBack(again);
     }
-    if (search && held && held.length > 0) this.held.set(search, this.regroup(batch, held, 1, depth, undefined));
+    const rest = this.regroup(batch, held, 1, depth, undefined);
+    if (rest) this.held.add(rest);
     for (const { job, reason } of settled) machine.settle(job, true, reason);
-    if (was) for (const job of was.jobs) if (job.state === IN_FLIGHT && job.batch === undefined) machine.settle(job, true, job.outcome);
     if (note) machine.host.tell?.({ ...note, lane: machine.laneName(batch.lane), batchId: batch.id });
     // All items of the part have left while the rule was asked.
-    if (search && !isSent && this.held.has(search)) this.apply(batch, search.inconclusive(origin));
+    if (search && parts.length > 0 && !isSent) this.apply(batch, search.next(undefined, batch.origin), search);
   }
 
-  /** Makes a batch of items that are to be sent again. The next step of a search may have items that the step before did not: they are of the searched batch. */
+  /** Makes a batch of items that are to be sent again, or held: those of a call that is over, and those that were held until now. */
   private regroup(
     before: Batch<T, R>,
-    jobs: readonly Job<T, R>[],
+    members: readonly Job<T, R>[],
     attempt: number,
     depth: number,
     search: Batch<T, R>['search'],
-  ): Batch<T, R> {
-    const { searched, origin } = before;
-    const batch = searched && jobs.some((job) => !before.jobs.includes(job)) ? searched : before;
-    const id = `${batch.id}.${String(++batch.children)}`;
-    const again = new Batch<T, R>(jobs, batch.lane, weightOf(jobs), id);
-    Object.assign(again, {
-      origin,
-      parentId: batch.id,
-      attempt,
-      depth,
-      search,
-      searched: search && (search === before.search ? searched : batch),
-    });
+  ): Batch<T, R> | undefined {
+    const { machine, held } = this;
+    const { origin } = before;
+    const jobs = members.filter(({ state, batch }) => state === IN_FLIGHT || (batch && held.has(batch)));
+    if (jobs.length === 0) return undefined;
+    // A step of a search may have items that the step before did not.
+    const batch = search && jobs.some((job) => !before.jobs.includes(job)) ? origin : before;
+    const again = new Batch<T, R>(jobs, batch.lane, weightOf(jobs), `${batch.id}.${String(++batch.children)}`);
+    Object.assign(again, { origin, parentId: batch.id, attempt, depth, search });
     for (const job of jobs) {
+      if (job.state === WAITING) machine.detach(job);
       job.state = WAITING;
       job.batch = again;
-      this.machine.count(job.lane, 1);
+      machine.count(job.lane, 1);
     }
     return again;
-  }
-
-  private ready(batch: Batch<T, R>): void {
-    this.waiting--;
-    batch.isPausing = false;
-    this.machine.bringBack(batch);
   }
 }
 

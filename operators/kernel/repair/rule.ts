@@ -50,8 +50,6 @@ export interface Failure<J> {
   readonly retrying: number;
   /** Batches between two attempts. */
   readonly waiting: number;
-  /** Ids of `call`, for blame by id. */
-  ids(): readonly string[];
   /** A number from 0 to 1. @throws CallbackError, which then rejects the items */
   draw(): number;
 }
@@ -77,19 +75,20 @@ export interface Repair<J> {
   readonly pauseMs?: number;
   /** Settled now, wherever they are: those of the call, held ones, and any other of the same origin that waits. */
   readonly rejected?: readonly { readonly job: J; readonly reason: unknown }[];
-  /** The search that the parts are a step of: it is told of their end. What it held until now is let go, and must be mentioned. */
+  /** The search that the parts are a step of: it is told of their end. @defaultValue for another attempt (`attempt`) that of the call, else none */
   readonly search?: Search<J>;
-  /** What waits for a later step of the search. */
+  /** Those of the call that wait for a later step of the search, which has to mention them. */
   readonly held?: readonly J[];
   readonly note?: RepairNote | undefined;
 }
 
 /** A search for bad items that sends one part after the other. */
 export interface Search<J> {
-  /** The call of its part has succeeded for everybody who was in it. */
-  succeeded(call: readonly J[], origin: Origin<J>): Repair<J>;
-  /** The call of its part is over, or was never made, and says nothing of its items. */
-  inconclusive(origin: Origin<J>): Repair<J>;
+  /**
+   * The call of its part is over, or was never made. What follows when all who were in it are `good`; undefined when it says nothing of its items.
+   * A step that sends nothing is the last, and leaves nothing held.
+   */
+  next(good: readonly J[] | undefined, origin: Origin<J>): Repair<J>;
 }
 
 /** The value of a `repair` option: what may be done about a failed call. Rules are asked in their order; the first that answers has decided. */

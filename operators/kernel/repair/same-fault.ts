@@ -14,32 +14,32 @@ const MOST_TEXT = 10_000;
  * recognises and that has the same name and message, but for short numbers. Parts are those of the first cut that makes four.
  */
 export class SameFault {
-  /** Depth of the parts that count. */
+  /** How often the items that an error named were taken out. */
+  blameRounds = 0;
+  /** Depth of the parts that count; Infinity when only items that have failed alone do. */
   private readonly level: number;
   private mark: string | undefined = undefined;
-  private isRuledOut = false;
-  /** Parts that have not failed; Infinity when one is sent after the other. */
+  /** Parts that have not failed; Infinity once there are items to be told apart. */
   private untried: number;
-  private single = 0;
 
   /** @param factor parts that a batch is cut into; 0 when one part after the other is sent */
   constructor(factor: number) {
-    this.level = factor >= 4 ? 1 : 2;
-    this.untried = factor === 0 ? Infinity : 1;
+    this.level = factor === 0 ? Infinity : factor >= 4 ? 1 : 2;
+    this.untried = factor === 0 ? ENOUGH_ALONE : 1;
   }
 
-  /** Items that have failed alone with what may be the same fault in all of them. */
+  /** Items that have failed alone with what may be the same fault in all of them, of a batch that is sent one part after the other. */
   get alone(): number {
-    return this.isRuledOut ? 0 : this.single;
+    return Math.max(0, ENOUGH_ALONE - this.untried);
   }
 
   get isHopeless(): boolean {
-    return !this.isRuledOut && (this.untried === 0 || (this.untried === Infinity && this.single >= ENOUGH_ALONE));
+    return this.untried === 0;
   }
 
   /** Something came of a call, or an error says what it is about: there are items to be told apart. */
   ruleOut(): void {
-    this.isRuledOut = true;
+    this.untried = Infinity;
   }
 
   /** What was sent at this depth is cut into so many parts. */
@@ -51,7 +51,6 @@ export class SameFault {
   failed(error: unknown, size: number, depth: number): void {
     const mark = markOf(error);
     if (mark !== (this.mark ??= mark)) this.ruleOut();
-    if (size === 1) this.single++;
     if (size === 1 ? depth <= this.level : depth === this.level) this.untried--;
   }
 }
