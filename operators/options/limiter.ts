@@ -118,6 +118,20 @@ export interface LimiterLimits {
   readonly rates?: readonly RateRule[];
 }
 
+/** What a limiter remembers between two processes: what was spent, not who waits or runs. Plain data. */
+export interface SavedLimits {
+  /** When it was saved, on the scheduler's clock. */
+  readonly at: number;
+  /** How much longer a pause of `penalize` lasted; -1 for one without an end. */
+  readonly pausedForMs: number;
+  readonly rates: readonly {
+    readonly unit: string;
+    readonly windowMs: number;
+    readonly isStrict: boolean;
+    readonly spent: readonly number[];
+  }[];
+}
+
 /** What a limiter learns from responses: made by `fromHeaders`. */
 export interface LearnRule {
   /** The limiter's own. */
@@ -149,6 +163,8 @@ export interface ChildLimiterOptions extends LimiterLimits {
   readonly refunds?: boolean;
   /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
+  /** Where it goes on: what `save` has answered, maybe in another process. @defaultValue with nothing spent */
+  readonly restore?: SavedLimits;
   /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
   readonly random?: () => number;
   /** Told about `throttled`, `limitChanged`, `dropped`, `queueLong`, `usageClamped` and `drained`. @defaultValue none */
@@ -180,6 +196,11 @@ export interface Limiter extends Permits, Handle {
   /** The same as a promise, which waits for room in a full queue. Aborting the job's signal rejects with its reason and costs nothing. */
   acquireAsync(job?: LimiterJob): Promise<Lease>;
   /**
+   * Resolves when a job that needs no slot may go: its requests and tokens are paid, and there is nothing to give back. For whoever only wants
+   * to be spaced out.
+   */
+  pass(job?: LimiterJob): Promise<void>;
+  /**
    * Runs the work under a lease, released when the work ends. The values are those of its Observable, async iterable or stream, or the one of its
    * promise; anything else that it returns is the value. Unsubscribing aborts the signal.
    */
@@ -189,7 +210,7 @@ export interface Limiter extends Permits, Handle {
    * promise: aborting the job's signal gives up the work as well as the wait.
    */
   runAsync<R>(work: LeasedWork<R>, job?: LimiterJob): Promise<R>;
-  /** The function, each call of it under a lease; `this` is handed on. */
+  /** The function, each call of it under a lease; `this` is handed on. A call costs no function of its own. */
   wrap<A extends unknown[], R>(
     work: (...args: A) => WorkResult<R>,
     job?: Omit<LimiterJob, 'id' | 'signal' | 'holder'>,
@@ -218,6 +239,8 @@ export interface Limiter extends Permits, Handle {
   /** Resolves when fewer jobs wait than `below`, here and below. */
   whenQueued(options: { readonly below: number }): Promise<void>;
   snapshot(): LimiterSnapshot;
+  /** What was spent, for `restore`. */
+  save(): SavedLimits;
   /** Most requests that can be saved up and granted without going into debt; Infinity without a limit. */
   readonly requestCapacity: number;
   /** The declared lanes' names, undefined when none were declared. */

@@ -253,6 +253,10 @@ describe('a rate', () => {
     clock.frame = 1000;
     // It has 20 by itself; 5 have come in since the request.
     expect([left(15), left(10), left(3)]).toEqual([20, 15, 8]);
+    // A window keeps no entry of nothing.
+    const window = limited(strict({ unit: 'tokens', amount: 60, windowMs: 60_000 })).limiter;
+    window.observe(report({ 'remaining-tokens': '60' }));
+    expect(window.save().rates[0]?.spent).toEqual([]);
     // Without a limit there is nothing to lower.
     const endless = limited(perMinute('tokens', Infinity)).limiter;
     endless.observe(report({ 'remaining-tokens': '0' }));
@@ -293,15 +297,29 @@ describe('a rate', () => {
     expect(settled(perMinute('tokens', 0), 5, 1e9)).toEqual([0]);
   });
 
-  const before = [600, 60_000];
+  const before = [600, 60_000, false];
   it.each([
-    ['the same', perMinute('tokens', 1), [[1, 60_000]]],
-    ['another unit', perMinute('requests', 1), [before, [1, 60_000]]],
-    ['another window', per({ unit: 'tokens', amount: 1, windowMs: 1000 }), [before, [1, 1000]]],
-    ['another way to count', strict({ unit: 'tokens', amount: 1, windowMs: 60_000 }), [before, [1, 60_000]]],
+    ['the same', perMinute('tokens', 1), [[1, 60_000, false]]],
+    ['another unit', perMinute('requests', 1), [before, [1, 60_000, false]]],
+    ['another window', per({ unit: 'tokens', amount: 1, windowMs: 1000 }), [before, [1, 1000, false]]],
+    ['another way to count', strict({ unit: 'tokens', amount: 1, windowMs: 60_000 }), [before, [1, 60_000, true]]],
   ])('is changed by one of its unit, window and kind: %s', (_, other, rates) => {
     const { limiter } = limited(perMinute('tokens', 600));
     limiter.setLimits({ rates: [other] });
-    expect(limiter.snapshot().rates.map(({ amount, windowMs }) => [amount, windowMs])).toEqual(rates);
+    const saved = limiter.save().rates;
+    expect(limiter.snapshot().rates.map(({ amount, windowMs }, i) => [amount, windowMs, saved[i]?.isStrict])).toEqual(rates);
+  });
+
+  it('goes on from what was saved, and is as it was without', () => {
+    const rate = perMinute('tokens', 600, { burst: 50 });
+    const { limiter, clock } = limited(rate);
+    limiter.tryAcquire(tokens(40));
+    const saved = limiter.save();
+    clock.frame = 1500;
+    expect(own(limited(rate, { restore: saved, scheduler: clock }).limiter).left).toBe(25);
+    const endless = limited(perMinute('tokens', Infinity)).limiter.save();
+    expect(endless.rates[0]?.spent).toEqual([]);
+    expect(own(limited(rate, { restore: endless }).limiter).left).toBe(50);
+    expect(own(limited(perMinute('tokens', Infinity), { restore: saved }).limiter).left).toBe(Infinity);
   });
 });

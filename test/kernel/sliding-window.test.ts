@@ -255,6 +255,7 @@ describe('SlidingWindow', () => {
     const endless = new SlidingWindow(Infinity, Infinity, 0);
     endless.pay(4, 0);
     expect([endless.canPay(1e9, 0), endless.payableAt(1e9, 0), endless.level(0)]).toEqual([true, 0, Infinity]);
+    expect(endless.save(0)).toEqual([]);
   });
 
   it('waits for as many as it takes after the oldest was corrected', () => {
@@ -277,6 +278,14 @@ describe('SlidingWindow', () => {
       window.payableAt(500, n * 60);
     }
     expect(looks.mock.calls.length).toBeLessThan(20 * 2000);
+  });
+
+  it('keeps nothing of what costs nothing more, and of half an entry', () => {
+    const window = new SlidingWindow(100, 100, 0);
+    window.correct(0, 0, 0);
+    expect(window.save(0)).toEqual([]);
+    window.load([5], 0, 0);
+    expect(window.level(0)).toBe(100);
   });
 
   it('remembers what was paid when it is resized, and lets it leave by the new window', () => {
@@ -358,5 +367,26 @@ describe('SlidingWindow', () => {
         { numRuns: 150 },
       );
     });
+  });
+
+  it('goes on from what was saved so long ago, as if it had been there all the time', () => {
+    const payments = fc.array(pay, { maxLength: 20, size: 'max' });
+    fc.assert(
+      fc.property(payments, fc.integer({ min: -90_000, max: 90_000 }), fc.array(fc.nat({ max: 20_000 })), (paid, elapsedMs, looks) => {
+        const [window, again] = [new SlidingWindow(CAPACITY, CAPACITY, 0), new SlidingWindow(CAPACITY, CAPACITY, 7)];
+        let now = 0;
+        for (const { cost, waitMs } of paid) window.pay(cost, (now += waitMs % 9000));
+        again.pay(1, 7);
+        again.load(window.save(now), elapsedMs, 1e6);
+        // A clock that was set back says that no time has passed.
+        let passedMs = Math.max(0, elapsedMs);
+        let laterMs = 0;
+        for (const look of [0, ...looks]) {
+          passedMs += look;
+          laterMs += look;
+          expect(again.level(1e6 + laterMs)).toBe(window.level(now + passedMs));
+        }
+      }),
+    );
   });
 });

@@ -190,4 +190,21 @@ describe('TokenBucket', () => {
     bucket.resize(6000, 100, 20);
     expect([bucket.level(20), bucket.level(30)]).toEqual([20, 21]);
   });
+
+  it('goes on from what was saved so long ago, as if it had been there all the time', () => {
+    const number = fc.integer({ min: -5000, max: 5000 });
+    fc.assert(
+      fc.property(fc.nat({ max: 500 }), number, fc.nat({ max: 5000 }), (spent, elapsedMs, laterMs) => {
+        const [bucket, again] = [new TokenBucket(6000, 200, 0), new TokenBucket(6000, 200, 7)];
+        bucket.pay(spent, 0);
+        again.load(bucket.save(0), elapsedMs, 1e6);
+        // A clock that was set back says that no time has passed.
+        expect(again.level(1e6 + laterMs)).toBeCloseTo(bucket.level(Math.max(0, elapsedMs) + laterMs), 6);
+      }),
+    );
+    const full = new TokenBucket(6000, 200, 0);
+    full.pay(50, 0);
+    full.load([], 0, 0);
+    expect(full.level(0)).toBe(200);
+  });
 });

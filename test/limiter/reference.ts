@@ -144,11 +144,6 @@ export class ReferenceLimiter {
       this.#settle();
   }
 
-  /** Whether work that was given up keeps its slot until it ends. */
-  get hasEndless(): boolean {
-    return this.lingering.some((lease) => lease.lingersUntil === Infinity);
-  }
-
   /** Whether something has to happen at a time that is known. */
   get needsTimer(): boolean {
     if (this.waiting.some((waiter) => waiter.expiresAt !== Infinity) || this.lingering.some((lease) => lease.lingersUntil !== Infinity))

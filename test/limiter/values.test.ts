@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { lastValueFrom, NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease, Limiter, LimiterJob } from '../../operators/index.js';
+import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/index.js';
 import {
   childOf,
   createAccount,
@@ -140,6 +140,40 @@ describe('rates over any window', () => {
       createLimiter().setLimits({ rates: [...rates, again] });
     }).toThrow(message);
   });
+
+  it('goes on with what was spent, maybe in another process', () => {
+    virtualTime(({ advance }) => {
+      const rates = [perMinute('tokens', 6000), strict({ unit: 'requests', amount: 2, windowMs: 1000 })];
+      const first = createLimiter({ rates, headroom: 1 });
+      first.tryAcquire({ cost: { tokens: 200 } });
+      first.tryAcquire();
+      const saved = JSON.parse(JSON.stringify(first.save())) as ReturnType<Limiter['save']>;
+      advance(500);
+      const second = createLimiter({ rates, headroom: 1, restore: saved });
+      expect(second.snapshot()).toMatchObject({ tokens: 50, requests: 0 });
+      advance(500);
+      expect(second.snapshot()).toMatchObject({ tokens: 100, requests: 2 });
+    });
+  });
+
+  it.each<[string, LimiterOptions]>([
+    ['without rates', {}],
+    ['with a rate', { rates: [perMinute('tokens', 6000)] }],
+    ['that learns', { learn: fromHeaders() }],
+  ])('goes on with what is left of a pause, %s', (_how, options) => {
+    virtualTime(({ advance }) => {
+      const first = createLimiter(options);
+      first.penalize(5000);
+      const saved = JSON.parse(JSON.stringify(first.save())) as ReturnType<Limiter['save']>;
+      advance(2000);
+      expect(createLimiter({ ...options, restore: saved }).snapshot().pausedForMs).toBe(3000);
+      advance(60_000);
+      expect(createLimiter({ ...options, restore: saved }).snapshot().pausedForMs).toBe(0);
+      first.penalize(Infinity);
+      const endless = JSON.parse(JSON.stringify(first.save())) as ReturnType<Limiter['save']>;
+      expect(createLimiter({ ...options, restore: endless }).snapshot().pausedForMs).toBe(Infinity);
+    });
+  });
 });
 
 describe('cost.slots', () => {
@@ -187,7 +221,18 @@ describe('move and remove', () => {
   });
 });
 
-describe('wrap', () => {
+describe('pass and wrap', () => {
+  it('lets those pass who need no slot when the rates can pay', async () => {
+    const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 120_000, { burst: 1 })], headroom: 1 });
+    const slot = limiter.tryAcquire();
+    await limiter.pass();
+    await limiter.pass();
+    slot?.release();
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+    limiter.close();
+    await expect(limiter.pass()).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+  });
+
   it('wraps a function, with its arguments, `this` and failures', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const counter = {

@@ -2,7 +2,8 @@ import { childOf, createLimiter, heldBy, keyedLimiter, lanes, perMinute } from '
 import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'concurrency, rates, headroom, queue, maxQueued, overflow, learn, refunds, abortGraceMs, random, onEvent, name, scheduler';
+const known =
+  'concurrency, rates, headroom, queue, maxQueued, overflow, learn, refunds, abortGraceMs, restore, random, onEvent, name, scheduler';
 const overflows = "one of 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'";
 
 const ignore = (): void => undefined;
@@ -93,6 +94,22 @@ const ownRows: readonly MisuseRow[] = [
   ...badly('overflow', overflows, 'block', 'drop', 0, true),
   ...badly('learn', 'made by fromHeaders', 1, 'yes', true, {}),
   ...badly('refunds', 'true or false', 1, 'no', null, 0),
+  ...badly(
+    'restore',
+    'what `save` has answered',
+    1,
+    'yes',
+    null,
+    {},
+    { at: 0, pausedForMs: 0 },
+    { pausedForMs: 0, rates: [] },
+    { at: 0, pausedForMs: '0', rates: [] },
+    { at: 0, pausedForMs: 0, rates: [null] },
+    { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false }] },
+    { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, spent: [1] }] },
+    { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', isStrict: false, spent: [1] }] },
+    { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false, spent: [null] }] },
+  ),
   ...badly('random', 'a function', 0.5, 'Math.random', null, {}),
   ...badly('abortGraceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '1000', null),
   ...badly('onEvent', 'a function', console, 'log'),

@@ -143,5 +143,6 @@ describe('createLimiter', () => {
   it('wraps a function, with its arguments and its answer', () => {
     const ask = limiter.wrap((question: string, times: number) => Promise.resolve(question.length * times));
     expectTypeOf(ask).toEqualTypeOf<(question: string, times: number) => Promise<number>>();
+    expectTypeOf(limiter.pass({ cost: { tokens: 5 } })).toEqualTypeOf<Promise<void>>();
   });
 });

@@ -31,6 +31,9 @@ export interface Meter {
   /** Changes what was paid then. */
   correct(delta: number, paidAt: number, now: number): void;
   resize(perMinute: number, capacity: number, now: number): void;
+  /** What {@link load} needs to go on from here another time. */
+  save(now: number): readonly number[];
+  load(saved: readonly number[], elapsedMs: number, now: number): void;
 }
 
 /** What tells rates apart: two of one unit and window are the same, unless they are counted in different ways. */

@@ -136,6 +136,14 @@ export class Rate {
     if (!this.rule.isStrict) this.lower(-this.refillIn(pauseMs), now);
   }
 
+  save(now: number): readonly number[] {
+    return this.meter?.save(now) ?? [];
+  }
+
+  restore(saved: readonly number[], elapsedMs: number, now: number): void {
+    this.meter?.load(saved, elapsedMs, now);
+  }
+
   private get limit(): number {
     const { amount, windowMs } = this.rule;
     return Math.min(amount, (this.learned * windowMs) / MINUTE_MS);

@@ -90,6 +90,21 @@ export class SlidingWindow implements Meter {
     this.forget(now);
   }
 
+  save(now: number): readonly number[] {
+    this.advance(now);
+    return Array.from({ length: this.log.length }, (_, i) => this.log.at(i) as Entry).flatMap(({ at, cost }) => [now - at, cost]);
+  }
+
+  /** Goes on from what was saved so long ago: pairs of age and cost, the oldest first. */
+  load(saved: readonly number[], elapsedMs: number, now: number): void {
+    this.log.clear();
+    for (let i = 0; i + 1 < saved.length; i += 2)
+      this.log.push({ at: now - (saved[i] as number) - Math.max(0, elapsedMs), cost: saved[i + 1] as number });
+    this.at = now;
+    this.addUp();
+    this.forget(now);
+  }
+
   private change(index: number, delta: number): void {
     const entry = this.log.at(index) as Entry;
     const change = Math.max(delta, -entry.cost);

@@ -66,6 +66,16 @@ export class TokenBucket implements Meter {
     this.saved = Math.min(this.saved, capacity);
   }
 
+  save(now: number): readonly number[] {
+    return [this.level(now)];
+  }
+
+  /** Goes on from what was saved so long ago. */
+  load([level = this.most]: readonly number[], elapsedMs: number, now: number): void {
+    this.saved = Math.min(this.most, level + Math.max(0, elapsedMs) * this.perMs);
+    this.at = now;
+  }
+
   /** What has to come in before the cost can be paid; 0 or less when it can be. */
   private missing(cost: number, now: number): number {
     const missing = Math.min(cost, this.most) - this.level(now);

@@ -1,5 +1,6 @@
 import { Subject } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
+import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
 import type { Release } from '../../options/limiter.js';
 import { durationMs } from '../../options/options.js';
@@ -43,13 +44,17 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   /** Everything is being cancelled: what a refused job releases must not be granted to the next. */
   protected isAborting = false;
   private alarm: Alarm | undefined = undefined;
-  private endsAt = Infinity;
+  /** Jobs that may only wait for so long. Those that no longer wait are removed now and then. */
+  private readonly expiring = new DeadlineHeap<Ticket>();
+  /** Leases of cancelled work that still runs, and when each loses its slot. All get the same grace, so the first is the first to lose it. */
+  private readonly abandoned = new Map<Lease, number>();
   /** Something has changed since the last round of the loop. */
   private again = false;
   /** Something was released or raised, and the listeners have not been called yet. */
   private hasFreed = false;
-  private pausedUntil = -Infinity;
+  protected pausedUntil = -Infinity;
   private isPaused = false;
+
   constructor(settings: LimiterSettings) {
     super(settings);
     const { concurrency, learn, rates, scheduler } = settings;
@@ -205,7 +210,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     if (this.hasSlots(charge)) this.loop();
     const waitMs = bound === 0 ? 0 : deadlineMs;
     if (ticket.isWaiting && waitMs < Infinity) {
-      this.endIn(waitMs, ticket);
+      this.expiring.push(this.now() + waitMs, ticket);
+      if (this.expiring.length > 2 * this.waiting + 32) this.expiring.keep(({ isWaiting }) => isWaiting);
       this.loop();
     }
     if (ticket.isWaiting) ticket.hooks?.waits(this, ticket);
@@ -261,7 +267,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       const releasedAt = this.now();
       releases.next({ outcome, error, grantedAt: lease.grantedAt ?? releasedAt, releasedAt, executing });
     }
-    const isGivenUp = this.ends.size > 0 && this.ends.delete(lease);
+    const isGivenUp = this.abandoned.size > 0 && this.abandoned.delete(lease);
     if (isGivenUp) this.clock.clear();
     else if (this.shutdown.isClosed && !this.isAborting && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.leases--;
@@ -277,16 +283,10 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   abandon(lease: Lease): void {
     const { abortGraceMs } = this.settings;
     if (this.isAborting || abortGraceMs === 0) lease.release('cancelled');
-    else if (!this.ends.has(lease)) {
-      this.endIn(abortGraceMs, lease);
+    else if (!this.abandoned.has(lease)) {
+      this.abandoned.set(lease, this.now() + abortGraceMs);
       this.arm();
     }
-  }
-
-  private endIn(ms: number, lease: Lease): void {
-    const at = this.now() + ms;
-    this.endsAt = Math.min(this.endsAt, at);
-    this.ends.set(lease, at);
   }
 
   // ---- the loop -------------------------------------------------------------------------------------------------------
@@ -308,14 +308,14 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       first?.();
       while (this.again) {
         this.again = false;
-        const isTimed = this.isTimed || this.ends.size > 0;
+        const isTimed = this.isTimed || this.expiring.length > 0 || this.abandoned.size > 0;
         if (isTimed) this.now();
         // Grants come first: a ticket whose deadline is now still gets a permit that is free now.
         while (this.queue.size > 0 && !this.isAborting && this.grantNext()) {
           // What was granted may have begun with work that took its time.
           if (isTimed) this.now();
         }
-        while (this.ends.size > 0 && this.endsAt <= this.time && !this.isAborting) this.endDue();
+        if (isTimed && !this.isAborting) this.endDue();
       }
     } finally {
       this.isGranting = false;
@@ -378,21 +378,23 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** Refuses the tickets whose deadline is over, and releases the leases whose grace is over. */
   private endDue(): void {
-    const due: (readonly [Lease, number])[] = [];
-    this.endsAt = Infinity;
-    for (const end of this.ends) {
-      if (end[1] <= this.time) due.push(end);
-      else this.endsAt = Math.min(this.endsAt, end[1]);
-    }
-    due.sort(([, at], [, other]) => at - other);
-    for (const [ticket] of due) {
-      if (!ticket.isWaiting) continue;
+    while (this.nextExpiry <= this.time) {
+      const ticket = this.expiring.pop() as Ticket;
       const { limit, waitMs } = this.obstacle(ticket.charge);
       // The next one may cost less.
-      // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- only tickets wait
-      this.refuse(ticket as Ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
+      this.refuse(ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
     }
-    for (const [lease] of due) if (this.ends.has(lease)) lease.release('cancelled');
+    for (const [lease, until] of this.abandoned) {
+      if (until > this.time) return;
+      lease.release('cancelled');
+    }
+  }
+
+  /** When the deadline of the next job is over; Infinity when no job has one. */
+  private get nextExpiry(): number {
+    const { expiring } = this;
+    while (expiring.peek()?.isWaiting === false) expiring.pop();
+    return expiring.peekAt();
   }
 
   // ---- notifying, timer -----------------------------------------------------------------------------------------------
@@ -442,16 +444,16 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** Nothing waits or is to end, and nobody listens: a freed slot has no consequences. */
   protected get isQuiet(): boolean {
-    const { changes, ends, freeings, queue, shutdown } = this;
-    return queue.size === 0 && ends.size === 0 && !changes.observed && !freeings.observed && !shutdown.isClosed;
+    const { abandoned, changes, freeings, queue, shutdown } = this;
+    return queue.size === 0 && abandoned.size === 0 && !changes.observed && !freeings.observed && !shutdown.isClosed;
   }
 
   /** When the timer is to fire: for a rate, a deadline, or a given up lease, whichever comes first. */
   private wakesAt(): number {
     const { queue } = this;
     if (this.hasFreed && this.freeings.observed) return this.now();
-    if (this.ends.size === 0) this.endsAt = Infinity;
-    const at = this.endsAt;
+    const [graceEndsAt = Infinity] = this.abandoned.values();
+    const at = Math.min(this.nextExpiry, graceEndsAt);
     if (queue.size === 0 || this.isAborting) return at;
     const head = queue.head(queue.lead()) as Ticket;
     // A ticket that needs more slots than are free is granted when a lease is released, not by the timer.
@@ -466,8 +468,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   private abort(error: unknown): void {
     this.stopGranting();
-    const givenUp = [...this.ends.keys()].filter(({ isWaiting }) => !isWaiting);
-    this.shutdown.count('aborted', this.leases - givenUp.length);
+    this.shutdown.count('aborted', this.leases - this.abandoned.size);
     this.shutdown.count('dropped', this.queued);
     for (const child of [...this.children]) child.shutdown.close(error);
     for (const ticket of this.allWaiting()) {
@@ -475,7 +476,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       this.dequeue(ticket);
       ticket.refused(error);
     }
-    for (const lease of this.ends.keys()) lease.release('cancelled');
+    for (const lease of this.abandoned.keys()) lease.release('cancelled');
     for (const work of [...this.running]) work.failWith(error);
     this.loop();
     this.finish(true);

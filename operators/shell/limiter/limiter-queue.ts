@@ -6,7 +6,7 @@ import { teller } from '../../options/events.js';
 import { ShutdownHandle } from '../shutdown.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
-import type { Lease, Ticket } from './ticket.js';
+import type { Ticket } from './ticket.js';
 
 /**
  * Who waits for a limiter, in the order in which they are granted, with its bounds. Bidders are not counted as jobs: they have queues of their own, with
@@ -19,8 +19,6 @@ export abstract class LimiterQueue extends ShutdownHandle {
   /** Limiters under this one that have something waiting or running. */
   abstract readonly children: ReadonlySet<LimiterQueue>;
   protected readonly byId = new Map<string | number, Ticket>();
-  /** When jobs give up, and when work that was given up loses its slot. Few have such a time, so all are looked at when the first is due. */
-  protected readonly ends = new Map<Lease, number>();
   /** Waiting jobs, in total and by lane. */
   protected waiting = 0;
   protected readonly inLane: number[];
@@ -90,7 +88,6 @@ export abstract class LimiterQueue extends ShutdownHandle {
     this.waiting--;
     (this.inLane[lane] as number)--;
     if (id !== undefined) this.byId.delete(id);
-    if (this.ends.size > 0) this.ends.delete(ticket);
   }
 
   /** Takes out a ticket that leaves. */

@@ -13,6 +13,7 @@ import type {
   LimiterSnapshot,
   ObserveOptions,
   Release,
+  SavedLimits,
 } from '../../options/limiter.js';
 import { amount, count, onlyKnown, orDefault, requiredFunction } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
@@ -22,9 +23,10 @@ import { passLastValue } from '../last-value.js';
 import { AbortCalls } from '../signal-groups.js';
 import { GrantLoop } from './grant-loop.js';
 import type { Rates } from './rates.js';
+import type { LimiterSettings } from './settings.js';
 import { belowOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
 import type { HolderHooks, Lease as OwnLease } from './ticket.js';
-import { BidderTicket, JobTicket } from './ticket.js';
+import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
 const NO_CHARGE: Charge = { slots: 0, requests: 0, tokens: 0 };
@@ -32,11 +34,18 @@ const NO_CHARGE: Charge = { slots: 0, requests: 0, tokens: 0 };
 /** Levels and costs that differ by less are equal: they are sums of fractions. */
 const ROUNDING = 1e-6;
 
+type Reject = (error: unknown) => void;
+
 /** The methods of a limiter. */
 export class FlowLimiter extends GrantLoop implements Limiter {
   declare readonly parent?: FlowLimiter;
   /** Cancels jobs by their signals. */
   private signals = new AbortCalls();
+
+  constructor(settings: LimiterSettings) {
+    super(settings);
+    if (settings.restore) this.restore(settings.restore);
+  }
 
   get load(): number {
     const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
@@ -89,7 +98,20 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
     // The usual case needs no ticket.
     const lease = job === NO_JOB && !this.isGranting ? this.tryGrant(this.chargeOf(job), this.laneOf(job)) : undefined;
-    return lease ? Promise.resolve(lease) : this.promise(undefined, job);
+    if (lease) return Promise.resolve(lease);
+    return new Promise((resolve, reject) => {
+      this.request(undefined, job, resolve, reject);
+    });
+  }
+
+  pass(job: LimiterJob = NO_JOB): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const granted = (lease: OwnLease): void => {
+        lease.release();
+        resolve();
+      };
+      this.request(undefined, job, granted, reject, { ...this.chargeOf(job), slots: 0 });
+    });
   }
 
   run<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Observable<R> {
@@ -97,16 +119,24 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   runAsync<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Promise<R> {
-    return this.promise(work, job, true);
+    return new Promise((resolve, reject) => {
+      this.request(requiredFunction(NAME, 'work', work), job, resolve, reject);
+    });
   }
 
   wrap<A extends unknown[], R>(work: (...args: A) => WorkResult<R>, job: LimiterJob = NO_JOB): (...args: A) => Promise<R> {
     requiredFunction(NAME, 'work', work);
-    this.check(job);
+    const lane = this.laneOf(job);
+    const charge = this.chargeOf(job);
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the function has a `this` of its own
     const limiter = this;
     return function wrapped(this: unknown, ...args: A): Promise<R> {
-      return limiter.runAsync(() => work.apply(this, args), job);
+      return new Promise((resolve, reject) => {
+        const ticket = new WrappedTicket<R>(limiter, charge, lane, work as unknown as LeasedWork<R>);
+        ticket.self = this;
+        ticket.args = args;
+        limiter.submit(ticket, job, resolve, reject);
+      });
     };
   }
 
@@ -130,11 +160,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     const at = this.laneAt(lane);
     const ticket = this.byId.get(id);
     if (ticket) {
-      const endsAt = this.ends.get(ticket);
       this.withdraw(ticket);
       ticket.lane = at;
       this.enqueue(ticket);
-      if (endsAt !== undefined) this.ends.set(ticket, endsAt);
       this.grantNow();
     }
     return ticket !== undefined;
@@ -229,6 +257,20 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     return unpaid === -1 ? this.queue.size : unpaid;
   }
 
+  save(): SavedLimits {
+    const { penaltyMs } = this;
+    // JSON has no Infinity.
+    const pausedForMs = penaltyMs === Infinity ? -1 : penaltyMs;
+    return { at: this.settings.scheduler.now(), pausedForMs, rates: this.rates?.save() ?? [] };
+  }
+
+  private restore({ at, pausedForMs, rates }: SavedLimits): void {
+    const elapsedMs = Math.max(0, this.settings.scheduler.now() - at);
+    this.rates?.restore(rates, elapsedMs);
+    const pauseMs = pausedForMs < 0 ? Infinity : pausedForMs - elapsedMs;
+    if (pauseMs > 0) this.pausedUntil = this.now() + pauseMs;
+  }
+
   /** Listens to signals, and tells of changes, together with another limiter. */
   listenWith(other: FlowLimiter): void {
     this.signals = other.signals;
@@ -274,25 +316,24 @@ export class FlowLimiter extends GrantLoop implements Limiter {
       }
       // Added first: a callback that runs while this one is admitted may make its consumer leave.
       subscriber.add(ticket);
-      this.submit(ticket, job, isPromise);
+      this.submit(ticket, job, undefined, undefined, isPromise);
     });
   }
 
-  private promise<R>(fn: LeasedWork<R> | undefined, job: LimiterJob, isWork = false): Promise<R> {
-    return new Promise((resolve, reject) => {
-      if (isWork) requiredFunction(NAME, 'work', fn);
-      if (job.signal) {
-        passLastValue(this.stream(fn, job, true), resolve, reject);
-        return;
-      }
-      const ticket = new JobTicket<R>(this, this.chargeOf(job), this.laneOf(job), fn);
-      ticket.resolve = resolve;
-      ticket.reject = reject;
-      this.submit(ticket, job, true);
-    });
+  private request<R>(
+    fn: LeasedWork<R> | undefined,
+    job: LimiterJob,
+    resolve: (value: R) => void,
+    reject: Reject,
+    charge = this.chargeOf(job),
+  ): void {
+    if (job.signal) passLastValue(this.stream(fn, job, true, charge), resolve, reject);
+    else this.submit(new JobTicket<R>(this, charge, this.laneOf(job), fn), job, resolve, reject);
   }
 
-  private submit<R>(ticket: JobTicket<R>, job: LimiterJob, waitsForRoom: boolean): void {
+  private submit<R>(ticket: JobTicket<R>, job: LimiterJob, resolve?: (value: R) => void, reject?: Reject, waitsForRoom = true): void {
+    if (resolve) ticket.resolve = resolve;
+    if (reject) ticket.reject = reject;
     const { id, holder, deadlineMs = Infinity } = job;
     if (holder) ticket.hooks = holder as HolderHooks;
     if (id !== undefined) {
@@ -302,7 +343,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     const key = this.settings.queue.keyOf?.(job);
     if (key !== undefined) ticket.key = key;
     this.admit(ticket, deadlineMs, waitsForRoom);
-    if (ticket.isWaiting && (ticket.fn || ticket.to)) ticket.context = captureContext();
+    if (ticket.isWaiting && (ticket.fn || !reject)) ticket.context = captureContext();
   }
 
   /** @throws FlowConfigError or LaneUnknownError */

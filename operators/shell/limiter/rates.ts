@@ -3,7 +3,7 @@ import { isSameRate } from '../../kernel/limits/limit.js';
 import { Rate } from '../../kernel/limits/rate.js';
 import { ItemTooHeavyError } from '../../options/errors.js';
 import type { Note } from '../../options/events.js';
-import type { RateSnapshot } from '../../options/limiter.js';
+import type { RateSnapshot, SavedLimits } from '../../options/limiter.js';
 import type { ResponseLike } from '../../options/types.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
@@ -152,7 +152,7 @@ export class Rates {
     return more;
   }
 
-  // ---- learning -----------------------------------------------------------------------------------------------
+  // ---- learning, saving -----------------------------------------------------------------------------------------------
 
   /** The rates of a unit, for a learner. Makes one without a limit when there is none. */
   of(unit: string, rule: (unit: string) => RateSpec): readonly Rate[] {
@@ -175,6 +175,17 @@ export class Rates {
   /** A pause was ended by hand. */
   resumed(): void {
     this.learner?.resumed(this.limiter.time);
+  }
+
+  save(): SavedLimits['rates'] {
+    const now = this.limiter.now();
+    return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, isStrict: rate.rule.isStrict, spent: rate.save(now) }));
+  }
+
+  /** Goes on from what was saved so long ago. */
+  restore(saved: SavedLimits['rates'], elapsedMs: number): void {
+    const now = this.limiter.now();
+    for (const rate of saved) this.find(rate)?.restore(rate.spent, elapsedMs, now);
   }
 
   private find(rule: RateKey): Rate | undefined {

@@ -4,10 +4,11 @@ import { ONE_LINE } from '../../kernel/queues/line.js';
 import type { GrantQueueRule } from '../../kernel/queues/queue.js';
 import { FlowConfigError } from '../../options/errors.js';
 import { EVENT_CHECKS } from '../../options/events.js';
-import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule } from '../../options/limiter.js';
+import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
 import type { Checked } from '../../options/options.js';
 import {
   amount,
+  check,
   checked,
   count,
   countFromZero,
@@ -17,6 +18,7 @@ import {
   object,
   oneOf,
   onlyKnown,
+  optional,
   ratio,
   requiredFunction,
 } from '../../options/options.js';
@@ -56,6 +58,18 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   learn: madeBy<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
   refunds: flag,
   abortGraceMs: durationMs,
+  restore: optional(
+    check<SavedLimits>('what `save` has answered', (saved) => {
+      const { at, pausedForMs, rates } = Object(saved) as SavedLimits;
+      if (!Array.isArray(rates)) return false;
+      // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
+      const numbersOf = (rate: unknown): readonly unknown[] => {
+        const { windowMs, isStrict, spent } = Object(rate) as SavedLimits['rates'][0];
+        return [windowMs, Number(isStrict)].concat(spent);
+      };
+      return [at, pausedForMs, ...rates.flatMap(numbersOf)].every(Number.isFinite);
+    }),
+  ),
   random: requiredFunction,
   ...EVENT_CHECKS,
   scheduler: schedulerOption,

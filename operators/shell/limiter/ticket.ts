@@ -42,8 +42,6 @@ export class Lease implements Permit {
   /** What it takes from the limits; for a bidder, its last bid. */
   charge: Charge;
   isReleased = false;
-  /** In the queue of its limiter, as only tickets are. */
-  isWaiting = false;
   // Few leases have the fields below, so they are not made for all.
   /** The lease of the parent limiter; settled and released together with this one. */
   declare parent?: Lease;
@@ -122,6 +120,7 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
   previous: Ticket | undefined = undefined;
   next: Ticket | undefined = undefined;
   lane = 0;
+  isWaiting = false;
   declare key?: unknown;
   declare index?: number;
   declare id?: string | number;
@@ -187,7 +186,7 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
   context: AsyncContext | undefined = undefined;
   readonly fn: LeasedWork<R> | undefined;
   /** Without a subscriber there is a promise, of the last value. */
-  readonly to: Subscriber<R> | undefined;
+  private readonly to: Subscriber<R> | undefined;
   // Of a promise.
   declare resolve: (value: R) => void;
   declare reject: (error: unknown) => void;
@@ -211,6 +210,11 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
       call.begin(context);
     } else if (context) context.run(handOver, this as unknown as JobTicket<Lease>);
     else handOver(this as unknown as JobTicket<Lease>);
+  }
+
+  work(context: LeaseContext): WorkResult<R> {
+    const { fn } = this;
+    return (fn as LeasedWork<R>)(context);
   }
 
   /** Emits one of several values; false for a promise, for which only the last counts. */
@@ -242,6 +246,16 @@ function handOver(ticket: JobTicket<Lease>): void {
   ticket.ended(ticket, false);
 }
 
+/** A call of a function made by `wrap`, with its `this` and its arguments. */
+export class WrappedTicket<R> extends JobTicket<R> {
+  declare self: unknown;
+  declare args: unknown[];
+
+  override work(): WorkResult<R> {
+    return (this.fn as (...args: unknown[]) => WorkResult<R>).apply(this.self, this.args);
+  }
+}
+
 /** Running work under a lease; also the context that the work gets. */
 class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWork {
   readonly lease: JobTicket<R>;
@@ -254,8 +268,7 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
   }
 
   work(): WorkResult<R> {
-    const { fn } = this.lease;
-    return (fn as LeasedWork<R>)(this);
+    return this.lease.work(this);
   }
 
   override got(value: R, isWhole: boolean): void {
