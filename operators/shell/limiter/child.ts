@@ -91,9 +91,9 @@ export class ChildLimiter extends FlowLimiter {
     for (let at = this.parent; at.parent; at = at.parent) at.parent.children.add(at);
   }
 
-  protected override enqueue(ticket: Ticket): void {
+  protected override enqueue(ticket: Ticket, waitMs: number): void {
     this.markBusy();
-    super.enqueue(ticket);
+    super.enqueue(ticket, waitMs);
   }
 
   protected override book(lease: Lease, above: Lease | undefined): void {

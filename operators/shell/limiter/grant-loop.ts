@@ -1,6 +1,5 @@
 import { Subject } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
-import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
 import type { Release } from '../../options/limiter.js';
 import { durationMs } from '../../options/options.js';
@@ -44,8 +43,6 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   /** Everything is being cancelled: what a refused job releases must not be granted to the next. */
   protected isAborting = false;
   private alarm: Alarm | undefined = undefined;
-  /** Jobs that may only wait for so long. Those that no longer wait are removed now and then. */
-  private readonly expiring = new DeadlineHeap<Ticket>();
   /** Leases of cancelled work that still runs, and when each loses its slot. All get the same grace, so the first is the first to lose it. */
   private readonly abandoned = new Map<Lease, number>();
   /** Something has changed since the last round of the loop. */
@@ -203,23 +200,18 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     const { maxQueued: most = Infinity } = this.ruleOf(lane);
     const bound = Math.min(maxQueued, most);
     const hasRoom = this.waiting < maxQueued && (this.inLane[lane] as number) < most;
-    // One that can be granted now needs no room.
-    if (waitsForRoom || hasRoom || bound === 0 || this.canGrant(charge, lane)) this.enqueue(ticket);
-    else if (this.makeRoom(ticket, bound)) this.grantNow();
-    // One more that waits for a slot changes nothing.
-    if (this.hasSlots(charge)) this.loop();
     const waitMs = bound === 0 ? 0 : deadlineMs;
-    if (ticket.isWaiting && waitMs < Infinity) {
-      this.expiring.push(this.now() + waitMs, ticket);
-      if (this.expiring.length > 2 * this.waiting + 32) this.expiring.keep(({ isWaiting }) => isWaiting);
-      this.loop();
-    }
+    // One that can be granted now needs no room.
+    if (waitsForRoom || hasRoom || bound === 0 || this.canGrant(charge, lane)) this.enqueue(ticket, waitMs);
+    else if (this.makeRoom(ticket, waitMs, bound)) this.grantNow();
+    // One more that waits for a slot changes nothing.
+    if (this.hasSlots(charge) || waitMs < Infinity) this.loop();
     if (ticket.isWaiting) ticket.hooks?.waits(this, ticket);
   }
 
   /** Enqueues a bidder, or a place of a child; also after the end has begun, for what was accepted before. */
   admitPlace(ticket: Ticket): void {
-    this.enqueue(ticket);
+    this.enqueue(ticket, Infinity);
     this.again = true;
   }
 
@@ -308,7 +300,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       first?.();
       while (this.again) {
         this.again = false;
-        const isTimed = this.isTimed || this.expiring.length > 0 || this.abandoned.size > 0;
+        const isTimed = this.isTimed || this.expiring !== undefined || this.abandoned.size > 0;
         if (isTimed) this.now();
         // Grants come first: a ticket whose deadline is now still gets a permit that is free now.
         while (this.queue.size > 0 && !this.isAborting && this.grantNext()) {
@@ -379,7 +371,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   /** Refuses the tickets whose deadline is over, and releases the leases whose grace is over. */
   private endDue(): void {
     while (this.nextExpiry <= this.time) {
-      const ticket = this.expiring.pop() as Ticket;
+      const ticket = this.expiring?.pop() as Ticket;
       const { limit, waitMs } = this.obstacle(ticket.charge);
       // The next one may cost less.
       this.refuse(ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
@@ -388,13 +380,6 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       if (until > this.time) return;
       lease.release('cancelled');
     }
-  }
-
-  /** When the deadline of the next job is over; Infinity when no job has one. */
-  private get nextExpiry(): number {
-    const { expiring } = this;
-    while (expiring.peek()?.isWaiting === false) expiring.pop();
-    return expiring.peekAt();
   }
 
   // ---- notifying, timer -----------------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
 import { LONG_QUEUE } from '../../kernel/queues/line.js';
 import type { GrantQueue, LaneRule } from '../../kernel/queues/queue.js';
 import { OverflowError } from '../../options/errors.js';
@@ -19,6 +20,8 @@ export abstract class LimiterQueue extends ShutdownHandle {
   /** Limiters under this one that have something waiting or running. */
   abstract readonly children: ReadonlySet<LimiterQueue>;
   protected readonly byId = new Map<string | number, Ticket>();
+  /** Jobs that may only wait for so long. Those that no longer wait are removed now and then. */
+  protected expiring: DeadlineHeap<Ticket> | undefined = undefined;
   /** Waiting jobs, in total and by lane. */
   protected waiting = 0;
   protected readonly inLane: number[];
@@ -62,8 +65,16 @@ export abstract class LimiterQueue extends ShutdownHandle {
     return all;
   }
 
-  /** Puts the ticket into the queue. */
-  protected enqueue(ticket: Ticket): void {
+  /** When the deadline of the next job is over; Infinity when no job has one. */
+  protected get nextExpiry(): number {
+    const { expiring } = this;
+    while (expiring?.peek()?.isWaiting === false) expiring.pop();
+    if (expiring?.length === 0) this.expiring = undefined;
+    return expiring?.peekAt() ?? Infinity;
+  }
+
+  /** Puts the ticket into the queue, for `waitMs` at most. */
+  protected enqueue(ticket: Ticket, waitMs: number): void {
     const { lane, id } = ticket;
     ticket.isWaiting = true;
     if (this.settings.queue.keyOf) ticket.index = this.arrivals++;
@@ -72,6 +83,11 @@ export abstract class LimiterQueue extends ShutdownHandle {
     this.waiting++;
     (this.inLane[lane] as number)++;
     if (id !== undefined) this.byId.set(id, ticket);
+    if (waitMs < Infinity) {
+      const expiring = (this.expiring ??= new DeadlineHeap());
+      expiring.push(this.now() + waitMs, ticket);
+      if (expiring.length > 2 * this.waiting + 32) expiring.keep(({ isWaiting }) => isWaiting);
+    }
     if (this.waiting === 1) this.isLong = false;
     if (this.waiting < LONG_QUEUE || this.isLong) return;
     this.isLong = true;
@@ -96,7 +112,7 @@ export abstract class LimiterQueue extends ShutdownHandle {
   }
 
   /** The queue is full: drops others for this ticket, by the overflow policy of its lane, or refuses this one. Answers whether it waits now. */
-  protected makeRoom(ticket: Ticket, bound: number): boolean {
+  protected makeRoom(ticket: Ticket, waitMs: number, bound: number): boolean {
     const { lane } = ticket;
     const { overflow = this.settings.overflow, maxQueued = Infinity } = this.ruleOf(lane);
     const laneExcess = (this.inLane[lane] as number) - maxQueued;
@@ -115,7 +131,7 @@ export abstract class LimiterQueue extends ShutdownHandle {
     }
     for (const victim of victims) this.withdraw(victim);
     const hasRoom = victims.length > 0;
-    if (hasRoom) this.enqueue(ticket);
+    if (hasRoom) this.enqueue(ticket, waitMs);
     else victims.push(ticket);
     // Only now that the new ticket is in the queue: the callbacks may ask for another lease.
     for (const victim of victims) {

@@ -162,7 +162,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     if (ticket) {
       this.withdraw(ticket);
       ticket.lane = at;
-      this.enqueue(ticket);
+      this.enqueue(ticket, Infinity);
       this.grantNow();
     }
     return ticket !== undefined;
