@@ -21,8 +21,8 @@ function asker(limiter: Limiter) {
 }
 
 /** What a drain has answered by the time all promises have had their turn. */
-async function drained(limiter: Limiter): Promise<Drained | 'never'> {
-  return Promise.race([limiter.drain(), new Promise<'never'>((resolve) => setTimeout(resolve, 20, 'never'))]);
+async function answered(drain: Promise<Drained>): Promise<Drained | 'never'> {
+  return Promise.race([drain, new Promise<'never'>((resolve) => setTimeout(resolve, 20, 'never'))]);
 }
 
 describe('a job in a child', () => {
@@ -67,7 +67,7 @@ describe('a job in a child', () => {
     ask('a', { holder: heldBy(held as Lease) });
     expect(log).toEqual(['a FLOW_NESTED_ACQUIRE']);
     held?.release();
-    expect(await drained(parent)).toEqual({ done: 0, aborted: 0, dropped: 0 });
+    expect(await answered(parent.drain())).toEqual({ done: 0, aborted: 0, dropped: 0 });
   });
 
   it('leaves nothing behind when it gives up its place', async () => {
@@ -83,10 +83,10 @@ describe('a job in a child', () => {
       refused: () => undefined,
     });
     wants = undefined;
-    const end = drained(child);
+    const end = child.drain();
     held?.release();
-    expect(await end).toEqual({ done: 0, aborted: 0, dropped: 0 });
-    expect(await drained(parent)).toEqual({ done: 0, aborted: 0, dropped: 0 });
+    expect(await answered(end)).toEqual({ done: 0, aborted: 0, dropped: 0 });
+    expect(await answered(parent.drain())).toEqual({ done: 0, aborted: 0, dropped: 0 });
   });
 
   it('that has left is in nobody’s way', () => {

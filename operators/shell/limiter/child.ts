@@ -6,7 +6,7 @@ import type { ResponseLike } from '../../options/types.js';
 import type { GrantLoop } from './grant-loop.js';
 import { FlowLimiter } from './limiter.js';
 import type { LimiterSettings } from './settings.js';
-import type { Lease, ParentLimiter, ParentLink } from './ticket.js';
+import type { Lease } from './ticket.js';
 import { Ticket, WAIT } from './ticket.js';
 
 /**
@@ -15,39 +15,62 @@ import { Ticket, WAIT } from './ticket.js';
  */
 const MAX_PLACES = 32;
 
-/** A limiter with a parent. A lease is granted by both or by neither. */
+/**
+ * A limiter with a parent. A lease is granted by both or by neither: while its own limits let a job go, it has a place in the parent's queue. A place
+ * takes no permit. Which ticket is granted is decided when its turn comes, and only if the child's own limits allow it then.
+ */
 export class ChildLimiter extends FlowLimiter {
-  override readonly parent: Places;
+  override readonly parent: FlowLimiter;
+  /** If the parent has declared no lanes, all places are in its only one. */
+  private readonly sharesLanes: boolean;
+  /** Where keys share the parent's lanes, each key has places of its own. */
+  private readonly isByKey: boolean;
+  /** Places taken, by lane of the parent. */
+  private readonly places: readonly Bag<PlaceTicket>[];
+  /** Places taken since the start; numbers them. */
+  private taken = 0;
 
   constructor(limiter: FlowLimiter, settings: LimiterSettings) {
     super(settings);
-    this.parent = new Places(limiter, this);
+    const { keyOf, lanes } = settings.queue;
+    this.parent = limiter;
+    this.sharesLanes = limiter.settings.queue.isDeclared;
+    this.isByKey = this.sharesLanes && keyOf !== undefined;
+    this.places = Array.from({ length: this.sharesLanes ? lanes.length : 1 }, () => new Bag());
   }
 
   override get load(): number {
-    return Math.max(super.load, this.parent.limiter.load);
+    return Math.max(super.load, this.parent.load);
+  }
+
+  override get placesAbove(): number {
+    return this.places.reduce((sum, { size }) => sum + size, 0);
+  }
+
+  protected override get affordable(): number {
+    return this.parent.minOf(({ rates }) => rates?.left('tokens') ?? Infinity);
   }
 
   override minOf(of: (limiter: GrantLoop) => number): number {
-    return Math.min(of(this), this.parent.limiter.minOf(of));
+    return Math.min(of(this), this.parent.minOf(of));
   }
 
   override canGrant(charge: Charge, lane: number): boolean {
-    return super.canGrant(charge, lane) && this.parent.limiter.canGrant(this.clamp(charge), this.parent.parentLane(lane));
+    return super.canGrant(charge, lane) && this.parent.canGrant(this.clamp(charge), this.parentLane(lane));
   }
 
   override refusal(charge: Charge): Error | undefined {
-    return super.refusal(charge) ?? this.parent.limiter.refusal(charge);
+    return super.refusal(charge) ?? this.parent.refusal(charge);
   }
 
   override obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
-    const [here, above] = [super.obstacle(own), this.parent.limiter.obstacle(own)];
+    const [here, above] = [super.obstacle(own), this.parent.obstacle(own)];
     return { limit: here.limit ?? above.limit, waitMs: Math.max(here.waitMs, above.waitMs) };
   }
 
   /** Also called when something comes free in the parent. */
   override watch(listener: () => void): () => void {
-    const [stop, stopAbove] = [super.watch(listener), this.parent.limiter.watch(listener)];
+    const [stop, stopAbove] = [super.watch(listener), this.parent.watch(listener)];
     return () => {
       stop();
       stopAbove();
@@ -56,91 +79,99 @@ export class ChildLimiter extends FlowLimiter {
 
   /** Without a learner of its own the parent learns. */
   override learn(response: ResponseLike, lease?: Lease, sentAt?: number): boolean {
-    return super.learn(response, lease, sentAt) || this.parent.limiter.learn(response, lease?.parent, sentAt);
+    return super.learn(response, lease, sentAt) || this.parent.learn(response, lease?.parent, sentAt);
   }
 
-  /**
-   * The ticket whose turn it would be in a lane of the parent, first of those with this key; undefined when there is none, or when a limit of the
-   * child is in the way.
-   */
-  offer(lane: number | undefined, affordable: number, key: unknown): Ticket | undefined {
-    if (this.isAborting) return undefined;
+  // ---- what the parent is told ----------------------------------------------------------------------------------------
+
+  /** Something waits or runs here: for all limiters above. */
+  private markBusy(): void {
+    if (this.parent.children.has(this)) return;
+    this.parent.children.add(this);
+    for (let at = this.parent; at.parent; at = at.parent) at.parent.children.add(at);
+  }
+
+  protected override enqueue(ticket: Ticket, waitMs: number): void {
+    this.markBusy();
+    super.enqueue(ticket, waitMs);
+  }
+
+  protected override book(lease: Lease, above: Lease | undefined): void {
+    this.markBusy();
+    super.book(lease, above);
+  }
+
+  protected override takeAbove(charge: Charge, lane: number): Lease | typeof WAIT {
+    const above = this.parent.tryGrant(this.clamp(charge), this.parentLane(lane));
+    if (above) return above;
+    this.fill();
+    this.parent.flush();
+    return WAIT;
+  }
+
+  override admitPlace(ticket: Ticket): void {
+    super.admitPlace(ticket);
+    this.fill();
+  }
+
+  /** Also takes out the place of the ticket: another ticket would overtake others with it. */
+  protected override withdraw(ticket: Ticket): void {
+    const place = this.placeOf(ticket);
+    super.withdraw(ticket);
+    // Only now: the parent may ask which ticket is next here.
+    place?.withdraw();
+    this.fill();
+  }
+
+  // What a place here has bid may be out of date.
+  override grantLater(): void {
+    super.grantLater();
+    this.parent.grantLater();
+  }
+
+  override grantNow(): void {
+    super.grantNow();
+    this.parent.grantNow();
+  }
+
+  /** If this limiter could pay now and the ticket has a place in the parent's queue, the parent decides when. */
+  protected override grantsAt(ticket: Ticket): number {
+    const at = super.grantsAt(ticket);
+    return at > this.time || this.placesIn(ticket.lane).size === 0 ? at : Infinity;
+  }
+
+  protected override get isQuiet(): boolean {
+    return false;
+  }
+
+  protected override changed(): void {
+    const { parent } = this;
+    if (this.queue.size === 0) {
+      for (const { items } of this.places) for (const place of [...items]) place.withdraw();
+    }
+    if (!this.isBusy && parent.children.delete(this)) parent.arm();
+    for (let at: FlowLimiter | undefined = parent; at; at = at.parent) at.changes.next();
+    super.changed();
+  }
+
+  // ---- places in the parent's queue -----------------------------------------------------------------------------------
+
+  /** Takes places for the waiting tickets; none while a limit here is in the way. The caller makes the parent grant what it can. */
+  private fill(): void {
+    const { queue } = this;
     if (this.isTimed) this.now();
-    // The ticket whose turn it is here must not be overtaken.
-    const first = this.next(undefined, affordable);
-    const ticket = lane === undefined ? first : this.next(lane, affordable, key);
-    const held = [first, ticket].find((each) => each && this.blockedBy(each.charge) !== undefined);
-    if (held === undefined) return ticket;
-    // The place is given up. A freed slot takes a new one; for a rate the timer has to.
-    if (this.blockedBy(held.charge) !== 'concurrency') this.clock.setBy(this.payableAt(held.charge));
-    return undefined;
-  }
-
-  /** The parent has granted what was offered just before. */
-  accept(ticket: Ticket, parentLease: Lease): void {
-    this.dequeue(ticket, true);
-    if (!this.isGranting) this.loop(ticket, parentLease);
-    else {
-      this.grant(ticket, parentLease);
-      // The loop that is running goes round again.
-      this.loop();
-    }
-  }
-}
-
-/**
- * What a child gets from its parent: leases when they are free, else places in the parent's queue. A place takes no permit: which ticket is granted
- * is decided when its turn comes, and only if the child's own limits allow it then. So a lease is taken from both or from neither.
- */
-class Places implements ParentLink {
-  readonly limiter: FlowLimiter;
-  readonly sharesLanes: boolean;
-  /** Each key has places of its own. */
-  private readonly isByKey: boolean;
-  private readonly child: ChildLimiter;
-  /** Places taken, by lane of the parent. */
-  private readonly lanes: readonly Bag<PlaceTicket>[];
-  /** Places taken since the start; numbers them. */
-  private taken = 0;
-
-  constructor(limiter: FlowLimiter, child: ChildLimiter) {
-    this.limiter = limiter;
-    this.child = child;
-    const { queue } = child.settings;
-    // If the parent has declared no lanes, all places are in its only one.
-    this.sharesLanes = limiter.settings.queue.isDeclared;
-    this.isByKey = this.sharesLanes && queue.keyOf !== undefined;
-    this.lanes = Array.from({ length: this.sharesLanes ? queue.lanes.length : 1 }, () => new Bag());
-  }
-
-  get size(): number {
-    return this.lanes.reduce((sum, { size }) => sum + size, 0);
-  }
-
-  get affordable(): number {
-    return this.limiter.minOf(({ rates }) => rates?.left('tokens') ?? Infinity);
-  }
-
-  take(charge: Charge, lane: number): Lease | typeof WAIT {
-    return this.limiter.tryGrant(this.child.clamp(charge), this.parentLane(lane)) ?? WAIT;
-  }
-
-  has(lane: number): boolean {
-    return this.lanes[this.parentLane(lane)]?.size !== 0;
-  }
-
-  fill(most: number): void {
-    const { queue } = this.child;
-    const atMost = Math.min(most, MAX_PLACES);
-    for (const [lane, places] of this.lanes.entries()) {
-      if (this.isByKey) this.fillByKey(lane, places, atMost);
-      else this.addPlaces(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size);
+    const next = queue.size === 0 ? undefined : queue.head(queue.lead());
+    if (next === undefined || this.blockedBy(next.charge) !== undefined) return;
+    const most = Math.min(MAX_PLACES, Math.max(1, this.slots - this.executing));
+    for (const [lane, places] of this.places.entries()) {
+      if (this.isByKey) this.fillByKey(lane, places, most);
+      else this.addPlaces(lane, places, Math.min(most, this.sharesLanes ? queue.count(lane) : queue.size) - places.size);
     }
   }
 
-  /** Where keys share the parent's lane, each key gets places of its own there, in the order of the keys' turns. */
+  /** The keys get their places in the order of their turns. */
   private fillByKey(lane: number, places: Bag<PlaceTicket>, most: number): void {
-    const turns = this.child.queue.turns?.(lane, most) ?? [];
+    const turns = this.queue.turns?.(lane, most) ?? [];
     const each = Math.ceil(most / turns.length);
     const taken = new Map<unknown, number>();
     for (const { key } of places.items) taken.set(key, (taken.get(key) ?? 0) + 1);
@@ -149,25 +180,18 @@ class Places implements ParentLink {
 
   private addPlaces(lane: number, places: Bag<PlaceTicket>, missing: number, key?: unknown): void {
     for (let left = missing; left > 0; left--) {
-      const ticket = new PlaceTicket(this.limiter, lane, this.child, places, this.taken++);
+      const ticket = new PlaceTicket(this.parent, lane, this, places, this.taken++);
       if (key !== undefined) ticket.key = key;
       places.add(ticket);
-      this.limiter.admitPlace(ticket);
+      this.parent.admitPlace(ticket);
     }
   }
 
-  markBusy(): void {
-    const { children, parent } = this.limiter;
-    if (children.has(this.child)) return;
-    children.add(this.child);
-    parent?.markBusy();
-  }
-
   /** The places of a lane stand for the first tickets in it, in their order. A ticket further back has none. */
-  placeOf(ticket: Ticket): PlaceTicket | undefined {
+  private placeOf(ticket: Ticket): PlaceTicket | undefined {
     const { lane, key } = ticket;
-    const { queue, settings } = this.child;
-    const { items } = this.lanes[this.parentLane(lane)] as Bag<PlaceTicket>;
+    const { queue, settings } = this;
+    const { items } = this.placesIn(lane);
     let before = -1;
     let isFound = false;
     if (settings.queue.keyOf) {
@@ -184,20 +208,37 @@ class Places implements ParentLink {
     return isFound ? own.sort((one, other) => one.order - other.order)[before] : undefined;
   }
 
-  update(): void {
-    const { limiter, child } = this;
-    if (child.queue.size === 0) {
-      for (const places of this.lanes) {
-        for (const place of [...places.items]) place.withdraw();
-      }
-    }
-    if (!child.isBusy && limiter.children.delete(child)) limiter.arm();
-    for (let at: ParentLimiter | undefined = limiter; at; at = at.parent?.limiter) at.changes?.emit();
+  private placesIn(lane: number): Bag<PlaceTicket> {
+    return this.places[this.parentLane(lane)] as Bag<PlaceTicket>;
   }
 
-  /** The parent has one lane, unless it shares its lanes. */
-  parentLane(lane: number): number {
+  private parentLane(lane: number): number {
     return this.sharesLanes ? lane : 0;
+  }
+
+  /**
+   * The ticket whose turn it would be in a lane of the parent, first of those with this key; undefined when there is none, or when a limit of the
+   * child is in the way.
+   */
+  offer(lane: number, affordable: number, key: unknown): Ticket | undefined {
+    if (this.isAborting) return undefined;
+    if (this.isTimed) this.now();
+    // The ticket whose turn it is here must not be overtaken.
+    const first = this.next(undefined, affordable);
+    const ticket = this.sharesLanes ? this.next(lane, affordable, key) : first;
+    const held = [first, ticket].find((each) => each && this.blockedBy(each.charge) !== undefined);
+    if (held === undefined) return ticket;
+    // The place is given up. A freed slot takes a new one; for a rate the timer has to.
+    if (this.blockedBy(held.charge) !== 'concurrency') this.clock.setBy(this.payableAt(held.charge));
+    return undefined;
+  }
+
+  /** The parent has granted what was offered just before. */
+  accept(ticket: Ticket, parentLease: Lease): void {
+    this.dequeue(ticket, true);
+    this.loop(() => {
+      this.grant(ticket, parentLease);
+    });
   }
 }
 
@@ -225,7 +266,7 @@ class PlaceTicket extends Ticket implements Slotted {
   }
 
   override bid(affordable: number): Charge | undefined {
-    this.offered = this.child.offer(this.child.parent.sharesLanes ? this.lane : undefined, affordable, this.key);
+    this.offered = this.child.offer(this.lane, affordable, this.key);
     if (this.offered === undefined) {
       this.all.delete(this);
       return undefined;

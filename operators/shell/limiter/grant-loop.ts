@@ -1,3 +1,4 @@
+import { Subject } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
 import type { Release } from '../../options/limiter.js';
@@ -7,11 +8,10 @@ import type { ResponseLike } from '../../options/types.js';
 import { Alarm } from '../alarm.js';
 import { Shutdown } from '../shutdown.js';
 import { LimiterQueue } from './limiter-queue.js';
-import type { Listeners } from './listeners.js';
 import type { Rates } from './rates.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
-import type { LeaseOwner, NestedJobs, RunningWork, Ticket } from './ticket.js';
+import type { LeaseOwner, RunningWork, Ticket } from './ticket.js';
 import { Lease, WAIT } from './ticket.js';
 
 /**
@@ -21,8 +21,8 @@ import { Lease, WAIT } from './ticket.js';
 export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   readonly shutdown: Shutdown;
   readonly running = new Set<RunningWork>();
+  /** Limiters under this one that have something waiting or running. */
   readonly children = new Set<GrantLoop>();
-  nesting: NestedJobs | undefined = undefined;
   /** Limits that depend on the time; made for the first of them. */
   rates: Rates | undefined = undefined;
   /** Slots in total, and slots in use. */
@@ -32,23 +32,25 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   leases = 0;
   /** The time when the clock was last read; it stands for now until the next reading. */
   time = 0;
-  // Listeners to: capacity that may have come free, released leases, changes of how many wait or run.
-  declare protected watchers?: Listeners<void>;
-  declare protected releases?: Listeners<Release>;
-  declare changes?: Listeners<void>;
+  /** When something waits or runs, or no longer does. */
+  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- a limiter below tells the listeners of those above
+  changes = new Subject<void>();
+  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- the methods of the limiter add listeners
+  protected readonly freeings = new Subject<void>();
+  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- the same
+  protected readonly releases = new Subject<Release>();
   protected isGranting = false;
   /** Everything is being cancelled: what a refused job releases must not be granted to the next. */
   protected isAborting = false;
+  private alarm: Alarm | undefined = undefined;
+  /** Leases of cancelled work that still runs, and when each loses its slot. All get the same grace, so the first is the first to lose it. */
+  private readonly abandoned = new Map<Lease, number>();
   /** Something has changed since the last round of the loop. */
   private again = false;
   /** Something was released or raised, and the listeners have not been called yet. */
   private hasFreed = false;
   protected pausedUntil = -Infinity;
-  /** Paused by `pause`, until `resume`. */
   private isPaused = false;
-  private alarm: Alarm | undefined = undefined;
-  /** Leases of cancelled work that still runs, and when each loses its slot. */
-  private readonly abandoned = new Map<Lease, number>();
 
   constructor(settings: LimiterSettings) {
     super(settings);
@@ -85,14 +87,19 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     return this.leases > 0 || this.queue.size > 0 || this.children.size > 0;
   }
 
-  /** The lowest value over this limiter and its parents. */
+  /** Tokens that could be spent at once above this limiter. */
+  protected get affordable(): number {
+    return Infinity;
+  }
+
+  /** The lowest value over this limiter and those above it. */
   minOf(of: (limiter: GrantLoop) => number): number {
     return of(this);
   }
 
+  /** Reads the clock, and keeps the time. */
   now(): number {
-    this.time = this.clock.now();
-    return this.time;
+    return (this.time = this.clock.now());
   }
 
   /** A job that wants more slots than there are takes all of them. */
@@ -105,7 +112,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     return this.executing + slots <= this.slots || slots === 0 || this.executing === 0;
   }
 
-  /** The error for a job that can never be granted: its cost is too high, or this limiter or a parent is closed. */
+  /** The error for a job that can never be granted: its cost is too high, or a limiter is closed. */
   refusal(charge: Charge): Error | undefined {
     return this.rates?.tooHeavy(charge) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
   }
@@ -132,11 +139,16 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     else this.arm();
   }
 
-  protected setPaused(isHeld: boolean): void {
-    if (this.isPaused === isHeld) return;
-    this.isPaused = isHeld;
-    if (isHeld) this.arm();
-    else this.freed();
+  /** Grants nothing until `resume`, whatever `penalize` says. */
+  pause(): void {
+    this.isPaused = true;
+    this.arm();
+  }
+
+  resume(): void {
+    if (!this.isPaused) return;
+    this.isPaused = false;
+    this.freed();
   }
 
   protected addRates(rules: readonly { addTo(rates: object | undefined, limiter: object): object }[]): void {
@@ -159,65 +171,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     return this.isPaused ? Infinity : Math.max(this.pausedUntil, this.rates?.payableAt(charge) ?? this.time);
   }
 
-  // ---- tickets --------------------------------------------------------------------------------------------------------
-
-  /** A lease if there is one now, without waiting. */
-  tryGrant(charge: Charge, lane: number): Lease | undefined {
-    const parentLease = this.refusal(charge) ? WAIT : this.admitNow(charge, lane);
-    if (parentLease === WAIT) return undefined;
-    const lease = new Lease(this, charge);
-    this.book(lease, parentLease);
-    // A waiting ticket may be owed the next turn now, or wait for this slot instead of the rate.
-    if (this.queue.size > 0) this.grantLater();
-    return lease;
-  }
-
-  /** Whether a job would be granted now, so that it needs no room in the queue. */
-  canGrant(charge: Charge, lane: number): boolean {
-    if (!this.hasSlots(charge) || !this.queue.goesFirst(lane)) return false;
-    if (this.isTimed) this.now();
-    return this.blockedBy(charge) === undefined;
-  }
-
-  /** Enqueues a bidder, or a place of a child; also after the end has begun, for what was accepted before. */
-  admitPlace(ticket: Ticket): void {
-    this.enqueue(ticket, Infinity);
-    this.again = true;
-    this.fill();
-  }
-
-  fill(): void {
-    if (this.parent === undefined) return;
-    if (this.isTimed) this.now();
-    const next = this.queue.size === 0 ? undefined : this.queue.head(this.queue.lead());
-    // No places while a limit here is in the way.
-    if (next && this.blockedBy(next.charge) === undefined) this.parent.fill(Math.max(1, this.slots - this.executing));
-  }
-
-  /** Grants the ticket, refuses it, or puts it into the queue. */
-  admit(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
-    const { charge, lane } = ticket;
-    const error = this.refusal(charge);
-    if (error) {
-      ticket.refused(error);
-      return;
-    }
-    const parentLease = this.isGranting ? WAIT : this.admitNow(charge, lane);
-    if (parentLease !== WAIT) {
-      this.loop(ticket, parentLease);
-      return;
-    }
-    const { maxQueued } = this.settings;
-    const { maxQueued: most = Infinity } = this.ruleOf(lane);
-    const bound = Math.min(maxQueued, most);
-    const hasRoom = this.waiting < maxQueued && (this.inLane[lane] as number) < most;
-    // With `maxQueued: 0` a job that cannot be granted now expires at once. One that can be needs no room in the queue.
-    if (waitsForRoom || hasRoom || bound === 0 || this.canGrant(charge, lane)) this.enqueue(ticket, bound === 0 ? 0 : deadlineMs);
-    else this.makeRoom(ticket, deadlineMs, bound);
-    // With all slots taken and nothing that depends on the time, one more waiting ticket changes nothing.
-    if (this.mayGrant() || this.dependsOnTime()) this.loop();
-    if (ticket.isWaiting) ticket.hooks?.waits(this, ticket);
-  }
+  // ---- who waits ------------------------------------------------------------------------------------------------------
 
   leave(ticket: Ticket): void {
     if (!ticket.isWaiting) return;
@@ -234,19 +188,82 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     this.grantLater();
   }
 
+  /** Grants the ticket, refuses it, or puts it into the queue. */
+  admit(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
+    const { charge, lane } = ticket;
+    const error = this.refusal(charge);
+    if (error) {
+      ticket.refused(error);
+      return;
+    }
+    const { maxQueued } = this.settings;
+    const { maxQueued: most = Infinity } = this.ruleOf(lane);
+    const bound = Math.min(maxQueued, most);
+    const hasRoom = this.waiting < maxQueued && (this.inLane[lane] as number) < most;
+    const waitMs = bound === 0 ? 0 : deadlineMs;
+    // One that can be granted now needs no room.
+    if (waitsForRoom || hasRoom || bound === 0 || this.canGrant(charge, lane)) this.enqueue(ticket, waitMs);
+    else if (this.makeRoom(ticket, waitMs, bound)) this.grantNow();
+    // One more that waits for a slot changes nothing.
+    if (this.hasSlots(charge) || waitMs < Infinity) this.loop();
+    if (ticket.isWaiting) ticket.hooks?.waits(this, ticket);
+  }
+
+  /** Enqueues a bidder, or a place of a child; also after the end has begun, for what was accepted before. */
+  admitPlace(ticket: Ticket): void {
+    this.enqueue(ticket, Infinity);
+    this.again = true;
+  }
+
   // ---- leases ---------------------------------------------------------------------------------------------------------
+
+  /** A lease if there is one now, without waiting. */
+  tryGrant(charge: Charge, lane: number): Lease | undefined {
+    const above = !this.canGrant(charge, lane) || this.refusal(charge) ? WAIT : this.takeAbove(charge, lane);
+    if (above === WAIT) return undefined;
+    const lease = new Lease(this, charge);
+    const othersWait = this.queue.size > 0;
+    // So that the waiting lanes get their share.
+    if (othersWait) this.queue.turn(lane);
+    this.book(lease, above);
+    // A waiting ticket may be owed the next turn now, or wait for this slot instead of the rate.
+    if (othersWait) this.grantLater();
+    return lease;
+  }
+
+  /** Whether a job would be granted now, so that it needs no room in the queue. */
+  canGrant(charge: Charge, lane: number): boolean {
+    if (!this.hasSlots(charge) || !this.queue.goesFirst(lane)) return false;
+    if (this.isTimed) this.now();
+    return this.blockedBy(charge) === undefined;
+  }
+
+  /** A lease of the limiter above, WAIT when there is none now, undefined without a limiter above. */
+  protected takeAbove(_charge: Charge, _lane: number): Lease | typeof WAIT | undefined {
+    return undefined;
+  }
+
+  /** Takes the slots, and pays the rates. */
+  protected book(lease: Lease, above: Lease | undefined): void {
+    this.leases++;
+    lease.charge = this.clamp(lease.charge);
+    this.executing += lease.charge.slots;
+    if (above) lease.parent = above;
+    if (this.releases.observed) lease.grantedAt = this.isTimed ? this.time : this.now();
+    this.rates?.take(lease);
+  }
 
   released(lease: Lease, outcome: Outcome, error: unknown): void {
     const { executing, releases } = this;
-    if (releases?.observed) {
+    if (releases.observed) {
       const releasedAt = this.now();
-      releases.emit({ outcome, error, grantedAt: lease.grantedAt ?? releasedAt, releasedAt, executing });
+      releases.next({ outcome, error, grantedAt: lease.grantedAt ?? releasedAt, releasedAt, executing });
     }
-    const isGivenUp = (this.abandoned.size > 0 && this.abandoned.delete(lease)) || this.isAborting;
-    if (this.shutdown.isClosed && !isGivenUp && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
+    const isGivenUp = this.abandoned.size > 0 && this.abandoned.delete(lease);
+    if (isGivenUp) this.clock.clear();
+    else if (this.shutdown.isClosed && !this.isAborting && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.leases--;
     this.executing -= lease.charge.slots;
-    this.nesting?.released(lease);
     if (outcome === 'unused') this.rates?.refund(lease);
     this.freed(outcome === 'cancelled');
   }
@@ -266,39 +283,38 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   // ---- the loop -------------------------------------------------------------------------------------------------------
 
-  /** The loop. A call from inside it only makes it go round again. `first` can be granted now, and was not in the queue. */
-  loop(first?: Ticket, parentLease?: Lease): void {
+  /** The loop. A call from inside it only makes it go round again. `first` is done before anything is granted. */
+  loop(first?: () => void): void {
     this.again = true;
-    if (this.isGranting) return;
-    // Nothing to grant, and nobody to notify.
-    if (first === undefined && this.queue.size === 0 && this.isQuiet()) {
+    if (this.isGranting) {
+      first?.();
+      return;
+    }
+    // The usual release: nobody waits, and nobody is to be told.
+    if (first === undefined && this.isQuiet) {
       this.again = this.hasFreed = false;
-      this.alarm?.clear();
       return;
     }
     this.isGranting = true;
     try {
-      if (first) this.grant(first, parentLease);
+      first?.();
       while (this.again) {
         this.again = false;
-        const isTimed = this.dependsOnTime();
+        const isTimed = this.isTimed || this.expiring !== undefined || this.abandoned.size > 0;
         if (isTimed) this.now();
         // Grants come first: a ticket whose deadline is now still gets a permit that is free now.
         while (this.queue.size > 0 && !this.isAborting && this.grantNext()) {
           // What was granted may have begun with work that took its time.
           if (isTimed) this.now();
         }
-        if (isTimed) this.expire();
-        // A deadlock, here or in a parent: all slots are held by work that waits for another slot. One such job is refused.
-        this.nesting?.refuseStuck();
-        for (let { parent } = this; parent; parent = parent.limiter.parent) parent.limiter.nesting?.refuseStuck();
+        if (isTimed && !this.isAborting) this.endDue();
       }
     } finally {
       this.isGranting = false;
       const { hasFreed } = this;
       this.hasFreed = false;
       this.arm();
-      if (hasFreed) this.watchers?.emit();
+      if (hasFreed) this.freeings.next();
     }
   }
 
@@ -307,59 +323,36 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     const ticket = this.queue.head(lane) as Ticket;
     if (ticket.bid && !this.askBid(ticket)) return true;
     if (this.blockedBy(ticket.charge) !== undefined) return false;
-    const parentLease = this.parent?.take(ticket.charge, lane);
-    if (parentLease === WAIT) {
-      this.fill();
-      this.parent?.limiter.flush();
-      return false;
-    }
+    const above = this.takeAbove(ticket.charge, lane);
+    if (above === WAIT) return false;
     this.dequeue(ticket, true);
-    this.grant(ticket, parentLease);
+    this.grant(ticket, above);
     return true;
   }
 
-  protected grant(ticket: Ticket, parentLease: Lease | undefined): void {
-    this.book(ticket, parentLease);
+  protected grant(ticket: Ticket, above: Lease | undefined): void {
+    this.book(ticket, above);
     ticket.hooks?.granted(ticket);
     ticket.begin();
   }
 
-  /** Takes the slots, and pays the rates. */
-  private book(lease: Lease, parentLease: Lease | undefined): void {
-    this.leases++;
-    lease.charge = this.clamp(lease.charge);
-    this.executing += lease.charge.slots;
-    if (parentLease) lease.parent = parentLease;
-    this.parent?.markBusy();
-    if (this.releases?.observed) lease.grantedAt = this.isTimed ? this.time : this.now();
-    this.rates?.take(lease);
-  }
-
-  /** Counts a turn for a new job that can be granted now. Answers the lease of the parent, undefined without a parent, or WAIT. */
-  private admitNow(charge: Charge, lane: number): Lease | undefined | typeof WAIT {
-    const parentLease = this.canGrant(charge, lane) ? this.parent?.take(charge, lane) : WAIT;
-    // So that the waiting lanes get their share.
-    if (parentLease !== WAIT && this.queue.size > 0) this.queue.turn(lane);
-    return parentLease;
-  }
-
   /** The ticket whose turn it is, in any lane or in this one; there, first of those with this key. A bidder has been asked for its bid. */
   protected next(lane?: number, affordable?: number, key?: unknown): Ticket | undefined {
+    const { queue, settings } = this;
     for (;;) {
-      const at = lane ?? this.queue.lead();
-      const ofKey = lane !== undefined && this.settings.queue.keyOf ? this.queue.headOf?.(lane, key) : undefined;
-      const ticket = ofKey ?? (at === -1 ? undefined : this.queue.head(at));
+      const at = lane ?? queue.lead();
+      const ofKey = lane !== undefined && settings.queue.keyOf ? queue.headOf?.(lane, key) : undefined;
+      const ticket = ofKey ?? (at === -1 ? undefined : queue.head(at));
       if (!ticket || this.askBid(ticket, affordable)) return ticket;
     }
   }
 
   /** Asks a bidder what it wants. False when it gives up its place or throws; then it is taken out of the queue. */
-  private askBid(ticket: Ticket, affordable?: number): boolean {
+  private askBid(ticket: Ticket, affordable = this.affordable): boolean {
     if (!ticket.bid) return true;
     let failure: { readonly error: unknown } | undefined;
     try {
-      const most = affordable ?? this.parent?.affordable ?? Infinity;
-      if (ticket.bid(Math.min(most, this.rates?.left('tokens', this.time) ?? Infinity))) return ticket.isWaiting;
+      if (ticket.bid(Math.min(affordable, this.rates?.left('tokens', this.time) ?? Infinity))) return ticket.isWaiting;
     } catch (error) {
       failure = { error };
     }
@@ -375,17 +368,18 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     return false;
   }
 
-  /** Refuses the tickets whose deadline is over, and releases the abandoned leases whose grace is over. */
-  private expire(): void {
-    // Then all are refused anyway, with another error.
-    if (this.isAborting) return;
+  /** Refuses the tickets whose deadline is over, and releases the leases whose grace is over. */
+  private endDue(): void {
     while (this.nextExpiry <= this.time) {
       const ticket = this.expiring?.pop() as Ticket;
       const { limit, waitMs } = this.obstacle(ticket.charge);
       // The next one may cost less.
       this.refuse(ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
     }
-    for (const [lease, until] of this.abandoned) if (until <= this.time) lease.release('cancelled');
+    for (const [lease, until] of this.abandoned) {
+      if (until > this.time) return;
+      lease.release('cancelled');
+    }
   }
 
   // ---- notifying, timer -----------------------------------------------------------------------------------------------
@@ -401,13 +395,11 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   grantLater(): void {
     this.again = true;
     this.arm();
-    this.parent?.limiter.grantLater();
   }
 
   /** Grants at once: a waiting ticket wants something else, or was moved. */
   grantNow(): void {
     this.loop();
-    this.parent?.limiter.grantNow();
   }
 
   /** Grants now what was put off to the end of the frame. */
@@ -418,12 +410,14 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   /** Ends a round: sets the timer for what comes next, notifies, and finishes a shutdown when nothing is left. */
   arm(): void {
     if (this.isGranting) return;
-    const isQuiet = this.queue.size === 0 && this.isQuiet();
-    const at = isQuiet ? Infinity : this.wakesAt();
+    const at = this.wakesAt();
     if (at < Infinity || this.alarm) this.clock.set(at);
-    if (isQuiet) return;
-    this.parent?.update();
-    this.changes?.emit();
+    this.changed();
+  }
+
+  /** Tells that something may have begun or ended to wait or run. */
+  protected changed(): void {
+    this.changes.next();
     this.finish();
   }
 
@@ -433,25 +427,28 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     }));
   }
 
-  /** When the timer is to fire: for a rate, a deadline, or an abandoned lease, whichever comes first. */
-  private wakesAt(): number {
-    const next = this.mayGrant() && !this.isAborting ? this.next() : undefined;
-    const hasListeners = this.hasFreed && this.watchers?.observed;
-    // Something has changed since deadlocks were last looked for.
-    const mayDeadlock = this.again && this.nesting?.isEmpty === false;
-    let at = mayDeadlock || hasListeners ? this.now() : this.nextExpiry;
-    // A ticket that needs more slots than are free is granted when a lease is released, not by the timer.
-    if (next && this.hasSlots(next.charge)) {
-      const payableAt = this.payableAt(next.charge);
-      // If this limiter could pay now and the ticket has a place in the parent's queue, the parent decides when.
-      if (payableAt > this.time || this.parent?.has(next.lane) !== true) at = Math.min(at, payableAt);
-    }
-    for (const until of this.abandoned.values()) at = Math.min(at, until);
-    return at;
+  /** Nothing waits or is to end, and nobody listens: a freed slot has no consequences. */
+  protected get isQuiet(): boolean {
+    const { abandoned, changes, freeings, queue, shutdown } = this;
+    return queue.size === 0 && abandoned.size === 0 && !changes.observed && !freeings.observed && !shutdown.isClosed;
   }
 
-  private mayGrant(): boolean {
-    return this.queue.size > 0 && (this.executing < this.slots || this.slotless > 0);
+  /** When the timer is to fire: for a rate, a deadline, or a given up lease, whichever comes first. */
+  private wakesAt(): number {
+    const { queue } = this;
+    if (this.hasFreed && this.freeings.observed) return this.now();
+    const [graceEndsAt = Infinity] = this.abandoned.values();
+    const at = Math.min(this.nextExpiry, graceEndsAt);
+    if (queue.size === 0 || this.isAborting) return at;
+    const head = queue.head(queue.lead()) as Ticket;
+    // A ticket that needs more slots than are free is granted when a lease is released, not by the timer.
+    const next = head.isPlace || this.hasSlots(head.charge) ? this.next() : undefined;
+    return next && this.hasSlots(next.charge) ? Math.min(at, this.grantsAt(next)) : at;
+  }
+
+  /** When the timer is to see to a ticket whose turn it is. */
+  protected grantsAt({ charge }: Ticket): number {
+    return this.payableAt(charge);
   }
 
   private abort(error: unknown): void {
@@ -471,7 +468,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   }
 
   /** Here and in child limiters, before any ticket is refused. */
-  private stopGranting(): void {
+  stopGranting(): void {
     this.isAborting = true;
     for (const child of this.children) child.stopGranting();
   }
@@ -479,22 +476,5 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   /** Finishes a shutdown when everything accepted before it is over. */
   private finish(isOver = this.shutdown.isClosed && !this.isAborting && !this.isBusy): void {
     if (isOver && this.shutdown.finish()) this.tell?.({ type: 'drained' });
-  }
-
-  /** Whether the next step depends on the time. */
-  private dependsOnTime(): boolean {
-    return this.abandoned.size > 0 || (this.queue.size > 0 && (this.isTimed || this.expiring !== undefined));
-  }
-
-  /** Nobody has to be notified. Then, with an empty queue, a freed slot has no consequences. */
-  private isQuiet(): boolean {
-    return (
-      this.parent === undefined &&
-      this.abandoned.size === 0 &&
-      this.nesting?.isEmpty !== false &&
-      !this.changes?.observed &&
-      !this.watchers?.observed &&
-      !this.shutdown.isClosed
-    );
   }
 }

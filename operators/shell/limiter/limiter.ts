@@ -1,3 +1,4 @@
+import type { Subject } from 'rxjs';
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
@@ -21,7 +22,6 @@ import { laneAt } from '../describe-item.js';
 import { passLastValue } from '../last-value.js';
 import { AbortCalls } from '../signal-groups.js';
 import { GrantLoop } from './grant-loop.js';
-import { Listeners } from './listeners.js';
 import type { Rates } from './rates.js';
 import type { LimiterSettings } from './settings.js';
 import { belowOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
@@ -31,10 +31,14 @@ import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 const NO_JOB: LimiterJob = {};
 const NO_CHARGE: Charge = { slots: 0, requests: 0, tokens: 0 };
 
+/** Levels and costs that differ by less are equal: they are sums of fractions. */
+const ROUNDING = 1e-6;
+
 type Reject = (error: unknown) => void;
 
 /** The methods of a limiter. */
 export class FlowLimiter extends GrantLoop implements Limiter {
+  declare readonly parent?: FlowLimiter;
   /** Cancels jobs by their signals. */
   private signals = new AbortCalls();
 
@@ -171,11 +175,11 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   watch(listener: () => void): () => void {
-    return (this.watchers ??= new Listeners()).add(requiredFunction(NAME, 'listener', listener));
+    return listen(this.freeings, listener);
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    return (this.releases ??= new Listeners()).add(requiredFunction(NAME, 'listener', listener));
+    return listen(this.releases, listener);
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
@@ -198,14 +202,6 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     this.addRates(rates);
     this.tell?.({ type: 'limitChanged', concurrency });
     this.freed();
-  }
-
-  pause(): void {
-    this.setPaused(true);
-  }
-
-  resume(): void {
-    this.setPaused(false);
   }
 
   clear(reason?: unknown): void {
@@ -247,6 +243,20 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     };
   }
 
+  /**
+   * How many waiting tickets these requests and tokens would pay for, in the order of the lanes: they only wait for a slot. What a bidder wants is
+   * not known before its turn, so it counts as one token.
+   */
+  private payable(requests: number, tokens: number): number {
+    let [requestsLeft, tokensLeft] = [requests + ROUNDING, tokens + ROUNDING];
+    const unpaid = this.allWaiting().findIndex((ticket) => {
+      requestsLeft -= ticket.charge.requests;
+      tokensLeft -= ticket.bid ? 1 : ticket.charge.tokens;
+      return requestsLeft < 0 || tokensLeft < 0;
+    });
+    return unpaid === -1 ? this.queue.size : unpaid;
+  }
+
   save(): SavedLimits {
     const { penaltyMs } = this;
     // JSON has no Infinity.
@@ -264,14 +274,13 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   /** Listens to signals, and tells of changes, together with another limiter. */
   listenWith(other: FlowLimiter): void {
     this.signals = other.signals;
-    this.changes = other.changes ??= new Listeners();
+    this.changes = other.changes;
   }
 
   /** When something has begun or ended to wait or run. */
   nextChange(): Promise<void> {
-    const changes = (this.changes ??= new Listeners());
     return new Promise((resolve) => {
-      const stop = changes.add(() => {
+      const stop = listen(this.changes, () => {
         stop();
         resolve();
       });
@@ -356,9 +365,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   private until(holds: () => boolean): Promise<void> {
-    const changes = (this.changes ??= new Listeners());
+    const { changes } = this;
     return new Promise((resolve) => {
-      const stop = changes.add(look);
+      const stop = listen(changes, look);
       look();
       function look(): void {
         if (!holds()) return;
@@ -367,6 +376,15 @@ export class FlowLimiter extends GrantLoop implements Limiter {
       }
     });
   }
+}
+
+/** The returned function stops it. What a listener throws is reported, and the others are still called. */
+function listen<V>(to: Subject<V>, listener: (value: V) => void): () => void {
+  // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
+  const subscription = to.subscribe({ next: requiredFunction(NAME, 'listener', listener) });
+  return () => {
+    subscription.unsubscribe();
+  };
 }
 
 function clearedError(by: 'clear' | 'remove', reason: unknown): ClosedError {

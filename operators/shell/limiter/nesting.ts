@@ -1,14 +1,16 @@
+import type { Observable } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { NestedAcquireError } from '../../options/errors.js';
 import { NAME } from './settings.js';
-import type { Lease, LeaseOwner, NestedJobs, Ticket } from './ticket.js';
+import type { Lease, LeaseOwner, Ticket } from './ticket.js';
 
 /** A limiter whose jobs may wait for each other, as far as deadlocks are concerned. */
 export interface NestingLimiter extends LeaseOwner {
-  readonly parent: { readonly limiter: NestingLimiter } | undefined;
+  readonly parent?: NestingLimiter;
   /** Leases granted and not released. */
   readonly leases: number;
-  nesting: NestedJobs | undefined;
+  nesting?: Nesting;
+  readonly changes: Observable<void>;
   hasSlots(charge: Charge): boolean;
   minOf(of: (limiter: { readonly slots: number }) => number): number;
 }
@@ -25,7 +27,7 @@ interface NestedJob {
  * Finds deadlocks: jobs that wait, here or in a child limiter, while the work that asked for them holds a lease of this limiter. When all leases are
  * held by such work, nobody would ever be served.
  */
-export class Nesting implements NestedJobs {
+class Nesting {
   private readonly limiter: NestingLimiter;
   /** The jobs that the work under each lease waits for, the newest last. */
   private readonly jobs = new Map<Lease, NestedJob[]>();
@@ -34,10 +36,10 @@ export class Nesting implements NestedJobs {
 
   constructor(limiter: NestingLimiter) {
     this.limiter = limiter;
-  }
-
-  get isEmpty(): boolean {
-    return this.jobs.size === 0;
+    // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
+    limiter.changes.subscribe(() => {
+      this.refuseStuck();
+    });
   }
 
   /** Notes that the work which holds this lease waits for another one. */
@@ -54,11 +56,6 @@ export class Nesting implements NestedJobs {
     jobs.push({ ticket, refuse, order: this.order++ });
   }
 
-  /** A released lease blocks nobody. */
-  released(held: Lease): void {
-    this.jobs.delete(held);
-  }
-
   /** Refuses the newest job, until not all granted leases are held by work that waits for another one. */
   refuseStuck(): void {
     for (let job = this.deadlocked(); job; job = this.deadlocked()) job.refuse();
@@ -73,7 +70,8 @@ export class Nesting implements NestedJobs {
     let newest: NestedJob | undefined;
     for (const [held, jobs] of this.jobs) {
       while (jobs.at(-1)?.ticket.isWaiting === false) jobs.pop();
-      const job = jobs.at(-1);
+      // A released lease blocks nobody.
+      const job = held.isReleased ? undefined : jobs.at(-1);
       if (job === undefined) this.jobs.delete(held);
       else if (newest === undefined || job.order > newest.order) newest = job;
       for (let lease = job && held; lease && !waiting.has(lease); lease = outerLease(lease, this.limiter)) waiting.add(lease);
@@ -93,12 +91,12 @@ export function nest(limiter: NestingLimiter, ticket: Ticket, holder: Lease): vo
       ),
     );
   };
-  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent?.limiter) {
+  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent) {
     const nesting = at.nesting ?? new Nesting(at);
     at.nesting = nesting;
     nesting.add(ticket, holder, refuse);
   }
-  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent?.limiter) at.nesting?.refuseStuck();
+  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent) at.nesting?.refuseStuck();
 }
 
 /** Notes which lease is held by the work that has asked for this one. */

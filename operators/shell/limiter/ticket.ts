@@ -106,51 +106,8 @@ export class Lease implements Permit {
   }
 }
 
-/** Jobs waiting for a lease while the work that asked for them already holds one. */
-export interface NestedJobs {
-  readonly isEmpty: boolean;
-  add(ticket: Ticket, holder: Lease, refuse: () => void): void;
-  released(held: Lease): void;
-  refuseStuck(): void;
-}
-
 /** The answer when no lease can be given now. */
 export const WAIT = 'wait';
-
-/** The parent of a limiter, as its children see it. */
-export interface ParentLimiter {
-  readonly parent: ParentLink | undefined;
-  readonly nesting: NestedJobs | undefined;
-  readonly changes?: { emit(): void } | undefined;
-  // A job that leaves a child, or wants something else, makes the bid of its place here out of date.
-  grantLater(): void;
-  grantNow(): void;
-  /** Grants now what `grantLater` has put off. */
-  flush(): void;
-  /** The number of waiting jobs that need no slot has changed. */
-  countSlotless(change: number): void;
-}
-
-/** What a limiter gets from its parent: leases when they are free, else places in the parent's queue. */
-export interface ParentLink {
-  readonly limiter: ParentLimiter;
-  /** Places taken in the parent's queue. */
-  readonly size: number;
-  /** Tokens that the parent could grant at once. */
-  readonly affordable: number;
-  /** A lease of the parent if there is one now. */
-  take(charge: Charge, lane: number): Lease | typeof WAIT;
-  /** Whether there is a place for this lane, so that the parent will ask. */
-  has(lane: number): boolean;
-  /** Takes places for the jobs that wait and could be granted here, `most` at a time. */
-  fill(most: number): void;
-  /** The child has something waiting or running: tells all parents. */
-  markBusy(): void;
-  /** The place that stands for a waiting ticket, if it has one. */
-  placeOf(ticket: Ticket): { withdraw(): void } | undefined;
-  /** The child has finished a round, and may be idle now. */
-  update(): void;
-}
 
 /** Made by `heldBy`: told what becomes of a job whose work already holds a lease. */
 export interface HolderHooks {
