@@ -17,7 +17,9 @@ import {
   type IntakeSnapshot,
   isFlowError,
   lanes,
-  type LoadCacheOptions,
+  type LoadCache,
+  type LruCacheOptions,
+  lruCache,
   type NativeObservable,
   type NativeObservableClass,
   type NativeObserver,
@@ -88,7 +90,8 @@ same<Promise<Drained>>()(handle.drain(draining));
 same<Intake<Token>>()(intake.shutdownOn(new AbortController().signal, draining));
 
 // The cache of a batcher
-const bounded: LoadCacheOptions = { maxEntries: 100, ttlMs: 1000 };
+const bounds: LruCacheOptions = { maxEntries: 100, ttlMs: 1000 };
+const bounded: LoadCache = lruCache(bounds);
 const lengths = (items: readonly string[]) => of(items.map(({ length }) => length));
 same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { dedupe: (item) => item }).loadMany(['a']));
 same<number>()(createBatcher(lengths, { dedupe: (item) => item, cache: bounded }).prime('a', 1).snapshot().cached);

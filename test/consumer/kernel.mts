@@ -59,10 +59,9 @@ import {
   type Origin,
   type Order,
   type Overflow,
-  type Plan,
   parseRateReports,
   parseRetryAfterMs,
-  positionsOf,
+  blamed,
   ONE_LINE,
   type Queue,
   type QueueRule,
@@ -89,7 +88,6 @@ import {
   sharedRounds,
   strictWithFloor,
   TokenBucket,
-  trustedBlame,
   type Verdict,
   type Waiter,
   type GrantQueue,
@@ -101,8 +99,8 @@ const opens = { share: 0.5, minCalls: 10, windowMs: 30_000, inARow: Infinity };
 const circuitOptions: CircuitOptions = { ...opens, probes: 1, probeShare: 1, openMs: 5000, maxOpenMs: 60_000 };
 const circuit = new Circuit(circuitOptions);
 same<number | undefined>()(circuit.enter(0));
-same<CircuitState>()(circuit.stateAt(0));
-same<number>()(circuit.probing(0));
+same<CircuitState>()(circuit.snapshot(0).state);
+same<number>()(circuit.snapshot(0).probing);
 const saved: BreakerState = circuit.save(0);
 circuit.restore(saved, 10);
 
@@ -145,11 +143,11 @@ const discipline: Discipline = strictWithFloor(0.1).create(claims, 8, [0, 0]);
 const filler: Filler = { fill: (_lane, most) => most, isOpen: () => true, given: () => 0 };
 discipline.fill(8, filler);
 const queue: Queue<Entry> = new LanesQueue<Entry>(claims, fairness, 8, false);
-same<Plan<Entry>>()(queue.plan(0, 8, Infinity));
+same<Entry[]>()(queue.plan(0, 8, Infinity));
 const overflow: Overflow = 'dropOldest';
 same<readonly Entry[]>()(victims(queue, 0, overflow, true));
 const line = new Line<Entry>();
-same<Entry | undefined>()(line.at);
+same<Entry | undefined>()(line.head());
 const rule: QueueRule<unknown> = FIFO;
 const turnsRule: GrantQueueRule<unknown> = ONE_LINE;
 const turns: GrantQueue<Entry> = turnsRule.create<Entry>(1);
@@ -238,14 +236,15 @@ export const again: RepairRule = {
     found === kind ? { parts: [jobs] } : undefined,
 };
 export const noted = ({ note }: Repair<FailedJob>): RepairNote | undefined => note;
-export const over = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.inconclusive(origin);
+export const over = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.next(undefined, origin);
 
 // Divide and conquer
 const divideLimits: DivideLimits = { factor: 4, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16 };
-const input: DivideInput = { blameRounds: 0, calls: 1, depth: 0, size: 4, weights: [1, 1, 1, 1] };
-const plan: DividePlan = dividePlan(input, divideLimits);
-same<readonly (readonly number[])[]>()(plan.parts);
-same<ReadonlySet<number> | undefined>()(trustedBlame(positionsOf(['1'], () => ['0', '1'], 2), 4));
+const jobs = ['0', '1', '2', '3'].map((id) => ({ id, weight: 1 }));
+type Blamable = (typeof jobs)[number];
+const input: DivideInput<Blamable> = { blameRounds: 0, calls: 1, depth: 0, size: 4, jobs, named: blamed(['1'], jobs) };
+const plan: DividePlan<Blamable> = dividePlan(input, divideLimits);
+same<readonly (readonly Blamable[])[]>()(plan.parts);
 const searchLimits: SearchLimits = { confirm: true, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16 };
 const spent: SearchSpent = { alone: 0, blameRounds: 0, calls: 1 };
 const search = new BadItemSearch<string>(0, searchLimits, () => true);

@@ -1,7 +1,6 @@
 import { type Observable, of } from 'rxjs';
 import {
   type Breaker,
-  type BreakerCallOptions,
   type BreakerContext,
   BreakerOpenError,
   type BreakerOptions,
@@ -31,8 +30,7 @@ const closes: CloseRule = { probes: 2, share: 0.5 };
 const breakerOptions: BreakerOptions = { opens, closes, counts };
 const breaker: Breaker = createBreaker(breakerOptions);
 same<Observable<boolean>>()(breaker.run(({ signal }: BreakerContext) => of(signal.aborted)));
-const callOptions: BreakerCallOptions = { signal: new AbortController().signal };
-same<Promise<number>>()(breaker.runAsync(() => Promise.resolve(1), callOptions));
+same<Promise<number>>()(breaker.runAsync(() => Promise.resolve(1)));
 same<CircuitState>()(breaker.state);
 same<BreakerSnapshot>()(breaker.snapshot());
 same<BreakerState>()(breaker.save());

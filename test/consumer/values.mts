@@ -32,7 +32,6 @@ import {
   type Permit,
   type Permits,
   type Place,
-  type Plan,
   type KeyTurn,
   type Queue,
   type QueueRule,
@@ -74,7 +73,7 @@ same<readonly LaneRule[]>()(queue.lanes);
 interface Entry extends Waiter<Entry> {
   readonly text: string;
 }
-export const waiting = (made: Queue<Entry>): Plan<Entry> => made.plan(0, 8, Infinity);
+export const waiting = (made: Queue<Entry>): Entry[] => made.plan(0, 8, Infinity);
 export const inTurn = (made: Queue<Entry>): GrantQueue<Entry> => made;
 
 // Repairs
@@ -91,7 +90,7 @@ const onlyOnce: RepairRule = {
 };
 const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy), oneByOne()];
 export const noted = (made: Repair<FailedJob>): RepairNote | undefined => made.note;
-export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.inconclusive(origin);
+export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.next(undefined, origin);
 
 // Orders, windows, boundaries and items that are too heavy
 const order: Order<Ticket> = orderPerKey(({ customer }) => customer);

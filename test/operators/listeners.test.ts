@@ -1,4 +1,4 @@
-import { BehaviorSubject, firstValueFrom, forkJoin, from, map, NEVER, Observable, of, timer, toArray } from 'rxjs';
+import { BehaviorSubject, firstValueFrom, forkJoin, from, map, NEVER, Observable, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { batchMap, classifyError, createBatcher, isFlowError, natural, retryFailed } from '../../operators/index.js';
