@@ -409,17 +409,14 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   bid(affordable: number): number | undefined {
     const { machine } = this;
-    this.wake();
+    if (!this.isBusy) {
+      machine.now = this.alarm.now();
+      // What comes back now, after a pause that was for all, goes first. Who is too late is seen to in a round, which stops calls at once.
+      machine.resume();
+    }
     if (machine.lead !== -1) return bid(machine, affordable);
     this.leaveQueue();
     return undefined;
-  }
-
-  /** It has its turn, in a step or not. What comes back now, after a pause that was for all, goes first. */
-  private wake(): void {
-    if (this.isBusy) return;
-    this.machine.now = this.alarm.now();
-    this.machine.wake();
   }
 
   private freed(outcome?: Outcome): void {
@@ -428,8 +425,12 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   }
 
   granted(permit: Permit): void {
-    this.wake();
-    const lead = this.isOver ? -1 : this.machine.lead;
+    const { machine, isBusy, isOver } = this;
+    if (!isBusy) {
+      machine.now = this.alarm.now();
+      machine.wake();
+    }
+    const lead = isOver ? -1 : machine.lead;
     if (lead === -1) {
       this.leaveQueue();
       permit.release('unused');

@@ -291,6 +291,11 @@ export class BatchMachine<T, R> {
       host.tell?.({ type: 'expired', lane: this.laneName(job.lane), deadlineMs: job.deadlineAt - job.acceptedAt, seq: job.index });
       this.settle(job, true, host.deadlineError(job, now));
     }
+    this.resume();
+  }
+
+  /** Puts back what comes back now. */
+  resume(): void {
     this.repairer?.wake();
   }
 
