@@ -412,7 +412,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     if (!this.isBusy) {
       machine.now = this.alarm.now();
       // What comes back now, after a pause that was for all, goes first. Who is too late is seen to in a round, which stops calls at once.
-      machine.resume();
+      machine.repairer?.wake();
     }
     if (machine.lead !== -1) return bid(machine, affordable);
     this.leaveQueue();

@@ -62,7 +62,7 @@ export class BatchMachine<T, R> {
   private sweepAt = 1024;
   private batches = 0;
   /** Repairs failed calls; undefined without a `repair`. */
-  private readonly repairer: Repairer<T, R> | undefined;
+  readonly repairer: Repairer<T, R> | undefined;
 
   constructor(
     readonly rules: BatchRules<T>,
@@ -291,11 +291,6 @@ export class BatchMachine<T, R> {
       host.tell?.({ type: 'expired', lane: this.laneName(job.lane), deadlineMs: job.deadlineAt - job.acceptedAt, seq: job.index });
       this.settle(job, true, host.deadlineError(job, now));
     }
-    this.resume();
-  }
-
-  /** Puts back what comes back now. */
-  resume(): void {
     this.repairer?.wake();
   }
 
