@@ -1,5 +1,6 @@
 import { Subject } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
+import { Chain } from '../../kernel/queues/line.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
 import type { Release } from '../../options/limiter.js';
 import { durationMs } from '../../options/options.js';
@@ -20,7 +21,8 @@ import { Lease, WAIT } from './ticket.js';
  */
 export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   readonly shutdown: Shutdown;
-  readonly running = new Set<RunningWork>();
+  /** Not a `Set`: one through which much goes keeps what it has let go of, until the next full collection. */
+  readonly running = new Chain<RunningWork>();
   /** Limiters under this one that have something waiting or running. */
   readonly children = new Set<GrantLoop>();
   /** Limits that depend on the time; made for the first of them. */
@@ -417,7 +419,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** Tells that something may have begun or ended to wait or run. */
   protected changed(): void {
-    this.changes.next();
+    // RxJS makes a closure for each `next`, also when nobody listens.
+    if (this.changes.observed) this.changes.next();
     this.finish();
   }
 
@@ -462,7 +465,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       ticket.refused(error);
     }
     for (const lease of this.abandoned.keys()) lease.release('cancelled');
-    for (const work of [...this.running]) work.failWith(error);
+    for (let work = this.running.first; work; work = this.running.first) work.failWith(error);
     this.loop();
     this.finish(true);
   }

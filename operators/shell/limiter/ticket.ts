@@ -2,6 +2,7 @@ import type { Subscriber, Unsubscribable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import type { Chain, Linked } from '../../kernel/queues/line.js';
 import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
 import { ask } from '../../options/ask.js';
@@ -27,11 +28,11 @@ export interface LeaseOwner {
   /** Takes the ticket out of the queue and rejects it with the error. */
   refuse(ticket: Ticket, error: unknown, how?: 'dropped'): void;
   /** Work that runs under its leases. */
-  readonly running: Set<RunningWork>;
+  readonly running: Chain<RunningWork>;
 }
 
 /** Running work, which is cancelled when the limiter is closed. */
-export interface RunningWork {
+export interface RunningWork extends Linked<RunningWork> {
   /** Rejects the caller with the error and cancels the work. */
   failWith(error: unknown): void;
 }
@@ -258,13 +259,15 @@ export class WrappedTicket<R> extends JobTicket<R> {
 
 /** Running work under a lease; also the context that the work gets. */
 class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWork {
+  previous: RunningWork | undefined = undefined;
+  next: RunningWork | undefined = undefined;
   readonly lease: JobTicket<R>;
 
   constructor(lease: JobTicket<R>) {
     super();
     this.lease = lease;
     this.permit = lease;
-    lease.limiter.running.add(this);
+    lease.limiter.running.push(this);
   }
 
   work(): WorkResult<R> {
@@ -295,11 +298,12 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
 
   /** The consumer has left; after its end this does nothing, and the permit goes back later. */
   unsubscribe(): void {
+    if (!this.isOpen) return;
     this.isOver();
-    if (!this.hasEnded) this.cancel();
+    this.cancel();
   }
 
   private isOver(): void {
-    this.lease.limiter.running.delete(this);
+    this.lease.limiter.running.remove(this);
   }
 }
