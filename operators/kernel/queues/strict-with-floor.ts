@@ -45,11 +45,14 @@ class StrictWithFloor implements Discipline {
 
   lead(): number {
     const { counts, credit, places } = this;
-    let first = -1;
-    for (let lane = counts.length - 1; lane >= 0; lane--) if (counts[lane] !== 0) first = lane;
-    for (let lane = first; lane < counts.length; lane++)
-      if (counts[lane] !== 0 && (credit[lane] as number) >= places - EPSILON) return lane;
-    return first;
+    let first = 0;
+    let owed: number | undefined;
+    for (let lane = counts.length - 1; lane >= 0; lane--) {
+      if (counts[lane] === 0) continue;
+      first = lane;
+      if ((credit[lane] as number) >= places - EPSILON) owed = lane;
+    }
+    return owed ?? first;
   }
 
   goesFirst(lane: number): boolean {
