@@ -25,7 +25,7 @@ export class Story {
   ) {}
 
   told(event: FlowEvent): void {
-    const { type, at, instance = '', seq, seqs = seq === undefined ? [] : [seq] } = event;
+    const { type, at = Number.NaN, instance = '', seq, seqs = seq === undefined ? [] : [seq] } = event;
     let chapter = this.#chapters.get(instance);
     if (chapter === undefined) {
       chapter = { accepted: new Map(), settled: new Set(), batches: new Map(), open: new Map() };
