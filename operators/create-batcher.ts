@@ -442,7 +442,9 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   /** It is not settled any more, unless it is just being accepted. A call is stopped when its last member has left. */
   private giveUp(item: Item<T, R>): void {
     if (item.state === DONE || item.state === NEW) return;
-    leave(this.machine, item);
+    this.step(() => {
+      leave(this.machine, item);
+    });
     this.run();
   }
 

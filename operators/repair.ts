@@ -284,6 +284,8 @@ function spread<J extends FailedJob>(
   const tooLarge = verdict.class === 'tooLarge' ? (verdict.tooLarge ?? true) : undefined;
   const plan = dividePlan({ size, jobs, named, tooLarge, depth, calls: origin.calls, blameRounds: fault.blameRounds }, limits);
   const { parts, reject, giveUp } = plan;
+  // A parallel split never needs more.
+  const maxCalls = limits.maxCalls === Infinity ? 2 * origin.jobs.length : limits.maxCalls;
   fault.cut(depth, parts.length);
   if (plan.blamed) fault.blameRounds++;
   const split = { type: 'split', size, parts: parts.length, depth: depth + 1 } as const;
@@ -292,9 +294,9 @@ function spread<J extends FailedJob>(
     depth: depth + 1,
     rejected: [
       ...reject.map((job) => ({ job, reason: error })),
-      ...giveUp.map((job) => ({ job, reason: new SplitBudgetError(operator, limits.maxCalls, origin.calls, error) })),
+      ...giveUp.map((job) => ({ job, reason: new SplitBudgetError(operator, maxCalls, origin.calls, error) })),
     ],
-    note: plan.blamed ? { type: 'blamed', size, blamed: reject.length, round: fault.blameRounds } : parts.length > 0 ? split : undefined,
+    note: plan.blamed ? { type: 'blamed', size, blamed: named?.size ?? 0, round: fault.blameRounds } : parts.length > 0 ? split : undefined,
   };
 }
 
@@ -321,7 +323,7 @@ class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
     if (step.blamed) fault.blameRounds++;
     const size = call.length;
     const repair = this.repair(step, origin, call);
-    if (step.blamed) return { ...repair, note: { type: 'blamed', size, blamed: step.reject.length, round: fault.blameRounds } };
+    if (step.blamed) return { ...repair, note: { type: 'blamed', size, blamed: named?.size ?? 0, round: fault.blameRounds } };
     if (size === 1 || step.send.length === 0) return repair;
     return { ...repair, note: { type: 'split', size, parts: 2, depth: depth + 1 } };
   }

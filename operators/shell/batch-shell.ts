@@ -3,7 +3,7 @@ import { asapScheduler } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { BatchHost } from '../kernel/machine/batch-host.js';
 import { BatchMachine } from '../kernel/machine/batch-machine.js';
-import { bid, shrinkAt } from '../kernel/machine/bid.js';
+import { bid, shrinksAt } from '../kernel/machine/bid.js';
 import type { Batch, Job } from '../kernel/machine/job.js';
 import { ACCEPTED } from '../kernel/machine/job.js';
 import { Backlog } from '../kernel/queues/line.js';
@@ -221,6 +221,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     this.isOver = true;
     this.endFrame();
     this.alarm.clear();
+    this.machine.now = this.alarm.now();
     this.machine.clear();
     this.withdraw();
     this.runEffects();
@@ -235,6 +236,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   protected step(change?: () => void): void {
     const wasBusy = this.isBusy;
     this.isBusy = true;
+    if (change && !wasBusy) this.machine.now = this.alarm.now();
     change?.();
     if (wasBusy) return;
     this.runEffects();
@@ -366,7 +368,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     const { machine } = this;
     const hasWindow = this.waitsIn === -1 && machine.fresh > 0;
     let at = machine.nextAt;
-    if (this.place && machine.charges) at = Math.min(at, Math.max(shrinkAt(machine), machine.now + 1));
+    if (this.place) at = Math.min(at, shrinksAt(machine));
     if (this.slots && this.waitsIn !== -1) at = Math.min(at, this.isHeld ? machine.now : this.slots.resumesAt);
     if (hasWindow && !machine.isBlocked) at = Math.min(at, machine.dueAt(this.windowMs));
     if (this.isOver) return;
@@ -400,11 +402,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   private watch(on: boolean): void {
     if (on === (this.unwatch !== undefined)) return;
     this.unwatch?.();
-    this.unwatch = on
-      ? this.permits.watch?.(() => {
-          this.run();
-        })
-      : undefined;
+    this.unwatch = on ? this.permits.watch?.(this.run.bind(this)) : undefined;
   }
 
   bid(affordable: number): number | undefined {
@@ -441,7 +439,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   refused(error: unknown): void {
     this.leaveQueue();
     if (isFlowError(error, 'FLOW_CLEARED')) {
-      this.machine.refuseWaiting(error);
+      this.step(this.machine.refuseWaiting.bind(this.machine, error));
       this.run();
     } else this.rejectAll(error);
   }

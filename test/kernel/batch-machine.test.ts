@@ -174,7 +174,7 @@ describe('a batch machine', () => {
     expect(shrinkAt(machine)).toBe(20);
     machine.now = 20;
     expect([bid(machine, 3), machine.budget]).toEqual([3, 3]);
-    expect([bid(machine, 2), machine.budget]).toEqual([6, 6]);
+    expect([bid(machine, 2), machine.budget]).toEqual([3, 3]);
   });
 
   it('rejects everything, once, and what comes afterwards', () => {

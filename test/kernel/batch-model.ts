@@ -153,8 +153,8 @@ export class Model {
     if (back) return [weightOf(this.members(back)), maxWeight];
     const whole = weightOf(this.plan(lead, maxWeight));
     const part = weightOf(this.plan(lead, affordable));
-    if (whole <= affordable || this.now < this.shrinkAt || part > affordable) return [whole, maxWeight];
-    return [part, affordable];
+    if (whole <= affordable || this.now < this.shrinkAt) return [whole, maxWeight];
+    return [part, Math.max(part, affordable)];
   }
 
   /** The next time at which something happens by itself. */

@@ -1,5 +1,5 @@
 import { of, queueScheduler, range } from 'rxjs';
-import { concatMapBy } from '../../operators/index.js';
+import { concatMapBy, lruCache } from '../../operators/index.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo } from '../matrix/shape.js';
 import { shapes } from '../matrix/shapes.js';
@@ -37,9 +37,21 @@ async function heapAt({ run }: Shape, options: object, marks: readonly number[])
   return bytes;
 }
 
+/** A cache that is never full, one that always is, and one whose values are soon too old, each asked for the same few things again and again. */
+const fewKeys = (maxEntries: number, ttlMs?: number) => ({
+  shape: shapes.createBatcher,
+  options: { ...GOES_ON['createBatcher'], dedupe: (item: number) => item % 10, cache: lruCache({ maxEntries, ...(ttlMs && { ttlMs }) }) },
+});
+const cached: typeof keyed = {
+  'createBatcher, a cache with room': fewKeys(1000),
+  'createBatcher, a full cache': fewKeys(5),
+  'createBatcher, a cache of old values': fewKeys(1000, 1),
+};
+
 const heaps: Record<string, number[]> = {};
 for (const [name, shape] of Object.entries(shapes)) {
   if (!(name in HELD)) heaps[name] = await heapAt(shape, GOES_ON[name] ?? {}, MARKS.items);
 }
 for (const [name, { shape, options = {} }] of Object.entries(keyed)) heaps[name] = await heapAt(shape, options, MARKS.keys);
+for (const [name, { shape, options = {} }] of Object.entries(cached)) heaps[name] = await heapAt(shape, options, MARKS.items);
 console.log(JSON.stringify(heaps));

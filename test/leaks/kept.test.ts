@@ -1,7 +1,8 @@
 import { queryObjects } from 'node:v8';
-import { from, lastValueFrom } from 'rxjs';
+import { from, lastValueFrom, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap, bulkheadMap, createBatcher, createLimiter } from '../../operators/index.js';
+import type { Batcher } from '../../operators/index.js';
+import { batchMap, bulkheadMap, createBatcher, createLimiter, lruCache } from '../../operators/index.js';
 import { countAlive } from '../kernel/garbage.js';
 
 /** Does some work, and says what that is told of itself. */
@@ -53,4 +54,34 @@ it.each(Object.entries(asks))('%s keeps nothing of its last answer', async (_, a
   );
   expect(await countAlive(refs)).toBe(0);
   expect(refs).toHaveLength(1);
+});
+
+/** What a cache is done with the value of 1, which it has. */
+const forgets: Readonly<Record<string, (batcher: Batcher<number, object>, pass: (ms: number) => void) => unknown>> = {
+  'is cleared': (batcher) => batcher.clear(1),
+  'is emptied': (batcher) => batcher.clearAll(),
+  'is full': (batcher) => batcher.prime(2, {}).prime(3, {}),
+  'finds that it is too old': (batcher, pass) => {
+    pass(11);
+    void batcher.loadAsync(1);
+  },
+};
+
+it.each(Object.entries(forgets))('a cache that %s holds nothing of the value, however often it was asked for', async (_, forget) => {
+  const scheduler = new VirtualTimeScheduler();
+  const batcher = createBatcher<number, object>(() => new Promise(() => undefined), {
+    cache: lruCache({ maxEntries: 2, ttlMs: 10 }),
+    scheduler,
+  });
+  const refs: WeakRef<object>[] = [];
+  const prime = (): void => {
+    const value = {};
+    refs.push(new WeakRef(value));
+    batcher.prime(1, value);
+  };
+  prime();
+  for (let times = 0; times < 100; times++) void batcher.loadAsync(1);
+  forget(batcher, (ms) => (scheduler.frame += ms));
+  expect(await countAlive(refs)).toBe(0);
+  batcher.close();
 });

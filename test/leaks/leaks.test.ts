@@ -128,6 +128,12 @@ describe(`the heap after ${MARKS.items.join(', ')} items, or ${MARKS.keys.join('
     expect(heaps[name]!.at(-1)! - heaps[name]![0]!).toBeLessThan(MOST_GROWTH_BYTES);
   });
 
+  it.each(['a cache with room', 'a full cache', 'a cache of old values'])('createBatcher, %s: flat', (kind) => {
+    const bytes = heaps[`createBatcher, ${kind}`]!;
+    expect(bytes).toHaveLength(MARKS.items.length);
+    expect(bytes.at(-1)! - bytes[0]!).toBeLessThan(MOST_GROWTH_BYTES);
+  });
+
   it.each(['bulkheadMap', 'concatMapBy', 'createBatcher', 'switchLatest'])('%s: flat over keys', (name) => {
     const bytes = heaps[`${name}, a key for each`]!;
     expect(bytes).toHaveLength(MARKS.keys.length);

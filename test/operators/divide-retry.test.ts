@@ -1,5 +1,5 @@
 import type { SchedulerLike } from 'rxjs';
-import { asapScheduler, defer, delay, from, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
+import { asapScheduler, defer, delay, from, map, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import type { BatchWork, CallContext, DivideOptions, DivideRetryOptions, FlowEvent, Settled } from '../../operators/index.js';
@@ -402,6 +402,39 @@ describe('bad items', () => {
         else if (one.status === 'rejected') expect(one.reason).toMatchObject({ maxCalls: 6, cause: badRequest });
       }
     }
+  });
+
+  it.each([
+    ['parallel', { maxDepth: 0 }],
+    ['parallel', { maxDepth: 1 }],
+    ['sequential', { maxDepth: 0 }],
+    ['sequential', { maxDepth: 1 }],
+  ] as const)('say how many calls there could have been when cuts are too deep: %s, %o', (strategy, bounds) => {
+    const { work } = poisoned([0, 5, 10, 15]);
+    const reasons = run(work, range(16), repairing(strategy, bounds)).map((one) => one.status === 'rejected' && one.reason);
+    const givenUp = reasons.filter((reason) => reason instanceof SplitBudgetError);
+    expect(givenUp.length).toBeGreaterThan(0);
+    for (const { maxCalls } of givenUp) expect(maxCalls).toBe(32);
+  });
+
+  it.each(['parallel', 'sequential'] as const)('tell how many items the error named, whoever of them has left: %s', (strategy) => {
+    const told: unknown[] = [];
+    const scheduler = new CountingScheduler();
+    const work: BatchWork<number, number> = (items) =>
+      timer(2, scheduler).pipe(
+        map((): readonly number[] => {
+          if (items.includes(0)) throw Object.assign(new Error('input[0] is invalid'), { status: 400 });
+          return items;
+        }),
+      );
+    const onEvent = (event: FlowEvent) => {
+      if (event.type === 'blamed') told.push(event.blamed);
+    };
+    const deadlineMs = (item: number) => (item === 0 ? 1 : Infinity);
+    const options = { ...repairing(strategy, {}), classify: classifyError, deadlineMs, scheduler, onEvent };
+    divideRetry(work, options)(range(4)).subscribe();
+    scheduler.flush();
+    expect(told).toEqual([1]);
   });
 
   it.each(['parallel', 'sequential'] as const)('under a limiter every part asks for a permit: %s', (strategy) => {

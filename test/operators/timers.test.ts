@@ -1,7 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { of, queueScheduler, Subject, Subscription, VirtualTimeScheduler } from 'rxjs';
 import { expect, it } from 'vitest';
-import { batch, batchMap, createLimiter, fixed } from '../../operators/index.js';
+import { batch, batchMap, childOf, createLimiter, fixed, per } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 // Every timer of the package is of one kind; how it keeps time when the clock does not is in `batch.test.ts`.
@@ -71,4 +71,31 @@ it('leaves nothing on such a scheduler when it was set again while it rang', () 
   expect(later.actions.length).toBeGreaterThan(0);
   subscription.unsubscribe();
   expect(later.actions).toHaveLength(0);
+});
+
+const account = (scheduler: SchedulerLike, concurrency = Infinity) =>
+  createLimiter({ concurrency, rates: [per({ unit: 'tokens', amount: 60, windowMs: 60_000, burst: 60 })], headroom: 1, scheduler });
+
+it.each([
+  ['a slot', (scheduler: SchedulerLike) => account(scheduler, 1)],
+  ['tokens', (scheduler: SchedulerLike) => account(scheduler)],
+  ['a slot of a child', (scheduler: SchedulerLike) => childOf(account(scheduler), { concurrency: 1 })],
+  ['tokens above a child', (scheduler: SchedulerLike) => childOf(account(scheduler), { concurrency: 2 })],
+])('needs a handful of timers for a batch that waits for %s until it is too late for it', (_, limiterOn) => {
+  const scheduler = new CountingScheduler();
+  const limiter = limiterOn(scheduler);
+  expect(limiter.tryAcquire({ cost: { tokens: 60 } })).toBeDefined();
+  const source = new Subject<number>();
+  const ends: unknown[] = [];
+  const weigh = (weight: number) => weight;
+  source.pipe(batchMap((items: readonly number[]) => of(items), { limiter, weigh, deadlineMs: 10_000, scheduler })).subscribe((settled) => {
+    ends.push([scheduler.frame, settled.status]);
+  });
+  for (const weight of [20, 20]) source.next(weight);
+  scheduler.flush();
+  expect(ends).toEqual([
+    [10_000, 'rejected'],
+    [10_000, 'rejected'],
+  ]);
+  expect(scheduler.delays.length).toBeLessThan(12);
 });

@@ -3,17 +3,18 @@ import type { World } from './world.js';
 
 /** What one subscription or handle has told. */
 interface Chapter {
-  readonly accepted: Set<number>;
+  /** Items, and when they came. */
+  readonly accepted: Map<number, number>;
   readonly settled: Set<number>;
   /** The items of each batch, by its name. */
   readonly batches: Map<string, readonly number[]>;
-  /** Calls that began and did not end. */
-  readonly open: Set<string>;
+  /** Calls that began and did not end, and when they began. */
+  readonly open: Map<string, number>;
 }
 
 /**
  * Whoever draws a pipeline has nothing but its events. So they must tell the whole story by themselves: nobody is called or settled who was not
- * accepted, or has his result; a call that began ends once, also when its consumer leaves; a call that repeats another one has no items but its.
+ * accepted, or has his result; what is said to take a time took it; a call that began ends once, also when its consumer leaves; a call that repeats another one has no items but its.
  */
 export class Story {
   readonly #chapters = new Map<string, Chapter>();
@@ -24,25 +25,33 @@ export class Story {
   ) {}
 
   told(event: FlowEvent): void {
-    const { type, instance = '', seq, seqs = seq === undefined ? [] : [seq] } = event;
+    const { type, at = Number.NaN, instance = '', seq, seqs = seq === undefined ? [] : [seq] } = event;
     let chapter = this.#chapters.get(instance);
     if (chapter === undefined) {
-      chapter = { accepted: new Set(), settled: new Set(), batches: new Map(), open: new Set() };
+      chapter = { accepted: new Map(), settled: new Set(), batches: new Map(), open: new Map() };
       this.#chapters.set(instance, chapter);
     }
     const { accepted, settled, batches, open } = chapter;
     const wrong = (what: string): void => {
       this.world.problem(`${this.name} tells \`${type}\` ${what}`);
     };
+    /** What it says that something took is the time between the events that tell so. */
+    const tookFrom = (ms: number, since = at): void => {
+      if (this.world.clock.isSteady && Math.abs(at - since - ms) > 0.01) wrong(`after ${at - since} ms and says ${ms}`);
+    };
     if (type === 'accepted') {
       if (seq !== undefined && accepted.has(seq)) wrong('twice of an item');
-      if (seq !== undefined) accepted.add(seq);
+      if (seq !== undefined) accepted.set(seq, at);
       return;
     }
     // Some number what they hand on, and tell nothing of who comes.
     if (accepted.size > 0 && seqs.some((item) => !accepted.has(item))) wrong('of an item that was not accepted');
     if (type !== 'cancelled' && seqs.some((item) => settled.has(item))) wrong('of an item that has its result');
-    if (type === 'settled' && seq !== undefined) settled.add(seq);
+    if (type === 'settled' && seq !== undefined) {
+      settled.add(seq);
+      tookFrom(event.totalMs, accepted.get(seq));
+    }
+    if (type === 'blamed' && event.blamed === 0) wrong('of nobody');
     if (type === 'batchFormed' && event.batchId !== undefined) {
       const items = this.#itemsOf(event, event.size);
       if (batches.has(event.batchId)) wrong('twice of a batch');
@@ -54,9 +63,12 @@ export class Story {
     }
     if (type === 'attemptStarted') {
       if (open.has(event.batchId)) wrong('twice of a call');
-      open.add(event.batchId);
+      open.set(event.batchId, at);
     }
-    if (type === 'attemptEnded' && !open.delete(event.batchId)) wrong('of a call that is not under way');
+    if (type === 'attemptEnded') {
+      tookFrom(event.latencyMs, open.get(event.batchId));
+      if (!open.delete(event.batchId)) wrong('of a call that is not under way');
+    }
   }
 
   /** Everything is over. */

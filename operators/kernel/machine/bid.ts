@@ -16,8 +16,8 @@ export function bid<T, R>(machine: BatchMachine<T, R>, affordable: number): numb
   const whole = weightOf(queue.plan(lead, maxSize, aim));
   if (whole <= affordable || now < shrinkAt(machine)) return whole;
   const part = weightOf(queue.plan(lead, maxSize, affordable));
-  if (part > affordable) return whole;
-  machine.budget = affordable;
+  // When not even the first item can be paid, that is what is waited for.
+  machine.budget = Math.max(affordable, part);
   return part;
 }
 
@@ -27,4 +27,10 @@ export function shrinkAt<T, R>(machine: BatchMachine<T, R>): number {
   return machine.least(({ deadlineAt, acceptedAt }) =>
     deadlineAt === Infinity ? deadlineAt : deadlineAt - (latencyMs ?? (deadlineAt - acceptedAt) / 2),
   );
+}
+
+/** When the bid will get smaller by itself; Infinity when it never will, or may be already: then the limiter asks again once it can be paid. */
+export function shrinksAt<T, R>(machine: BatchMachine<T, R>): number {
+  const at = shrinkAt(machine);
+  return machine.charges && at > machine.now ? at : Infinity;
 }
