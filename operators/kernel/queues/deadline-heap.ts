@@ -5,9 +5,8 @@ interface Timed<T> {
   readonly item: T;
 }
 
-function compare(one: Timed<unknown>, other: Timed<unknown>): number {
-  // Two that are never due differ by NaN.
-  return one.at - other.at || one.seq - other.seq;
+function isBefore(one: Timed<unknown>, other: Timed<unknown>): boolean {
+  return one.at < other.at || (one.at === other.at && one.seq < other.seq);
 }
 
 /** A binary min-heap of items by time. Equal times come out in the order they went in. */
@@ -35,7 +34,7 @@ export class DeadlineHeap<T> {
     while (place > 0) {
       const parent = (place - 1) >> 1;
       const above = nodes[parent] as Timed<T>;
-      if (compare(above, node) < 0) break;
+      if (isBefore(above, node)) break;
       nodes[place] = above;
       place = parent;
     }
@@ -45,25 +44,25 @@ export class DeadlineHeap<T> {
   /** Takes the item with the earliest time. */
   pop(): T | undefined {
     const { nodes } = this;
-    const [first] = nodes;
-    const node = nodes.pop();
-    if (node === undefined || node === first) return first?.item;
+    const item = this.peek();
+    const node = nodes.pop() as Timed<T>;
+    if (nodes.length === 0) return item;
     let place = 0;
     for (let child = 1; child < nodes.length; child = 2 * place + 1) {
       const right = nodes[child + 1];
-      if (right && compare(right, nodes[child] as Timed<T>) < 0) child++;
+      if (right && isBefore(right, nodes[child] as Timed<T>)) child++;
       const least = nodes[child] as Timed<T>;
-      if (compare(node, least) < 0) break;
+      if (isBefore(node, least)) break;
       nodes[place] = least;
       place = child;
     }
     nodes[place] = node;
-    return first?.item;
+    return item;
   }
 
   /** Keeps what the predicate accepts; when it throws, everything stays. */
   keep(accepts: (item: T) => boolean): void {
     // A sorted list is a heap.
-    this.nodes = this.nodes.filter(({ item }) => accepts(item)).sort(compare);
+    this.nodes = this.nodes.filter(({ item }) => accepts(item)).sort((one, other) => (isBefore(one, other) ? -1 : 1));
   }
 }
