@@ -23,7 +23,7 @@ const sizedTests = [
 ];
 
 const browserTests = 'test/browser/**/*.test.ts';
-/** Whole pages with frameworks, against a server; they drive a Chromium of their own. */
+/** Whole pages with frameworks, against a server, in one Chromium. */
 const webTests = 'test/web/*.test.ts';
 /** Those that count frames for a minute, and look at the heap meanwhile: a part of `npm run test:deep`. */
 const framesTests = 'test/web/frames/*.test.ts';
@@ -108,7 +108,14 @@ export default defineConfig({
       },
       {
         resolve: asyncContext('src/async-context.ts'),
-        test: { ...patience, name: 'web', environment: 'node', include: [webTests], testTimeout: 60_000 },
+        test: {
+          ...patience,
+          name: 'web',
+          environment: 'node',
+          include: [webTests],
+          testTimeout: 60_000,
+          globalSetup: 'test/web/support/one-chromium.ts',
+        },
       },
       {
         // One file at a time, after all others: frames that are late because of a neighbour say nothing.
