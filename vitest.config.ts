@@ -4,7 +4,7 @@ import { playwright } from '@vitest/browser-playwright';
 import { configDefaults, defineConfig } from 'vitest/config';
 import type { TestSpecification } from 'vitest/node';
 import { BaseSequencer } from 'vitest/node';
-import { hostTests } from './test/support/host-tests.js';
+import { aloneTests, hostTests } from './test/support/host-tests.js';
 
 // `.ci/run` names a file here to read the counts from; people only get the usual report.
 const countsFile = process.env['SLUICE_TEST_COUNTS'];
@@ -33,8 +33,10 @@ class PagesBetween extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const pages = sorted.filter(({ project }) => project.name === 'web');
-    const others = sorted.filter(({ project }) => project.name !== 'web');
-    return [...others.flatMap((file) => (file.project.name === 'host' ? [file, ...pages.splice(0, 1)] : [file])), ...pages];
+    const alone = sorted.filter(({ project }) => project.name === 'alone' || project.name === 'older');
+    // One after the other, since a process is handed on to the next file of its project only.
+    const sharing = sorted.filter((file) => !pages.includes(file) && !alone.includes(file));
+    return [...alone.flatMap((file) => [file, ...pages.splice(0, 1)]), ...pages, ...sharing];
   }
 }
 
@@ -67,12 +69,16 @@ export default defineConfig({
           // The sources are loaded once for each worker, not for each file: a third of the time.
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...hostTests],
+          exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...hostTests, ...aloneTests],
         },
       },
       {
         resolve: asyncContext('src/async-context.ts'),
-        test: { ...patience, name: 'host', environment: 'node', include: hostTests },
+        test: { ...patience, name: 'host', environment: 'node', isolate: false, include: hostTests },
+      },
+      {
+        resolve: asyncContext('src/async-context.ts'),
+        test: { ...patience, name: 'alone', environment: 'node', include: aloneTests },
       },
       {
         // Compiles what the type tests import, each time it runs at all.
