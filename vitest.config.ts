@@ -22,6 +22,9 @@ const sizedTests = [
   'test/matrix.test.ts',
 ];
 
+/** What pages, examples and tables say, compiled, run and compared: `npm run check:docs`. They load compilers and a real model. */
+const docsTests = ['test/docs.test.ts', 'test/misuse-complete.test.ts', 'test/cli/serve.test.ts', 'test/{examples,package}/**/*.test.ts'];
+
 const browserTests = 'test/browser/**/*.test.ts';
 /** Whole pages with frameworks, against a server, in one Chromium. */
 const webTests = 'test/web/*.test.ts';
@@ -41,7 +44,7 @@ class PagesBetween extends BaseSequencer {
 }
 
 /** What `.ci/run` sees fail once is asked once more, and told either way: a machine that others use as well is late now and then. */
-const again = { retry: countsFile === undefined ? 0 : 1 };
+const again = { retry: process.env['CI'] === undefined ? 0 : 1 };
 
 /** A busy machine makes everything late; what hangs is found all the same. */
 const patience = { ...again, testTimeout: 30_000, hookTimeout: 30_000 };
@@ -69,7 +72,7 @@ export default defineConfig({
           // The sources are loaded once for each worker, not for each file: a third of the time.
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...hostTests, ...aloneTests],
+          exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...docsTests, ...hostTests, ...aloneTests],
         },
       },
       {
@@ -79,6 +82,10 @@ export default defineConfig({
       {
         resolve: asyncContext('src/async-context.ts'),
         test: { ...patience, name: 'alone', environment: 'node', include: aloneTests },
+      },
+      {
+        resolve: asyncContext('src/async-context.ts'),
+        test: { ...patience, name: 'docs', environment: 'node', isolate: false, include: docsTests },
       },
       {
         // Compiles what the type tests import, each time it runs at all.

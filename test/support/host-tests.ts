@@ -23,6 +23,5 @@ export const aloneTests = [
   'test/cli/run/memory.test.ts',
   'test/frontend/devtools.test.ts',
   'test/interop/rxjs-copies.test.ts',
-  'test/metrics/planted-secrets.test.ts',
   'test/operators/from-subscribable.test.ts',
 ];

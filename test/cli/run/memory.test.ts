@@ -11,13 +11,13 @@ import { collectNow } from '../../support/garbage.js';
 
 vi.setConfig({ testTimeout: 1_200_000 });
 
-const SIZES = isDeep ? [10_000, 100_000, 1_000_000] : [1000, 4000];
-/** What a run has for itself weighs more beside a few thousand rows, and differs from one run to the next. */
+const SIZES = isDeep ? [10_000, 100_000, 1_000_000] : [500, 2000];
+/** What a run has for itself weighs more beside so few rows, and differs from one run to the next. */
 const MOST_GROWTH = isDeep ? 1.1 : 1.3;
 /** Not one of them: a run that is over already has nothing to do. */
-const WARM_UP = isDeep ? 30_000 : 1500;
-/** A few thousand rows have to be large to be seen. */
-const NOTE = 'x'.repeat(isDeep ? 0 : 4000);
+const WARM_UP = isDeep ? 30_000 : 1000;
+/** So few rows have to be large to be seen. */
+const NOTE = 'x'.repeat(isDeep ? 0 : 8000);
 const MIB = 1024 * 1024;
 
 let folder: string;
