@@ -117,7 +117,15 @@ export default defineConfig({
       },
       {
         resolve: asyncContext('src/async-context.ts'),
-        test: { ...patience, name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
+        // Pages, many at a time beside what reckons for minutes, are late.
+        test: {
+          ...patience,
+          name: 'deep',
+          environment: 'node',
+          env: { SLUICE_DEEP: '1' },
+          include: [deepTests, ...sizedTests],
+          testTimeout: 120_000,
+        },
       },
       {
         resolve: asyncContext('src/async-context.ts'),
