@@ -14,13 +14,12 @@ export const hostTests = [
 ];
 
 /**
- * Each has a process for itself: those that measure what is in use, or look at sockets; those that load RxJS 5, which gives its process a
+ * Each has a process for itself: those that look at what becomes of sockets; those that load RxJS 5, which gives its process a
  * `Symbol.observable`: copies of RxJS that come later would not know those that were there; and that of the devtools, whose client reads
  * `NODE_ENV` when it is loaded first.
  */
 export const aloneTests = [
   'test/adapters/{fetch,streams-left,streams.regressions}.test.ts',
-  'test/cli/run/memory.test.ts',
   'test/frontend/devtools.test.ts',
   'test/interop/rxjs-copies.test.ts',
   'test/operators/from-subscribable.test.ts',
