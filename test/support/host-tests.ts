@@ -8,9 +8,10 @@ export const hostTests = [
   'test/listeners/*.test.ts',
   'test/marbles-kit/{leak-check,vitest}.test.ts',
   'test/matrix.test.ts',
-  'test/operators/{adaptive-limit,coalesce,rate-limit,resequence}.test.ts',
-  'test/pipelines/create-tool-runner.test.ts',
+  'test/operators/{adaptive-limit,batch-map,batch-map-from,batch.traps,coalesce,create-batcher,rate-limit,resequence,shutdown}.test.ts',
+  'test/pipelines/{create-tool-runner,model-cache}.test.ts',
   'test/schedules/*.test.ts',
+  'test/traps/copied-{parallel-tools,timeouts,tool-runner}.test.ts',
 ];
 
 /**
