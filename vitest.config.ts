@@ -4,7 +4,7 @@ import { playwright } from '@vitest/browser-playwright';
 import { configDefaults, defineConfig } from 'vitest/config';
 import type { TestSpecification } from 'vitest/node';
 import { BaseSequencer } from 'vitest/node';
-import { hostTests } from './test/support/host-tests.js';
+import { aloneTests, hostTests } from './test/support/host-tests.js';
 
 // `.ci/run` names a file here to read the counts from; people only get the usual report.
 const countsFile = process.env['SLUICE_TEST_COUNTS'];
@@ -22,8 +22,11 @@ const sizedTests = [
   'test/matrix.test.ts',
 ];
 
+/** What pages, examples and tables say, compiled, run and compared: `npm run check:docs`. They load compilers and a real model. */
+const docsTests = ['test/docs.test.ts', 'test/misuse-complete.test.ts', 'test/cli/serve.test.ts', 'test/{examples,package}/**/*.test.ts'];
+
 const browserTests = 'test/browser/**/*.test.ts';
-/** Whole pages with frameworks, against a server; they drive a Chromium of their own. */
+/** Whole pages with frameworks, against a server, in one Chromium. */
 const webTests = 'test/web/*.test.ts';
 /** Those that count frames for a minute, and look at the heap meanwhile: a part of `npm run test:deep`. */
 const framesTests = 'test/web/frames/*.test.ts';
@@ -33,13 +36,15 @@ class PagesBetween extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const pages = sorted.filter(({ project }) => project.name === 'web');
-    const others = sorted.filter(({ project }) => project.name !== 'web');
-    return [...others.flatMap((file) => (file.project.name === 'host' ? [file, ...pages.splice(0, 1)] : [file])), ...pages];
+    const alone = sorted.filter(({ project }) => project.name === 'alone' || project.name === 'older');
+    // One after the other, since a process is handed on to the next file of its project only.
+    const sharing = sorted.filter((file) => !pages.includes(file) && !alone.includes(file));
+    return [...alone.flatMap((file) => [file, ...pages.splice(0, 1)]), ...pages, ...sharing];
   }
 }
 
 /** What `.ci/run` sees fail once is asked once more, and told either way: a machine that others use as well is late now and then. */
-const again = { retry: countsFile === undefined ? 0 : 1 };
+const again = { retry: process.env['CI'] === undefined ? 0 : 1 };
 
 /** A busy machine makes everything late; what hangs is found all the same. */
 const patience = { ...again, testTimeout: 30_000, hookTimeout: 30_000 };
@@ -67,12 +72,20 @@ export default defineConfig({
           // The sources are loaded once for each worker, not for each file: a third of the time.
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...hostTests],
+          exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...docsTests, ...hostTests, ...aloneTests],
         },
       },
       {
         resolve: asyncContext('src/async-context.ts'),
-        test: { ...patience, name: 'host', environment: 'node', include: hostTests },
+        test: { ...patience, name: 'host', environment: 'node', isolate: false, include: hostTests },
+      },
+      {
+        resolve: asyncContext('src/async-context.ts'),
+        test: { ...patience, name: 'alone', environment: 'node', include: aloneTests },
+      },
+      {
+        resolve: asyncContext('src/async-context.ts'),
+        test: { ...patience, name: 'docs', environment: 'node', isolate: false, include: docsTests },
       },
       {
         // Compiles what the type tests import, each time it runs at all.
@@ -104,11 +117,26 @@ export default defineConfig({
       },
       {
         resolve: asyncContext('src/async-context.ts'),
-        test: { ...patience, name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
+        // Pages, many at a time beside what reckons for minutes, are late.
+        test: {
+          ...patience,
+          name: 'deep',
+          environment: 'node',
+          env: { SLUICE_DEEP: '1' },
+          include: [deepTests, ...sizedTests],
+          testTimeout: 120_000,
+        },
       },
       {
         resolve: asyncContext('src/async-context.ts'),
-        test: { ...patience, name: 'web', environment: 'node', include: [webTests], testTimeout: 60_000 },
+        test: {
+          ...patience,
+          name: 'web',
+          environment: 'node',
+          include: [webTests],
+          testTimeout: 60_000,
+          globalSetup: 'test/web/support/one-chromium.ts',
+        },
       },
       {
         // One file at a time, after all others: frames that are late because of a neighbour say nothing.

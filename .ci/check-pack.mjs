@@ -356,14 +356,15 @@ async function until(isThere, say = () => 'it is not there') {
 /** An adapter whose package is not installed says which one that is. */
 function checkMissingPeers() {
   const adapters = Object.entries(ADAPTED);
-  for (const [adapter, peer] of adapters) {
-    for (const [file, load] of [
-      ['missing.mjs', `import('sluice/${adapter}')`],
-      ['missing.cjs', `Promise.resolve().then(() => require('sluice/${adapter}'))`],
-    ]) {
-      const said = runProgram(file, `${load}.then(() => console.log('it works'), (error) => console.log(error.message.split('\\n')[0]));`);
-      assert.match(said, new RegExp(`^Cannot find (package|module) '${peer}(/[^']*)?'`), `sluice/${adapter} without ${peer}`);
-    }
+  const names = JSON.stringify(Object.keys(ADAPTED));
+  for (const [file, load] of [
+    ['missing.mjs', 'import(`sluice/${adapter}`)'],
+    ['missing.cjs', 'Promise.resolve().then(() => require(`sluice/${adapter}`))'],
+  ]) {
+    const say = "console.log('it works'), (error) => console.log(error.message.split('\\n')[0])";
+    const said = runProgram(file, `(async () => { for (const adapter of ${names}) await ${load}.then(() => ${say}); })();`).split('\n');
+    for (const [i, [adapter, peer]] of adapters.entries())
+      assert.match(said[i], new RegExp(`^Cannot find (package|module) '${peer}(/[^']*)?'`), `sluice/${adapter} without ${peer}`);
   }
   return `${adapters.length} adapters`;
 }

@@ -1,4 +1,4 @@
 import { streamsLeft } from '../support/streams-left/suite.js';
 
 // `npm run test:deep` leaves 1500 of each.
-streamsLeft(12, 60_000);
+streamsLeft(10, 60_000);

@@ -2,7 +2,7 @@ import { sized } from '../support/deep.js';
 
 /** When the heap is looked at: after so many items, or so many distinct keys. */
 export const MARKS = {
-  items: [sized(10_000, 100_000), sized(20_000, 500_000), sized(60_000, 1_000_000)],
+  items: [sized(5000, 100_000), sized(10_000, 500_000), sized(30_000, 1_000_000)],
   keys: [10_000, sized(15_000, 50_000), sized(25_000, 100_000)],
 };
 

@@ -1,7 +1,8 @@
-import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { importRecording, replay } from '../../src/recordings.js';
+import { sized } from '../support/deep.js';
 import { rounded } from '../support/recorded-run.js';
 import type {} from './pages/inspector.js';
 import { axeFaults } from './support/axe.js';
@@ -12,6 +13,12 @@ import { framesAsked } from './support/frames.js';
 const SECRET = 'sk-planted-in-the-payload';
 /** For people to look at; CI keeps it. */
 const PICTURES = resolve(import.meta.dirname, '../../.screenshots');
+
+const LOOKS = [
+  ['light', 1280],
+  ['dark', 1280],
+  ['phone', 390],
+] as const;
 
 let web: Web;
 let shared: WebPage;
@@ -67,11 +74,11 @@ it('draws, writes the numbers of the pipeline, and shows nothing of what its ite
   expect(counters).toMatchObject({ ...told, waiting: 0, executing: 0, lost: 0, cancelled: told.accepted - told.settled });
   expect(await fact(opened, 'calls')).toBe(String(counters.calls));
   expect(await fact(opened, 'lost')).toBe('0');
-  const [text, exported] = await page.evaluate(() => {
+  const [written, exported] = await page.evaluate(() => {
     const element = globalThis.demo.inspectors[0]!;
     return [element.shadowRoot?.textContent ?? '', element.export()];
   });
-  expect(text).not.toContain(SECRET);
+  expect(written).not.toContain(SECRET);
   expect(exported).not.toContain(SECRET);
   expect(opened.errors).toEqual([]);
 });
@@ -111,7 +118,7 @@ it('exports what is opened and played again, there and in Node, with the same nu
   await until('it plays', async () => Number(await fact(opened, 'calls')) === calls, 60_000);
   const saved = page.waitForEvent('download');
   await page.locator('[data-export]').click();
-  expect(JSON.parse(await readFile(await (await saved).path(), 'utf8'))).toMatchObject({ format: 'sluice-recording', version: 2 });
+  expect(JSON.parse(await text(await (await saved).createReadStream()))).toMatchObject({ format: 'sluice-recording', version: 2 });
   expect(opened.errors).toEqual([]);
 });
 
@@ -287,11 +294,7 @@ it('has nothing that axe finds serious, light, dark and on a phone, with everyth
   await page.evaluate(() => {
     for (const inspector of globalThis.demo.inspectors) inspector.pause();
   });
-  for (const [name, width] of [
-    ['light', 1280],
-    ['dark', 1280],
-    ['phone', 390],
-  ] as const) {
+  for (const [name, width] of LOOKS.slice(0, sized(1, LOOKS.length))) {
     await page.emulateMedia({ colorScheme: name === 'dark' ? 'dark' : 'light' });
     await page.evaluate((colour) => (document.body.style.background = colour), name === 'dark' ? '#0d0f14' : '');
     await page.setViewportSize({ width, height: 900 });

@@ -37,6 +37,11 @@ export function findChromium(): string {
   return execFileSync(process.execPath, [script], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim();
 }
 
+/** Names the Chromium that is running already, where one is: `one-chromium.ts`. */
+export const BROWSER = 'SLUICE_BROWSER';
+
+export const LAUNCH = { timeout: 60_000, args: ['--disable-gpu', '--js-flags=--expose-gc', '--enable-precise-memory-info'] };
+
 /** A Chromium without a window, and a server of pages on 127.0.0.1. */
 export async function startWeb(): Promise<Web> {
   const bundles = new Map<string, Promise<string>>();
@@ -51,11 +56,10 @@ export async function startWeb(): Promise<Web> {
   });
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const { port } = server.address() as AddressInfo;
-  const browser = await chromium.launch({
-    executablePath: findChromium(),
-    timeout: 60_000,
-    args: ['--disable-gpu', '--js-flags=--expose-gc', '--enable-precise-memory-info'],
-  });
+  const running = process.env[BROWSER];
+  const browser = await (running === undefined
+    ? chromium.launch({ executablePath: findChromium(), ...LAUNCH })
+    : chromium.connect(running, { timeout: LAUNCH.timeout }));
 
   const visit = async (url: string): Promise<WebPage> => {
     const opened = await openPage(browser);

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { FlowEvent } from '../../operators/index.js';
-import type { FlowCounters, SluiceInspector } from '../../src/inspector/index.js';
-import { buildCli, type Cli, type CliChild } from '../support/cli.js';
-import { asLines, countersOf, recordedRun, rounded } from '../support/recorded-run.js';
-import { axeFaults } from './support/axe.js';
-import { startWeb, until, type Web, type WebPage } from './support/browser.js';
+import type { FlowEvent } from '../../../operators/index.js';
+import type { FlowCounters, SluiceInspector } from '../../../src/inspector/index.js';
+import { buildCli, type Cli, type CliChild } from '../../support/cli.js';
+import { asLines, countersOf, recordedRun, rounded } from '../../support/recorded-run.js';
+import { axeFaults } from '../../web/support/axe.js';
+import { startWeb, until, type Web, type WebPage } from '../../web/support/browser.js';
 
 let cli: Cli;
 let web: Web;

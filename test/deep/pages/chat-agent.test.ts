@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { realModel, scriptedModel } from '../../examples/chat-agent/models.js';
-import type { ChatServer } from '../../examples/chat-agent/server.js';
-import { startChatServer } from '../../examples/chat-agent/server.js';
-import { fakeRuntime } from '../support/fake-chat.js';
-import type { Web, WebPage } from './support/browser.js';
-import { startWeb, until } from './support/browser.js';
+import { realModel, scriptedModel } from '../../../examples/chat-agent/models.js';
+import type { ChatServer } from '../../../examples/chat-agent/server.js';
+import { startChatServer } from '../../../examples/chat-agent/server.js';
+import { fakeRuntime } from '../../support/fake-chat.js';
+import type { Web, WebPage } from '../../web/support/browser.js';
+import { startWeb, until } from '../../web/support/browser.js';
 
-const ROOT = resolve(import.meta.dirname, '../..');
+const ROOT = resolve(import.meta.dirname, '../../..');
 
 let web: Web;
 /** With the scripted model. */
