@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { inputOrder, orderPerKey } from '../../operators/index.js';
+import { countAlive } from './garbage.js';
 
 /** What `bulkheadMap` asks of an order. */
 interface OrderedValues {
@@ -96,5 +97,38 @@ describe('OrderedValues', () => {
     ordered.push(2, 'at once');
     ordered.close(2);
     expect([ordered.held, out]).toEqual([0, ['at once']]);
+  });
+
+  it.each([
+    ['the one that speaks', 0],
+    ['the one behind it', 1],
+  ])('hands out one value at a time, when hearing one makes %s say more', (_, speaker) => {
+    const heard: string[] = [];
+    const ordered = orderedValues((value) => {
+      if (value === 'one') ordered.push(speaker, 'more');
+      heard.push(value);
+    });
+    ordered.enter(0, 'line');
+    ordered.enter(1, 'line');
+    ordered.push(1, 'two');
+    ordered.push(0, 'one');
+    ordered.close(0);
+    expect(heard).toEqual(speaker === 0 ? ['one', 'more', 'two'] : ['one', 'two', 'more']);
+    expect(ordered.held).toBe(0);
+  });
+
+  it('forgets a line when its last item is over', async () => {
+    const refs: WeakRef<object>[] = [];
+    const ordered = orderedValues(() => undefined);
+    const enter = (index: number): void => {
+      const line = {};
+      refs.push(new WeakRef(line));
+      ordered.enter(index, line);
+    };
+    for (let index = 0; index < 10; index++) enter(index);
+    for (let index = 0; index < 9; index++) ordered.close(index);
+    expect(await countAlive(refs)).toBe(1);
+    ordered.push(9, 'last');
+    expect(ordered.held).toBe(0);
   });
 });

@@ -41,7 +41,7 @@ export class OrderedValues<V> {
 
   /** Whether what this item's line waits for is under way. */
   isHeadStarted(index: number): boolean {
-    return this.speaker(index).line.peek()?.isStarted === true;
+    return (this.speaker(index).line.peek() as Speaker<V>).isStarted;
   }
 
   push(index: number, value: V): void {
