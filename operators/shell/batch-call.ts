@@ -64,17 +64,13 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ef
       this.release('unused');
       return;
     }
-    caller.machine.sent(batch);
     this.begin(caller.context);
   }
 
   work(): WorkResult<BatchResult<R>> {
     const { work, machine } = this.caller;
     const { batch } = this;
-    return work(
-      batch.jobs.map(({ input }) => input),
-      new Context(this, batch, machine.laneName(batch.lane)),
-    );
+    return work(machine.sent(batch), new Context(this, batch, machine.laneName(batch.lane)));
   }
 
   done(answer: BatchResult<R>, isEmpty: boolean): void {

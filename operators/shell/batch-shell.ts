@@ -104,8 +104,16 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Accepts one item. It will be settled exactly once. */
   add(job: Job<T, R>): void {
-    this.accept(job);
-    this.submit(job);
+    const { machine } = this;
+    if (this.isPlain && !machine.refusal) {
+      this.readClock();
+      machine.stamp(job);
+      machine.add(job);
+      this.added(0);
+    } else {
+      this.accept(job);
+      this.submit(job);
+    }
   }
 
   /** The same where all items are alike. */
@@ -168,7 +176,8 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       machine.isFramed = true;
       const frame = this.config.frames.schedule(() => {
         this.endFrame();
-        this.run();
+        // Unless all that has come is on its way.
+        if (machine.fresh > 0) this.run();
       }, 0);
       // Some schedulers (`queueScheduler`) run it at once.
       if (machine.isFramed as boolean) this.frame = frame;

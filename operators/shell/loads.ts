@@ -93,16 +93,13 @@ export class Item<T, R> extends Job<T, R> {
   deliver(): void {
     const { loads, promised, resolve, reject, failed, outcome } = this;
     this.loads = undefined;
-    this.promised = undefined;
-    this.resolve = undefined;
-    this.reject = undefined;
     if (!failed) resolve?.(outcome as never);
     else if (reject) {
       // Whoever awaits it still sees the rejection; whoever does not is not killed by it. Only now: a handler costs a promise.
       promised?.catch(noop);
       reject(outcome);
     }
-    for (const load of loads ?? []) load.end(failed, outcome, this);
+    if (loads) for (const load of loads) load.end(failed, outcome, this);
   }
 }
 

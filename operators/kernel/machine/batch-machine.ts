@@ -333,13 +333,14 @@ export class BatchMachine<T, R> {
     return batch;
   }
 
-  /** The work is called now, for those who have not left. */
-  sent(batch: Batch<T, R>): void {
+  /** The work is called now, for those who have not left. Answers their inputs. */
+  sent(batch: Batch<T, R>): T[] {
     batch.tidy();
-    for (const job of batch.jobs) {
+    return batch.jobs.map((job) => {
       job.attempts++;
       job.more?.whole?.sent(batch);
-    }
+      return job.input;
+    });
   }
 
   /** The call is over. */
