@@ -104,8 +104,16 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Accepts one item. It will be settled exactly once. */
   add(job: Job<T, R>): void {
-    this.accept(job);
-    this.submit(job);
+    const { machine } = this;
+    if (this.isPlain && !machine.refusal) {
+      this.readClock();
+      machine.stamp(job);
+      machine.add(job);
+      this.added(0);
+    } else {
+      this.accept(job);
+      this.submit(job);
+    }
   }
 
   /** The same where all items are alike. */
@@ -139,8 +147,9 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** One more item waits. Behind others, with a place in the queue for permits or in an open frame, it changes nothing yet. */
   private added(lane: number): void {
-    const waits = this.waitsIn === -1 ? this.waitsForFrame() : lane >= this.waitsIn;
-    if (!waits || this.isBusy || this.machine.isFinishing) this.run();
+    const { machine, waitsIn } = this;
+    const waits = waitsIn === -1 ? !machine.isFull && (machine.isFramed || this.openFrame()) : lane >= waitsIn;
+    if (!waits || this.isBusy || machine.isFinishing) this.run();
   }
 
   /** All items of a frame have the same time: reading the clock costs more than queueing an item. */
@@ -151,28 +160,24 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Reads what the permits can grant at most, for the weight of a batch. Answers the most that one item may weigh. */
   readCapacity(): number {
-    const { machine, permits } = this;
-    const { weigh, maxWeight } = this.config;
+    const { machine, permits, config } = this;
     const { tokenCapacity } = permits;
-    if (!weigh) return Infinity;
+    if (!config.weigh) return Infinity;
     machine.charges = tokenCapacity !== Infinity;
-    machine.aim = Math.min(maxWeight, tokenCapacity);
+    machine.aim = Math.min(config.maxWeight, tokenCapacity);
     return permits.borrows ? Infinity : tokenCapacity;
   }
 
-  /** Whether an item that has come waits for the end of its frame. */
-  private waitsForFrame(): boolean {
+  /** What has come waits for the end of its frame; false when that is over already. Apart, or its closure would cost each item an object. */
+  private openFrame(): boolean {
     const { machine } = this;
-    if (machine.isFull) return false;
-    if (!machine.isFramed) {
-      machine.isFramed = true;
-      const frame = this.config.frames.schedule(() => {
-        this.endFrame();
-        this.run();
-      }, 0);
-      // Some schedulers (`queueScheduler`) run it at once.
-      if (machine.isFramed as boolean) this.frame = frame;
-    }
+    machine.isFramed = true;
+    const frame = this.config.frames.schedule(() => {
+      this.endFrame();
+      if (machine.fresh > 0) this.run();
+    }, 0);
+    // Some schedulers (`queueScheduler`) run it at once.
+    if (machine.isFramed as boolean) this.frame = frame;
     return machine.isFramed;
   }
 
@@ -186,8 +191,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Changes the number of its own slots. */
   setConcurrency(concurrency: number): void {
-    const { slots } = this;
-    if (slots) slots.concurrency = concurrency;
+    if (this.slots) this.slots.concurrency = concurrency;
     this.run();
   }
 

@@ -43,15 +43,12 @@ export class Load<T, R> {
   }
 }
 
-type Resolve = (value: never) => void;
-type Reject = (error: unknown) => void;
-
 /** An item with its waiting callers. One object of one class, because there is one for each load. */
 export class Item<T, R> extends Job<T, R> {
   /** What a caller who cannot leave waits for. */
   private promised: Promise<R> | undefined = undefined;
-  private resolve: Resolve | undefined = undefined;
-  private reject: Reject | undefined = undefined;
+  private resolve: ((value: R) => void) | undefined = undefined;
+  private reject: ((error: unknown) => void) | undefined = undefined;
   /** The callers who may leave. */
   private loads: Set<Load<T, R>> | undefined = undefined;
 
@@ -65,13 +62,10 @@ export class Item<T, R> extends Job<T, R> {
 
   /** For the one caller of an item that nobody shares, who cannot leave. */
   promise(): Promise<R> {
-    this.promised = new Promise<R>(handOver);
-    this.resolve = resolveLast;
-    this.reject = rejectLast;
-    // They hold on to the promise, and so to its value.
-    resolveLast = undefined;
-    rejectLast = undefined;
-    return this.promised;
+    return (this.promised = new Promise<R>((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    }));
   }
 
   /** Nobody waits for it. */
@@ -93,26 +87,14 @@ export class Item<T, R> extends Job<T, R> {
   deliver(): void {
     const { loads, promised, resolve, reject, failed, outcome } = this;
     this.loads = undefined;
-    this.promised = undefined;
-    this.resolve = undefined;
-    this.reject = undefined;
-    if (!failed) resolve?.(outcome as never);
+    if (!failed) resolve?.(outcome as R);
     else if (reject) {
       // Whoever awaits it still sees the rejection; whoever does not is not killed by it. Only now: a handler costs a promise.
       promised?.catch(noop);
       reject(outcome);
     }
-    for (const load of loads ?? []) load.end(failed, outcome, this);
+    if (loads) for (const load of loads) load.end(failed, outcome, this);
   }
-}
-
-/** What the last promise was made with: a function that keeps it would be made for each. */
-let resolveLast: Resolve | undefined;
-let rejectLast: Reject | undefined;
-
-function handOver(resolve: Resolve, reject: Reject): void {
-  resolveLast = resolve;
-  rejectLast = reject;
 }
 
 /** What became of a load, with its own input: another caller's may have the same key. */

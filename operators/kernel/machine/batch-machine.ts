@@ -333,13 +333,14 @@ export class BatchMachine<T, R> {
     return batch;
   }
 
-  /** The work is called now, for those who have not left. */
-  sent(batch: Batch<T, R>): void {
+  /** The work is called now, for those who have not left. Answers their inputs. */
+  sent(batch: Batch<T, R>): T[] {
     batch.tidy();
-    for (const job of batch.jobs) {
+    return batch.jobs.map((job) => {
       job.attempts++;
       job.more?.whole?.sent(batch);
-    }
+      return job.input;
+    });
   }
 
   /** The call is over. */
@@ -391,9 +392,8 @@ export class BatchMachine<T, R> {
 
   /** The one place where an item gets its result, once; it is handed out at once, or when those before it have theirs. */
   settle(job: Job<T, R>, failed: boolean, outcome: unknown, counts = true): void {
-    const { more } = job;
-    const whole = more?.whole;
-    const place = more?.place;
+    const whole = job.more?.whole;
+    const place = job.more?.place;
     job.state = DONE;
     job.batch = undefined;
     if (whole && whole.job !== job) {

@@ -9,7 +9,7 @@ export const MAX_HELD = 1000;
 /** From so many on, those that were taken are cleared away when they are half of a backlog: each is moved once at most. */
 const MANY_TAKEN = 1024;
 
-/** What waits to be seen to, in order. Empty again, it forgets how long it was. */
+/** What waits to be seen to, in order. Empty again, it forgets that it was long: what is often short keeps its places. */
 export class Backlog<T> {
   length = 0;
   private items: T[] = [];
@@ -19,23 +19,24 @@ export class Backlog<T> {
   constructor(private readonly blank?: T) {}
 
   push(item: T): void {
-    this.length = this.items.push(item) - this.taken;
+    this.items[this.taken + this.length++] = item;
   }
 
   shift(): T | undefined {
     if (this.length === 0) return undefined;
     const item = this.items[this.taken];
     this.items[this.taken++] = this.blank as T;
-    if (--this.length === 0) this.clear();
-    else if (this.taken > MANY_TAKEN && this.taken > this.length) {
+    this.length--;
+    if (this.taken > MANY_TAKEN && this.taken > this.length) {
       this.items = this.items.slice(this.taken);
       this.taken = 0;
-    }
+    } else if (this.length === 0) this.taken = 0;
     return item;
   }
 
   clear(): void {
-    this.items.length = this.length = this.taken = 0;
+    this.items = [];
+    this.length = this.taken = 0;
   }
 }
 
@@ -192,7 +193,19 @@ export class Line<E extends Waiter<E>> extends OneLine<E> implements Queue<E> {
   }
 
   takeAll(entries: readonly E[]): void {
-    for (const entry of entries) this.remove(entry);
+    const { returned } = this;
+    let after: E | undefined;
+    // They stand side by side, behind what came back.
+    for (const entry of entries) {
+      after = entry.next;
+      entry.previous = undefined;
+      entry.next = undefined;
+    }
+    if (returned === undefined) this.first = after;
+    else returned.next = after;
+    if (after === undefined) this.last = returned;
+    else after.previous = returned;
+    this.size -= entries.length;
   }
 }
 
