@@ -109,7 +109,6 @@ function readOptions<T>(options: BatchOptions<T>) {
 
 /** One subscription. What arrives while a batch is emitted, or a callback asked, is done afterwards. */
 class OpenBatch<T> implements Observer<T> {
-  private readonly isPlain: boolean;
   private timer: Subscription | undefined = undefined;
   private readonly tell: ReturnType<typeof teller>;
   private readonly later: (() => void)[] = [];
@@ -121,13 +120,15 @@ class OpenBatch<T> implements Observer<T> {
   private openedAt = Infinity;
   /** With fewer items there is nothing to do but to take one more. */
   private room = 0;
+  /** That of every batch once it is open; 0 unless nothing but the size is looked at. */
+  private readonly openRoom: number;
 
   constructor(
     private readonly settings: Settings<T>,
     private readonly to: Subscriber<T[]>,
   ) {
-    const { weigh, closeWhen, maxWeight, flush, scheduler } = settings;
-    this.isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
+    const { weigh, closeWhen, maxSize, maxWeight, flush, scheduler } = settings;
+    this.openRoom = (weigh ?? closeWhen) || maxWeight < Infinity ? 0 : maxSize - 1;
     this.tell = teller(NAME, settings, () => scheduler.now());
     // Not for Vue to make a proxy of.
     Object.preventExtensions(this);
@@ -171,7 +172,8 @@ class OpenBatch<T> implements Observer<T> {
       return;
     }
     this.isBusy = true;
-    this.accept(item);
+    if (this.openRoom > 0) this.put(item, 1, false);
+    else this.accept(item);
     if (this.later.length > 0) this.free();
     this.isBusy = false;
   }
@@ -204,8 +206,8 @@ class OpenBatch<T> implements Observer<T> {
     const sum = weight + itemWeight;
     const size = items.length + 1;
     if (size > 1 && size < maxSize && sum < maxWeight && !end) {
-      items.push(item);
       this.weight = sum;
+      items.push(item);
     } else this.put(item, itemWeight, end);
   }
 
@@ -223,8 +225,8 @@ class OpenBatch<T> implements Observer<T> {
   }
 
   private open(): void {
-    const { maxSize, maxWaitMs, scheduler } = this.settings;
-    if (this.isPlain) this.room = maxSize - 1;
+    const { maxWaitMs, scheduler } = this.settings;
+    this.room = this.openRoom;
     // A callback may have made the consumer leave.
     if (this.to.closed || (maxWaitMs === Infinity && !this.tell)) return;
     this.openedAt = scheduler.now();
@@ -263,7 +265,7 @@ class OpenBatch<T> implements Observer<T> {
     const { items, openedAt } = this;
     const size = items.length;
     if (size === 0 || this.to.closed) return;
-    const weight = this.isPlain ? size : this.weight;
+    const weight = this.openRoom > 0 ? size : this.weight;
     // The batch is taken before it is emitted, so that what comes meanwhile starts a new one.
     this.items = [];
     this.weight = this.room = 0;
