@@ -26,9 +26,8 @@ const LONGEST_WINDOW_MS = 100;
  * Drives a batch machine: calls your callbacks for each item, collects the items of one frame, waits for permits and timers, makes the calls, and hands
  * out the results one by one. A subclass says what is done with them.
  *
- * One loop does everything. Whatever happens while it runs (a consumer that feeds the source, work that completes at once, a permit granted inside a
- * release) changes the machine and makes the loop go round again, so nothing recurses. Side effects (events, starting and stopping calls) run between
- * its steps, so the callbacks they reach may do anything.
+ * One loop does everything. Whatever happens while it runs (work that completes at once, a permit granted inside a release) changes the machine and makes
+ * it go round again, so nothing recurses. Side effects (events, calls) run between its steps, so the callbacks they reach may do anything.
  */
 export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   readonly operator: string;
@@ -189,7 +188,6 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   // ---- from outside -------------------------------------------------------------------------------------------------
 
-  /** Changes the number of its own slots. */
   setConcurrency(concurrency: number): void {
     if (this.slots) this.slots.concurrency = concurrency;
     this.run();
@@ -238,9 +236,9 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Makes a change as one step, then runs the effects and the loop. */
   protected step(change?: () => void): void {
-    const wasBusy = this.isBusy;
+    const { isBusy: wasBusy, machine } = this;
     this.isBusy = true;
-    if (change && !wasBusy) this.machine.now = this.alarm.now();
+    if (change && !wasBusy) machine.now = this.alarm.now();
     change?.();
     if (wasBusy) return;
     this.runEffects();
