@@ -297,9 +297,7 @@ export class BatchMachine<T, R> {
   // ---- calls --------------------------------------------------------------------------------------------------------
 
   get calls(): readonly Batch<T, R>[] {
-    const calls: Batch<T, R>[] = [];
-    for (let call = this.underWay.first; call; call = call.next) calls.push(call as Batch<T, R>);
-    return calls;
+    return this.underWay.members as Batch<T, R>[];
   }
 
   /** A call that has taken too long. */

@@ -52,6 +52,13 @@ export class Chain<T extends Linked<T>> {
   first: T | undefined = undefined;
   last: T | undefined = undefined;
 
+  /** A list of them: whoever goes through it may take them out. */
+  get members(): T[] {
+    const members: T[] = [];
+    for (let member = this.first; member; member = member.next) members.push(member);
+    return members;
+  }
+
   /** Adds at the end what is in no chain. */
   push(member: T): void {
     const { last } = this;
@@ -194,7 +201,7 @@ export class Line<E extends Waiter<E>> extends OneLine<E> implements Queue<E> {
 
   takeAll(entries: readonly E[]): void {
     const { returned } = this;
-    let after: E | undefined;
+    let after = this.oldest();
     // They stand side by side, behind what came back.
     for (const entry of entries) {
       after = entry.next;

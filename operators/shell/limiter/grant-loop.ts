@@ -465,7 +465,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
       ticket.refused(error);
     }
     for (const lease of this.abandoned.keys()) lease.release('cancelled');
-    for (let work = this.running.first; work; work = this.running.first) work.failWith(error);
+    for (const work of this.running.members) work.failWith(error);
     this.loop();
     this.finish(true);
   }
