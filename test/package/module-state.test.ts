@@ -6,9 +6,6 @@ import { parsed, type Source, sourcesOf } from './sources.js';
 const exempt: Readonly<Record<string, string>> = {
   'operators/options/events.ts instances':
     'numbers what tells events, so that a listener of several can keep them apart; no two copies need to agree',
-  'operators/shell/loads.ts resolveLast':
-    'handed over from one line to the next: a function made for each promise would cost a fifth of a load',
-  'operators/shell/loads.ts rejectLast': 'as above',
   'operators/shell/keep.ts names': 'what has its one idle call; a second copy has classes of its own, and keeps calls of its own',
   'operators/shell/keep.ts kept': 'as above; nobody reads it',
   'operators/shell/demand.ts reader': 'set while one subscribes on behalf of a reader, and put back before that returns',
