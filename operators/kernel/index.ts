@@ -13,7 +13,7 @@ export { SlidingWindow } from './limits/sliding-window.js';
 export { TokenBucket } from './limits/token-bucket.js';
 export type { BatchHost, BatchNote, BatchRules, ItemNote } from './machine/batch-host.js';
 export { BatchMachine } from './machine/batch-machine.js';
-export { bid, shrinkAt } from './machine/bid.js';
+export { bid, nextBidAt, shrinkAt } from './machine/bid.js';
 export type { ItemRules, Refusal } from './machine/item-machine.js';
 export { ItemMachine } from './machine/item-machine.js';
 export { Batch, ItemFailure, Job } from './machine/job.js';

@@ -3,7 +3,7 @@ import { asapScheduler } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { BatchHost } from '../kernel/machine/batch-host.js';
 import { BatchMachine } from '../kernel/machine/batch-machine.js';
-import { bid, shrinksAt } from '../kernel/machine/bid.js';
+import { bid, nextBidAt } from '../kernel/machine/bid.js';
 import type { Batch, Job } from '../kernel/machine/job.js';
 import { ACCEPTED } from '../kernel/machine/job.js';
 import { Backlog } from '../kernel/queues/line.js';
@@ -370,7 +370,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     const { machine } = this;
     const hasWindow = this.waitsIn === -1 && machine.fresh > 0;
     let at = machine.nextAt;
-    if (this.place) at = Math.min(at, shrinksAt(machine));
+    if (this.place) at = Math.min(at, nextBidAt(machine));
     if (this.slots && this.waitsIn !== -1) at = Math.min(at, this.isHeld ? machine.now : this.slots.resumesAt);
     if (hasWindow && !machine.isBlocked) at = Math.min(at, machine.dueAt(this.windowMs));
     if (this.isOver) return;

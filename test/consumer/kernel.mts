@@ -5,6 +5,7 @@ import {
   bid,
   promote,
   leave,
+  nextBidAt,
   shrinkAt,
   BACKOFF_DEFAULTS,
   BadItemSearch,
@@ -197,7 +198,7 @@ export const failed = (batch: Batch<string, number>): void => {
 export const gone = (job: Job<string, number>): readonly number[] => {
   leave(batches, job);
   promote(batches, job, 0);
-  return [bid(batches, 100), shrinkAt(batches)];
+  return [bid(batches, 100), shrinkAt(batches), nextBidAt(batches)];
 };
 export const judged = (callbacks: RepairCallbacks, context: Parameters<RepairCallbacks['verdict']>[3]): Judgement => ({
   verdict: callbacks.verdict('mine', () => ({ class: 'fatal' }), undefined, context),

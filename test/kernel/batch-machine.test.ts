@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { BatchHost, BatchNote, BatchRules, FailedJob, Failure, Order, Repair, RepairRule } from '../../operators/kernel/index.js';
 import {
@@ -9,6 +10,7 @@ import {
   ItemFailure,
   Job,
   leave,
+  nextBidAt,
   promote,
   ReorderBuffer,
   shrinkAt,
@@ -177,6 +179,88 @@ describe('a batch machine', () => {
     expect([bid(machine, 2), machine.budget]).toEqual([3, 3]);
   });
 
+  it('says when its bid gets smaller by itself: once, with tokens, and only when that is still to come', () => {
+    const driver = new Driver(rules());
+    const { machine } = driver;
+    driver.add(0, 40);
+    expect(nextBidAt(machine)).toBe(Infinity);
+    machine.charges = true;
+    const at = [0, 19, 20, 21].map((now) => {
+      machine.now = now;
+      return nextBidAt(machine);
+    });
+    expect(at).toEqual([20, 20, Infinity, Infinity]);
+  });
+
+  it('takes items that are all alike as it takes any others, and in the same batches', () => {
+    const step = fc.oneof(
+      fc.record({ push: fc.integer({ min: 1, max: 7 }) }),
+      fc.record({ pass: fc.integer({ min: 1, max: 20 }) }),
+      fc.constantFrom('send' as const, 'well' as const, 'badly' as const, 'partly' as const, 'flush' as const),
+    );
+    const given = fc.record({ maxSize: fc.constantFrom(1, 2, 3, 7, Infinity), isRepaired: fc.boolean() });
+    fc.assert(
+      fc.property(given, fc.array(step, { maxLength: 60, size: 'max' }), ({ maxSize, isRepaired }, script) => {
+        const both = [0, 1].map(() => new Driver(rules({ maxSize, maxWeight: Infinity, repair: isRepaired ? [again] : [] })));
+        for (const each of script) {
+          const seen = both.map((driver, isPushed) => {
+            const { machine } = driver;
+            if (each === 'send') driver.send();
+            else if (each === 'flush') machine.flush();
+            else if (typeof each === 'string') driver.end(each);
+            else if ('pass' in each) driver.pass(each.pass);
+            else
+              for (let n = 0; n < each.push; n++) {
+                if (isPushed) machine.push(machine.accepted);
+                else driver.add(machine.accepted, Infinity, 1);
+              }
+            driver.handOut();
+            const { accepted, queued, fresh, freshWeight, isFull, isUrgent, oldestAt, nextAt, lead } = machine;
+            return {
+              ...{ accepted, queued, fresh, freshWeight, isFull, isUrgent, oldestAt, nextAt, lead },
+              reason: lead === -1 ? undefined : machine.reason(lead),
+              dueAt: machine.dueAt(() => 5),
+              jobs: driver.flying.map(({ jobs }) =>
+                jobs.map(({ input, index, acceptedAt, attempts }) => [input, index, acceptedAt, attempts]),
+              ),
+              out: driver.out.map(({ index, failed, reason }) => [index, failed, reason]),
+            };
+          });
+          expect(seen[1]).toEqual(seen[0]);
+        }
+        for (const driver of both) driver.finish();
+        expect(both[1]?.out.map(({ index }) => index)).toEqual(both[0]?.out.map(({ index }) => index));
+      }),
+    );
+  });
+
+  it('forgets what waits of items that are all alike', async () => {
+    const { machine } = new Driver(rules({ maxSize: 2 }));
+    const refs = Array.from({ length: 10 }, () => {
+      const input = {};
+      machine.push(input as number);
+      return new WeakRef(input);
+    });
+    machine.clear();
+    expect([machine.lead, await countAlive(refs)]).toEqual([-1, 0]);
+  });
+
+  it('gives the reason of a failed call to those who are still in it, and to nobody else', () => {
+    const driver = new Driver(rules({ maxWeight: Infinity }));
+    const { machine } = driver;
+    const left = driver.add(0);
+    for (const input of [0, 0]) driver.add(input);
+    driver.send();
+    leave(machine, left);
+    driver.end('badly');
+    driver.handOut();
+    expect(driver.out.map(({ index, reason }) => [index, reason])).toEqual([
+      [1, 'bad'],
+      [2, 'bad'],
+    ]);
+    expect(left.reason).toBeUndefined();
+  });
+
   it('rejects everything, once, and what comes afterwards', () => {
     const driver = new Driver(rules({ repair: [again] }));
     for (const input of [1, 2, 3, 4]) driver.add(input);
@@ -222,7 +306,10 @@ describe('a batch machine', () => {
     expect({ charges, isFramed, isFinishing, isFull, lead, nextAt, latencyMs }).toEqual({
       ...{ charges: false, isFramed: false, isFinishing: false, isFull: false, lead: -1, nextAt: Infinity, latencyMs: undefined },
     });
-    expect(new Job(1)).toMatchObject({ index: -1, failed: false, attempts: 0, isDone: false, parts: undefined });
+    expect(new Job(1)).toMatchObject({ index: -1, failed: false, attempts: 0, isDone: false, parts: undefined, key: undefined });
+    const keyed = new Job(1);
+    keyed.extras.key = 'key';
+    expect(keyed.key).toBe('key');
   });
 
   it('tells once that ten thousand wait in a queue without a bound, and again when it was empty in between', () => {

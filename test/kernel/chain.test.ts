@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Linked } from '../../operators/kernel/index.js';
+import type { Linked, Queue, Waiter } from '../../operators/kernel/index.js';
 import { BatchMachine, Chain, FIFO, Job } from '../../operators/kernel/index.js';
 
 class Member implements Linked<Member> {
@@ -8,6 +8,24 @@ class Member implements Linked<Member> {
   next: Member | undefined = undefined;
 
   constructor(readonly name: string) {}
+}
+
+class Waiting implements Waiter<Waiting> {
+  previous: Waiting | undefined = undefined;
+  next: Waiting | undefined = undefined;
+  readonly lane = 0;
+  readonly weight = 1;
+
+  constructor(readonly input: number) {}
+}
+
+type Line = Queue<Waiting>;
+
+function inputs(line: Line): number[] {
+  const all: number[] = [];
+  line.each(0, ({ input }) => all.push(input) > 0);
+  const head = line.head(0);
+  return head && line.isReturned(0) ? [head.input, ...all] : all;
 }
 
 function names(chain: Chain<Member>): string {
@@ -40,6 +58,28 @@ describe('Chain', () => {
     expect([chain.first, chain.size]).toEqual([undefined, 0]);
     chain.push(member);
     expect(names(chain)).toBe('a');
+  });
+});
+
+describe('a line', () => {
+  it('lets go of a batch behind what came back, and of nothing when nothing is taken', () => {
+    const line: Line = FIFO.create(Infinity);
+    const [back, ...fresh] = Array.from({ length: 5 }, (_, input) => new Waiting(input));
+    for (const job of fresh) line.push(job);
+    line.pushReturned(back as Waiting);
+    line.takeAll([]);
+    expect(inputs(line)).toEqual([0, 1, 2, 3, 4]);
+    line.takeAll(fresh.slice(0, 2));
+    expect([inputs(line), line.size]).toEqual([[0, 3, 4], 3]);
+    expect(fresh.slice(0, 2).map(({ previous, next }) => [previous, next])).toEqual([
+      [undefined, undefined],
+      [undefined, undefined],
+    ]);
+    line.takeAll(fresh.slice(2));
+    expect([inputs(line), line.newest(0), line.takeHead(0, 1), inputs(line)]).toEqual([[0], undefined, back, []]);
+    for (const job of fresh.slice(2)) line.push(job);
+    line.takeAll(fresh.slice(2, 3));
+    expect([inputs(line), line.oldest(0)?.previous]).toEqual([[4], undefined]);
   });
 });
 
@@ -87,5 +127,29 @@ describe('Backlog', () => {
       }),
       { numRuns: 50 },
     );
+  });
+
+  it('stays in order, however long it was and however much of it was taken', () => {
+    const lost = backlog();
+    const list: object[] = [];
+    let input = 0;
+    for (const [pushed, taken] of [
+      [5000, 3000],
+      [3000, 2600],
+      [1, 2401],
+      [1024, 1024],
+      [1025, 1025],
+      [3, 3],
+    ] as const) {
+      for (let n = 0; n < pushed; n++) {
+        const item = new Job<number, number>(input++);
+        lost.push(item);
+        list.push(item);
+      }
+      const out = Array.from({ length: taken }, () => lost.shift());
+      expect(out).toEqual(list.splice(0, taken));
+      expect(lost.length).toBe(list.length);
+    }
+    expect(lost.shift()).toBeUndefined();
   });
 });

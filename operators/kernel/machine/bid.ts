@@ -30,7 +30,7 @@ export function shrinkAt<T, R>(machine: BatchMachine<T, R>): number {
 }
 
 /** When the bid will get smaller by itself; Infinity when it never will, or may be already: then the limiter asks again once it can be paid. */
-export function shrinksAt<T, R>(machine: BatchMachine<T, R>): number {
+export function nextBidAt<T, R>(machine: BatchMachine<T, R>): number {
   const at = shrinkAt(machine);
   return machine.charges && at > machine.now ? at : Infinity;
 }

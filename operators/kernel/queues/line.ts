@@ -6,10 +6,10 @@ export const LONG_QUEUE = 10_000;
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 export const MAX_HELD = 1000;
 
-/** From so many on, those that were taken are cleared away when they are half of a backlog: each is moved once at most. */
+/** So many places of those that were taken may stay. */
 const MANY_TAKEN = 1024;
 
-/** What waits to be seen to, in order. Empty again, it forgets that it was long: what is often short keeps its places. */
+/** What waits to be seen to, in order. What is often short keeps its places. */
 export class Backlog<T> {
   length = 0;
   private items: T[] = [];
@@ -27,7 +27,8 @@ export class Backlog<T> {
     const item = this.items[this.taken];
     this.items[this.taken++] = this.blank as T;
     this.length--;
-    if (this.taken > MANY_TAKEN && this.taken > this.length) {
+    // Once they are half of all, so that each item is moved once at most.
+    if (this.taken > Math.max(this.length, MANY_TAKEN)) {
       this.items = this.items.slice(this.taken);
       this.taken = 0;
     } else if (this.length === 0) this.taken = 0;
