@@ -133,10 +133,8 @@ function play(given: Plan, steps: readonly Step[]): void {
         expect(refusal).toBe(isFull ? 'maxQueued' : undefined);
         const victim = isFull && !isNext ? machine.victim(lane) : undefined;
         const losers = model.losers(key).map((items) => items.map((item) => item.index));
-        if (isFull && !isNext && losers.length === 0) {
-          expect(victim).toBeUndefined();
-          break;
-        }
+        expect(victim !== undefined).toBe(isFull && !isNext && losers.length > 0);
+        if (isFull && !isNext && !victim) break;
         const item = { index: index++, key };
         const own = lane ?? machine.open(key, given.perKey);
         machine.accept(own, item, item.index, item.index + 1000, `note ${item.index}`);
