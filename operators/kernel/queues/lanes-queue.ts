@@ -47,7 +47,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
     const { lane } = entry;
     this.line(lane).remove(entry, hasTurn);
     this.size--;
-    (this.counts[lane] as number)--;
+    (this.counts[lane] as number) -= 1;
   }
 
   lead(): number {
@@ -95,7 +95,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   takeAll(entries: readonly E[]): void {
     const taken = this.lanes.map(() => 0);
     for (const entry of entries) {
-      (taken[entry.lane] as number)++;
+      (taken[entry.lane] as number) += 1;
       this.remove(entry, true);
     }
     this.discipline.ended(taken, entries.length);
@@ -127,7 +127,8 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
 
   private added(lane: number): void {
     this.size++;
-    if ((this.counts[lane] as number)++ === 0) this.discipline.filled(lane);
+    if (this.counts[lane] === 0) this.discipline.filled(lane);
+    (this.counts[lane] as number) += 1;
   }
 
   private line(lane: number): KeyedLine<E> {
