@@ -119,6 +119,20 @@ const rules = (given: Partial<BatchRules<number>> = {}): BatchRules<number> => (
 });
 const inputOrder = { gates: true, lines: <E>(out: (entry: E) => void) => new ReorderBuffer(out) } as Order<unknown>;
 
+/** Batches whose calls have failed at these times, each of which pauses for 5 ms. */
+function pausedAt(...times: readonly number[]) {
+  const driver = new Driver(rules({ maxWeight: Infinity, timeoutMs: Infinity, repair: [again] }));
+  const { machine } = driver;
+  const jobs = times.map((at) => {
+    machine.now = at;
+    const members = [0, 0, 0].map((input) => driver.add(input));
+    driver.send();
+    driver.end('badly');
+    return members;
+  });
+  return { machine, jobs };
+}
+
 describe('a batch machine', () => {
   it('says when the next batch is due, and why', () => {
     const driver = new Driver(rules());
@@ -243,6 +257,24 @@ describe('a batch machine', () => {
     });
     machine.clear();
     expect([machine.lead, await countAlive(refs)]).toEqual([-1, 0]);
+  });
+
+  it('wakes for the pause that is over first, of several that wait, whichever of them leave', () => {
+    const { machine, jobs } = pausedAt(0, 2, 3);
+    expect(machine.nextAt).toBe(5);
+    machine.now = 5;
+    machine.wake();
+    expect([machine.nextAt, machine.lead]).toEqual([7, 0]);
+    for (const job of jobs[1] ?? []) leave(machine, job);
+    expect(machine.nextAt).toBe(8);
+    for (const job of jobs[2] ?? []) leave(machine, job);
+    expect(machine.nextAt).toBe(Infinity);
+
+    const other = pausedAt(0, 2, 3);
+    for (const job of other.jobs[2] ?? []) leave(other.machine, job);
+    expect(other.machine.nextAt).toBe(5);
+    for (const job of other.jobs[0] ?? []) leave(other.machine, job);
+    expect(other.machine.nextAt).toBe(7);
   });
 
   it('gives the reason of a failed call to those who are still in it, and to nobody else', () => {
