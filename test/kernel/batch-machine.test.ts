@@ -339,6 +339,7 @@ describe('a batch machine', () => {
       ...{ charges: false, isFramed: false, isFinishing: false, isFull: false, lead: -1, nextAt: Infinity, latencyMs: undefined },
     });
     expect(new Job(1)).toMatchObject({ index: -1, failed: false, attempts: 0, isDone: false, parts: undefined, key: undefined });
+    expect(new Batch([new Job(1)], 0, 1, 'b0')).toMatchObject({ isUnderWay: false, isReady: false, live: 1, attempt: 1 });
     const keyed = new Job(1);
     keyed.extras.key = 'key';
     expect(keyed.key).toBe('key');
