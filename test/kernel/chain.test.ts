@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Linked, Queue, Waiter } from '../../operators/kernel/index.js';
 import { BatchMachine, Chain, FIFO, Job } from '../../operators/kernel/index.js';
+import { heapBytes } from './garbage.js';
 
 class Member implements Linked<Member> {
   previous: Member | undefined = undefined;
@@ -151,5 +152,16 @@ describe('Backlog', () => {
       expect(lost.length).toBe(list.length);
     }
     expect(lost.shift()).toBeUndefined();
+  });
+
+  it('gives back the places of many when they were taken', () => {
+    const lost = backlog();
+    const item = new Job<number, number>(0);
+    const before = heapBytes();
+    for (let n = 0; n < 300_000; n++) lost.push(item);
+    while (lost.length > 0) lost.shift();
+    expect(heapBytes() - before).toBeLessThan(1_000_000);
+    lost.push(item);
+    expect(lost.shift()).toBe(item);
   });
 });
