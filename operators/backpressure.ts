@@ -1,5 +1,5 @@
 import type { MonoTypeOperatorFunction, ObservableInput, Observer } from 'rxjs';
-import { Ring } from './kernel/queues/ring.js';
+import { Backlog } from './kernel/queues/backlog.js';
 import { ask, weightOf } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
@@ -118,7 +118,7 @@ interface Queued<T> {
 /** What waits in one subscription. */
 class Queue<T> implements ReadyBuffer<T, T> {
   readonly #settings: Settings<T>;
-  readonly #queued = new Ring<Queued<T>>();
+  readonly #queued = new Backlog<Queued<T>>();
   #weight = 0;
   #isHigh = false;
   /** What `pressure` was told last. */

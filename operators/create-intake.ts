@@ -1,8 +1,8 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import { BehaviorSubject } from 'rxjs';
+import { Backlog } from './kernel/queues/backlog.js';
 import { ONE_LINE } from './kernel/queues/line.js';
 import type { GrantQueue, GrantQueueRule, QueueRule } from './kernel/queues/queue.js';
-import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
@@ -124,7 +124,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly #rule: GrantQueueRule<T>;
   readonly #tell: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
-  readonly #queue = new Ring<T>();
+  readonly #queue = new Backlog<T>();
   readonly #waiting: GrantQueue<Offer<T>>;
   readonly #readers = new Readers<T>();
   readonly #ready = new BehaviorSubject(true);

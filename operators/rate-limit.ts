@@ -2,7 +2,7 @@ import type { MonoTypeOperatorFunction, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import type { Charge } from './kernel/limits/limit.js';
 import { ONE_REQUEST } from './kernel/limits/limit.js';
-import { Ring } from './kernel/queues/ring.js';
+import { Backlog } from './kernel/queues/backlog.js';
 import { ask } from './options/ask.js';
 import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
@@ -139,7 +139,7 @@ function jobOf({ slots, requests, tokens, others }: Charge, lane: string | undef
 class Queue<T> implements Handlers<T>, Bidder {
   readonly #settings: Settings<T>;
   readonly #to: Subscriber<T>;
-  readonly #queued = new Ring<T>();
+  readonly #queued = new Backlog<T>();
   #place: Place | undefined;
   /** Whether the limiter is being asked for a place, and may grant it at once. */
   #isAsking = false;

@@ -2,7 +2,7 @@ import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
 import { from, Observable, Subscription } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
-import { Ring } from './kernel/queues/ring.js';
+import { Backlog } from './kernel/queues/backlog.js';
 import { ask } from './options/ask.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
@@ -132,7 +132,7 @@ function speculateInto<P, T, R>(settings: Settings<P, T, R>, to: Subscriber<R>):
   /** Confirmed runs under way. */
   const confirmed = new Set<Run<P | T, R>>();
   /** What the consumer is to hear of them. */
-  const ready = new Ring<() => void>();
+  const ready = new Backlog<() => void>();
   let isTelling = false;
   /** Nothing will be confirmed any more. */
   let isDone = false;

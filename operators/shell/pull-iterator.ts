@@ -1,5 +1,5 @@
 import type { Observable, Subscription } from 'rxjs';
-import { Ring } from '../kernel/queues/ring.js';
+import { Backlog } from '../kernel/queues/backlog.js';
 import { OverflowError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { listener } from '../options/events.js';
@@ -55,8 +55,8 @@ interface Waiter<T> {
 export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, AsyncDisposable, Demand {
   readonly #source: Observable<T>;
   readonly #settings: PullSettings;
-  readonly #queued = new Ring<T>();
-  readonly #waiting = new Ring<Waiter<T>>();
+  readonly #queued = new Backlog<T>();
+  readonly #waiting = new Backlog<Waiter<T>>();
   #hasStarted = false;
   #isOver = false;
   /** Kept, and not made a rejected promise, until somebody asks: one that nobody reads would be reported as unhandled. */

@@ -1,4 +1,4 @@
-import { Ring } from '../kernel/queues/ring.js';
+import { Backlog } from '../kernel/queues/backlog.js';
 
 /** A request for the next item. */
 interface ReadRequest<T> {
@@ -8,7 +8,7 @@ interface ReadRequest<T> {
 
 /** Requests for items that have not come yet, in their order. */
 export class Readers<T> {
-  readonly #requests = new Ring<ReadRequest<T>>();
+  readonly #requests = new Backlog<ReadRequest<T>>();
 
   ask(by: unknown): Promise<IteratorResult<T, undefined>> {
     return new Promise((answer) => {

@@ -1,8 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Linked, Queue, Waiter } from '../../operators/kernel/index.js';
-import { BatchMachine, Chain, FIFO, Job } from '../../operators/kernel/index.js';
-import { heapBytes } from './garbage.js';
+import { Chain, FIFO } from '../../operators/kernel/index.js';
 
 class Member implements Linked<Member> {
   previous: Member | undefined = undefined;
@@ -81,87 +79,5 @@ describe('a line', () => {
     for (const job of fresh.slice(2)) line.push(job);
     line.takeAll(fresh.slice(2, 3));
     expect([inputs(line), line.oldest(0)?.previous]).toEqual([[4], undefined]);
-  });
-});
-
-describe('Backlog', () => {
-  const unused = (): never => {
-    throw new Error('not asked for');
-  };
-  // What a machine has for its owner.
-  const backlog = () =>
-    new BatchMachine<number, number>(
-      {
-        maxSize: 1,
-        maxWeight: 1,
-        maxQueued: Infinity,
-        overflow: 'error',
-        queue: FIFO,
-        order: undefined,
-        random: unused,
-        repair: [],
-        timeoutMs: Infinity,
-        classify: unused,
-      },
-      { operator: 'test', tell: undefined, deadlineError: unused, overflowError: unused, pause: unused, stop: unused },
-    ).results;
-
-  it('hands out in order, as a list does', () => {
-    const steps = fc.array(fc.constantFrom('push', 'push', 'shift', 'shift', 'clear'), { maxLength: 60, size: 'max' });
-    fc.assert(
-      fc.property(steps, (script) => {
-        const lost = backlog();
-        const list: object[] = [];
-        script.forEach((step, index) => {
-          if (step === 'push') {
-            const item = new Job<number, number>(index);
-            lost.push(item);
-            list.push(item);
-          } else if (step === 'shift') {
-            expect(lost.shift()).toBe(list.shift());
-          } else if (index % 4 === 0) {
-            lost.clear();
-            list.length = 0;
-          }
-          expect(lost.length).toBe(list.length);
-        });
-      }),
-      { numRuns: 50 },
-    );
-  });
-
-  it('stays in order, however long it was and however much of it was taken', () => {
-    const lost = backlog();
-    const list: object[] = [];
-    let input = 0;
-    for (const [pushed, taken] of [
-      [5000, 3000],
-      [3000, 2600],
-      [1, 2401],
-      [1024, 1024],
-      [1025, 1025],
-      [3, 3],
-    ] as const) {
-      for (let n = 0; n < pushed; n++) {
-        const item = new Job<number, number>(input++);
-        lost.push(item);
-        list.push(item);
-      }
-      const out = Array.from({ length: taken }, () => lost.shift());
-      expect(out).toEqual(list.splice(0, taken));
-      expect(lost.length).toBe(list.length);
-    }
-    expect(lost.shift()).toBeUndefined();
-  });
-
-  it('gives back the places of many when they were taken', () => {
-    const lost = backlog();
-    const item = new Job<number, number>(0);
-    const before = heapBytes();
-    for (let n = 0; n < 300_000; n++) lost.push(item);
-    while (lost.length > 0) lost.shift();
-    expect(heapBytes() - before).toBeLessThan(1_000_000);
-    lost.push(item);
-    expect(lost.shift()).toBe(item);
   });
 });

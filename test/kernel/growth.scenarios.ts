@@ -1,5 +1,5 @@
 import type { Fairness } from '../../operators/kernel/index.js';
-import { DeadlineHeap, LanesQueue, Ring, SlidingWindow, sharedRounds, strictWithFloor } from '../../operators/kernel/index.js';
+import { Backlog, DeadlineHeap, LanesQueue, SlidingWindow, sharedRounds, strictWithFloor } from '../../operators/kernel/index.js';
 import type { Scenario } from '../support/steps.js';
 
 const FEW = 1000;
@@ -54,7 +54,7 @@ function drained(items: number): Scenario {
 const shifted =
   (items: number): Scenario =>
   () => {
-    const ring = new Ring<number>();
+    const ring = new Backlog<number>();
     for (let n = 0; n < items; n++) ring.push(n);
     return () => {
       for (let n = 0; n < items; n++) ring.shift();

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Ring, SlidingWindow } from '../../operators/kernel/index.js';
+import { Backlog, SlidingWindow } from '../../operators/kernel/index.js';
 import { draws } from '../support/deep.js';
 
 const MINUTE_MS = 60_000;
@@ -270,7 +270,7 @@ describe('SlidingWindow', () => {
   it('looks at few entries for an answer, however many there are', () => {
     const window = new SlidingWindow(1000, 1000, 0);
     for (let n = 0; n < 1000; n++) window.pay(1, n * 60);
-    const looks = vi.spyOn(Ring.prototype, 'at');
+    const looks = vi.spyOn(Backlog.prototype, 'at');
     onTestFinished(() => {
       looks.mockRestore();
     });

@@ -1,4 +1,4 @@
-import { Ring } from '../queues/ring.js';
+import { Backlog } from '../queues/backlog.js';
 import type { Meter } from './limit.js';
 
 /** A cost within this of the level is payable: sums of fractions round. */
@@ -21,7 +21,7 @@ export class SlidingWindow implements Meter {
   private most: number;
   private at: number;
   /** By time, all of them inside the window. */
-  private readonly log = new Ring<Entry>();
+  private readonly log = new Backlog<Entry>();
   private used = 0;
   /** Entries that have left since they were last added up. */
   private gone = 0;

@@ -1,11 +1,13 @@
+import { Backlog } from '../queues/backlog.js';
 import { DeadlineHeap } from '../queues/deadline-heap.js';
-import { Backlog, Chain, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
+import { Chain, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
 import { victims } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
 import type { ReorderBuffer } from '../queues/reorder-buffer.js';
 import type { FailedAlone, Judgement, Repairer } from '../repair/repairer.js';
 import type { Verdict } from '../repair/verdict.js';
+import { Arrivals } from './arrivals.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
 import type { Entry } from './job.js';
 import { ACCEPTED, Batch, DONE, IN_FLIGHT, ItemFailure, Job, WAITING, weightOf } from './job.js';
@@ -45,9 +47,8 @@ export class BatchMachine<T, R> {
   readonly results = new Backlog<Job<T, R>>();
   readonly order: ReorderBuffer<Job<T, R>> | undefined;
   readonly queue: Queue<Entry<T, R>>;
-  /** What `push` has let in and is not in the queue yet, and when each came. */
-  private readonly pushed = new Backlog<T>();
-  private readonly pushedAt = new Backlog(0);
+  /** What `push` has let in and is not in the queue yet. */
+  private readonly pushed = new Arrivals<T>();
   private readonly lanes: readonly LaneRule[];
   /** Items waiting in each lane, whatever for. */
   private readonly laneQueued: number[];
@@ -125,10 +126,7 @@ export class BatchMachine<T, R> {
   push(input: T): void {
     const { pushed } = this;
     if (pushed.length === 0 && this.fresh < this.rules.maxSize) this.queueJob(input, this.accepted, this.now);
-    else {
-      pushed.push(input);
-      this.pushedAt.push(this.now);
-    }
+    else pushed.push(input, this.now);
     this.accepted++;
     this.fresh++;
     this.freshWeight++;
@@ -483,10 +481,11 @@ export class BatchMachine<T, R> {
     this.fresh -= size;
     // Sums of fractions drift: an empty queue weighs nothing.
     this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;
-    const { accepted, pushed, pushedAt } = this;
+    const { accepted, pushed } = this;
     while (pushed.length > 0 && this.fresh - pushed.length < this.rules.maxSize) {
+      const { firstAt } = pushed;
       const index = accepted - pushed.length;
-      this.queueJob(pushed.shift() as T, index, pushedAt.shift() as number);
+      this.queueJob(pushed.shift(), index, firstAt);
     }
   }
 

@@ -1,5 +1,4 @@
 import type { Linked } from './line.js';
-import { Backlog } from './line.js';
 
 /** An item that was accepted. */
 export interface LaneItem<T> {
@@ -10,7 +9,7 @@ export interface LaneItem<T> {
   readonly at: number;
 }
 
-/** Array places that one item takes, and most places of one array. */
+/** Array places that one item takes, and most places of one array without the last, which has the array behind it. */
 const FIELDS = 4;
 const MOST = 512 * FIELDS;
 
@@ -30,11 +29,10 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
   previous: KeyLane<T> | undefined = undefined;
   next: KeyLane<T> | undefined = undefined;
   /** Where the first item stands, and where the next one goes; in between there may be more arrays. */
-  private head: unknown[] = new Array<unknown>(2 * FIELDS);
+  private head: unknown[] = new Array<unknown>(2 * FIELDS + 1);
   private at = 0;
   private tail = this.head;
   private end = 0;
-  private readonly more = new Backlog<unknown[]>();
 
   constructor(
     readonly key: unknown,
@@ -62,8 +60,10 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
 
   push(input: T, index: number, at: number, note: unknown): void {
     let { tail } = this;
-    if (this.end === tail.length) {
-      this.more.push((this.tail = tail = new Array<unknown>(Math.min(2 * tail.length, MOST))));
+    if (this.end === tail.length - 1) {
+      this.tail = new Array<unknown>(Math.min(2 * this.end, MOST) + 1);
+      tail[this.end] = this.tail;
+      tail = this.tail;
       this.end = 0;
     }
     tail[this.end++] = input;
@@ -81,8 +81,8 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
     this.at += FIELDS;
     if (--this.length === 0) {
       this.at = this.end = 0;
-    } else if (this.at === head.length) {
-      this.head = this.more.shift() as unknown[];
+    } else if (this.at === head.length - 1) {
+      this.head = head[this.at] as unknown[];
       this.at = 0;
     }
     return item;

@@ -6,41 +6,6 @@ export const LONG_QUEUE = 10_000;
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 export const MAX_HELD = 1000;
 
-/** So many places of those that were taken may stay. */
-const MANY_TAKEN = 1024;
-
-/** What waits to be seen to, in order. What is often short keeps its places. */
-export class Backlog<T> {
-  length = 0;
-  private items: T[] = [];
-  private taken = 0;
-
-  /** @param blank - stands where an item was taken, so that it is not held any longer; numbers stay numbers with one */
-  constructor(private readonly blank?: T) {}
-
-  push(item: T): void {
-    this.items[this.taken + this.length++] = item;
-  }
-
-  shift(): T | undefined {
-    if (this.length === 0) return undefined;
-    const item = this.items[this.taken];
-    this.items[this.taken++] = this.blank as T;
-    this.length--;
-    // Once they are half of all, so that each item is moved once at most.
-    if (this.taken > Math.max(this.length, MANY_TAKEN)) {
-      this.items = this.items.slice(this.taken);
-      this.taken = 0;
-    } else if (this.length === 0) this.taken = 0;
-    return item;
-  }
-
-  clear(): void {
-    this.items = [];
-    this.length = this.taken = 0;
-  }
-}
-
 /** Knows its neighbours in the chain it is in; it can be in one at a time. */
 export interface Linked<T> {
   previous: T | undefined;

@@ -1,10 +1,9 @@
-import { Backlog } from './line.js';
-import { Ring } from './ring.js';
+import { Backlog } from './backlog.js';
 
 /** An item in its line, and its values that are held. */
 interface Speaker<V> {
   readonly key: unknown;
-  readonly line: Ring<Speaker<V>>;
+  readonly line: Backlog<Speaker<V>>;
   readonly values: V[];
   isStarted: boolean;
   isOver: boolean;
@@ -18,7 +17,7 @@ export class OrderedValues<V> {
   /** Values held back. */
   held = 0;
   private readonly speakers = new Map<number, Speaker<V>>();
-  private readonly lines = new Map<unknown, Ring<Speaker<V>>>();
+  private readonly lines = new Map<unknown, Backlog<Speaker<V>>>();
   /** Values whose turn has come. */
   private readonly due = new Backlog<V>();
   private isHandingOut = false;
@@ -29,7 +28,7 @@ export class OrderedValues<V> {
   /** Gives an item its place at the end of a line. */
   enter(index: number, key: unknown): void {
     let line = this.lines.get(key);
-    if (line === undefined) this.lines.set(key, (line = new Ring()));
+    if (line === undefined) this.lines.set(key, (line = new Backlog()));
     const speaker = { key, line, values: [], isStarted: false, isOver: false };
     line.push(speaker);
     this.speakers.set(index, speaker);

@@ -1,4 +1,4 @@
-import { Ring } from './ring.js';
+import { Backlog } from './backlog.js';
 
 /** A place in a line. What stands in it may be replaced as long as the place is open. */
 class Place<T> {
@@ -10,7 +10,7 @@ class Place<T> {
 
   constructor(
     readonly key: unknown,
-    readonly line: Ring<Place<T>>,
+    readonly line: Backlog<Place<T>>,
   ) {}
 }
 
@@ -21,7 +21,7 @@ export type OrderedPlace<T> = Place<T>;
  * average; a line that is empty is forgotten.
  */
 export class ReorderBuffer<T> {
-  readonly #lines = new Map<unknown, Ring<Place<T>>>();
+  readonly #lines = new Map<unknown, Backlog<Place<T>>>();
   readonly #out: (item: T) => void;
   #held = 0;
 
@@ -43,7 +43,7 @@ export class ReorderBuffer<T> {
   /** Takes the next place in the line of `key`. */
   enter(key: unknown): Place<T> {
     let line = this.#lines.get(key);
-    if (line === undefined) this.#lines.set(key, (line = new Ring()));
+    if (line === undefined) this.#lines.set(key, (line = new Backlog()));
     const place = new Place<T>(key, line);
     line.push(place);
     return place;

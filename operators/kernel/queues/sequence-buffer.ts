@@ -1,5 +1,5 @@
+import { Backlog } from './backlog.js';
 import { DeadlineHeap } from './deadline-heap.js';
-import { Ring } from './ring.js';
 
 /** An item that waits, by its number, and since when. */
 export interface SequenceWait {
@@ -20,7 +20,7 @@ export class SequenceBuffer<T> {
   /** The numbers that had a gap right before them when they came: the lowest one held is always among them. */
   readonly #starts = new DeadlineHeap<undefined>();
   /** Those that were the highest so far when they came, so in order of both number and time: the others are due no later. */
-  readonly #highs = new Ring<SequenceWait>();
+  readonly #highs = new Backlog<SequenceWait>();
   #highest = -Infinity;
 
   constructor(first: number) {
