@@ -22,6 +22,8 @@ const shared = { environment: 'node', testTimeout: 30_000 };
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    // What `npm test` has compiled is not compiled again.
+    experimental: { fsModuleCache: true },
     projects: [
       {
         test: {
