@@ -5,9 +5,9 @@ import tseslint from 'typescript-eslint';
 
 const scripts = ['**/*.mjs', '**/*.cjs', '**/*.js'];
 
-/** A queue kept in an array moves all of its items for each one that leaves or enters in front; `Ring` moves none. */
+/** A queue kept in an array moves all of its items for each one that leaves or enters in front; `Backlog` moves none. */
 const noArrayShift = {
-  meta: { type: 'problem', schema: [], messages: { moves: '`{{method}}` moves every element behind it: use a `Ring`, `Bag` or heap.' } },
+  meta: { type: 'problem', schema: [], messages: { moves: '`{{method}}` moves every element behind it: use a `Backlog`, `Bag` or heap.' } },
   create(context) {
     const { getTypeAtLocation, program } = context.sourceCode.parserServices;
     const checker = program.getTypeChecker();

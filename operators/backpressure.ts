@@ -1,5 +1,5 @@
 import type { MonoTypeOperatorFunction, ObservableInput, Observer } from 'rxjs';
-import { Backlog } from './kernel/queues/backlog.js';
+import { Backlog } from './kernel/queues/line.js';
 import { ask, weightOf } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';

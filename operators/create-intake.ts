@@ -1,7 +1,6 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import { BehaviorSubject } from 'rxjs';
-import { Backlog } from './kernel/queues/backlog.js';
-import { ONE_LINE } from './kernel/queues/line.js';
+import { Backlog, ONE_LINE } from './kernel/queues/line.js';
 import type { GrantQueue, GrantQueueRule, QueueRule } from './kernel/queues/queue.js';
 import { ask } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';

@@ -2,7 +2,7 @@ import type { MonoTypeOperatorFunction, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import type { Charge } from './kernel/limits/limit.js';
 import { ONE_REQUEST } from './kernel/limits/limit.js';
-import { Backlog } from './kernel/queues/backlog.js';
+import { Backlog } from './kernel/queues/line.js';
 import { ask } from './options/ask.js';
 import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';

@@ -2,7 +2,7 @@ import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
 import { from, Observable, Subscription } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
-import { Backlog } from './kernel/queues/backlog.js';
+import { Backlog } from './kernel/queues/line.js';
 import { ask } from './options/ask.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';

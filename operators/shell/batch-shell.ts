@@ -6,7 +6,7 @@ import { BatchMachine } from '../kernel/machine/batch-machine.js';
 import { bid, nextBidAt } from '../kernel/machine/bid.js';
 import type { Batch, Job } from '../kernel/machine/job.js';
 import { ACCEPTED } from '../kernel/machine/job.js';
-import { Backlog } from '../kernel/queues/backlog.js';
+import { Backlog } from '../kernel/queues/line.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
 import { teller } from '../options/events.js';

@@ -1,5 +1,5 @@
 import type { Observable, Subscription } from 'rxjs';
-import { Backlog } from '../kernel/queues/backlog.js';
+import { Backlog } from '../kernel/queues/line.js';
 import { OverflowError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { listener } from '../options/events.js';

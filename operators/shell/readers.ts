@@ -1,4 +1,4 @@
-import { Backlog } from '../kernel/queues/backlog.js';
+import { Backlog } from '../kernel/queues/line.js';
 
 /** A request for the next item. */
 interface ReadRequest<T> {
@@ -25,10 +25,10 @@ export class Readers<T> {
 
   /** There will be no items for this one, or for anybody. */
   end(by?: unknown): void {
-    this.#requests.keep((asked) => {
-      const stays = by !== undefined && asked.by !== by;
-      if (!stays) asked.answer({ done: true, value: undefined });
-      return stays;
-    });
+    for (let left = this.#requests.length; left > 0; left--) {
+      const asked = this.#requests.shift() as ReadRequest<T>;
+      if (by !== undefined && asked.by !== by) this.#requests.push(asked);
+      else asked.answer({ done: true, value: undefined });
+    }
   }
 }

@@ -75,7 +75,7 @@ import {
   type RepairNote,
   type ItemNote,
   type RepairRule,
-  Ring,
+  Backlog,
   retryDelayMs,
   SameFault,
   type Search,
@@ -110,16 +110,16 @@ const sample: LimitSample = { startedAt: 0, endedAt: 100, inFlight: 4, outcome: 
 same<number>()(new Aimd(range, 0.75).add(sample));
 
 // Containers
-const ring = new Ring<string>();
-ring.push('a');
-same<string | undefined>()(ring.shift());
+const backlog = new Backlog<string>();
+backlog.push('a');
+same<string | undefined>()(backlog.shift());
 const bag = new Bag<Slotted & { readonly name: string }>();
 bag.add({ slot: -1, name: 'a' });
 same<readonly (Slotted & { readonly name: string })[]>()(bag.items);
 const heap = new DeadlineHeap<string>();
 heap.push(10, 'later');
 same<number>()(heap.peekAt());
-const buffer = new ReorderBuffer<string>((item) => ring.push(item));
+const buffer = new ReorderBuffer<string>((item) => backlog.push(item));
 const place: OrderedPlace<string> = buffer.enter('key');
 buffer.leave(place);
 export const linked = <T extends Linked<T>>(members: readonly T[]): Chain<T> => {

@@ -1,4 +1,3 @@
-import { Backlog } from '../queues/backlog.js';
 import type { Meter } from './limit.js';
 
 /** A cost within this of the level is payable: sums of fractions round. */
@@ -20,11 +19,10 @@ export class SlidingWindow implements Meter {
   private span: number;
   private most: number;
   private at: number;
-  /** By time, all of them inside the window. */
-  private readonly log = new Backlog<Entry>();
-  private used = 0;
-  /** Entries that have left since they were last added up. */
+  /** By time; the first `gone` of them have left the window since they were last added up, all others are inside. */
+  private log: Entry[] = [];
   private gone = 0;
+  private used = 0;
   /** How many of the oldest entries the last answer waited for, and their sum: the next answer is near. */
   private reach = 0;
   private reachSum = 0;
@@ -62,12 +60,12 @@ export class SlidingWindow implements Meter {
   /** Pays without asking; the level may become negative. */
   pay(cost: number, now: number): void {
     this.advance(now);
-    const newest = this.log.length - 1;
     // An entry of 0 is made as well: it may be corrected.
-    if (this.log.at(newest)?.at !== now) {
+    if (this.entry(this.size - 1)?.at === now) this.change(this.size - 1, cost);
+    else {
       this.log.push({ at: now, cost });
       this.used += cost;
-    } else this.change(newest, cost);
+    }
   }
 
   /**
@@ -92,12 +90,13 @@ export class SlidingWindow implements Meter {
 
   save(now: number): readonly number[] {
     this.advance(now);
-    return Array.from({ length: this.log.length }, (_, i) => this.log.at(i) as Entry).flatMap(({ at, cost }) => [now - at, cost]);
+    return this.log.slice(this.gone).flatMap(({ at, cost }) => [now - at, cost]);
   }
 
   /** Goes on from what was saved so long ago: pairs of age and cost, the oldest first. */
   load(saved: readonly number[], elapsedMs: number, now: number): void {
-    this.log.clear();
+    this.log = [];
+    this.gone = 0;
     for (let i = 0; i + 1 < saved.length; i += 2)
       this.log.push({ at: now - (saved[i] as number) - Math.max(0, elapsedMs), cost: saved[i + 1] as number });
     this.at = now;
@@ -105,8 +104,18 @@ export class SlidingWindow implements Meter {
     this.forget(now);
   }
 
+  /** Entries in the window. */
+  private get size(): number {
+    return this.log.length - this.gone;
+  }
+
+  /** Of those in the window the one at this place; undefined past the end. */
+  private entry(index: number): Entry | undefined {
+    return index < 0 ? undefined : this.log[this.gone + index];
+  }
+
   private change(index: number, delta: number): void {
-    const entry = this.log.at(index) as Entry;
+    const entry = this.entry(index) as Entry;
     const change = Math.max(delta, -entry.cost);
     entry.cost += change;
     this.used += change;
@@ -120,16 +129,15 @@ export class SlidingWindow implements Meter {
 
   /** When so much has left. */
   private leavesAt(amount: number): number {
-    const log = this.log;
-    while (this.reachSum < amount && this.reach < log.length) {
-      this.reachSum += (log.at(this.reach) as Entry).cost;
+    while (this.reachSum < amount && this.reach < this.size) {
+      this.reachSum += (this.entry(this.reach) as Entry).cost;
       this.reach++;
     }
-    let last = log.at(this.reach - 1) as Entry;
+    let last = this.entry(this.reach - 1) as Entry;
     while (this.reach > 1 && this.reachSum - last.cost >= amount) {
       this.reachSum -= last.cost;
       this.reach--;
-      last = log.at(this.reach - 1) as Entry;
+      last = this.entry(this.reach - 1) as Entry;
     }
     return last.at + this.span;
   }
@@ -138,13 +146,13 @@ export class SlidingWindow implements Meter {
   private find(paidAt: number): number {
     if (paidAt <= this.blindUntil) return -1;
     let low = 0;
-    let high = this.log.length;
+    let high = this.size;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((this.log.at(middle) as Entry).at < paidAt) low = middle + 1;
+      if ((this.entry(middle) as Entry).at < paidAt) low = middle + 1;
       else high = middle;
     }
-    return this.log.at(low)?.at === paidAt ? low : -1;
+    return this.entry(low)?.at === paidAt ? low : -1;
   }
 
   private advance(now: number): void {
@@ -156,25 +164,24 @@ export class SlidingWindow implements Meter {
   /** The entries go back with the clock, so that each of them has as long to stay as before. */
   private setBack(byMs: number): void {
     this.blindUntil = Math.max(this.blindUntil, this.at);
-    for (let i = 0; i < this.log.length; i++) (this.log.at(i) as Entry).at -= byMs;
+    for (const entry of this.log) entry.at -= byMs;
   }
 
   private forget(now: number): void {
-    for (let oldest = this.log.peek(); oldest && oldest.at + this.span <= now; oldest = this.log.peek()) {
-      this.log.shift();
+    for (let oldest = this.entry(0); oldest && oldest.at + this.span <= now; oldest = this.entry(0)) {
       this.used -= oldest.cost;
       this.gone++;
       if (this.reach === 0) continue;
       this.reach--;
       this.reachSum -= oldest.cost;
     }
-    if (this.gone > this.log.length) this.addUp();
+    if (this.gone > this.size) this.addUp();
   }
 
   /** Adding and taking away fractions for days would drift. */
   private addUp(): void {
-    this.used = 0;
-    for (let i = 0; i < this.log.length; i++) this.used += (this.log.at(i) as Entry).cost;
+    this.log = this.log.slice(this.gone);
+    this.used = this.log.reduce((sum, { cost }) => sum + cost, 0);
     this.gone = this.reach = this.reachSum = 0;
   }
 }

@@ -1,15 +1,13 @@
-import { Backlog } from '../queues/backlog.js';
 import { DeadlineHeap } from '../queues/deadline-heap.js';
-import { Chain, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
+import { Backlog, Chain, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
 import { victims } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
 import type { ReorderBuffer } from '../queues/reorder-buffer.js';
 import type { FailedAlone, Judgement, Repairer } from '../repair/repairer.js';
 import type { Verdict } from '../repair/verdict.js';
-import { Arrivals } from './arrivals.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
-import type { Entry } from './job.js';
+import type { Burst, Entry } from './job.js';
 import { ACCEPTED, Batch, DONE, IN_FLIGHT, ItemFailure, Job, WAITING, weightOf } from './job.js';
 
 /**
@@ -47,8 +45,10 @@ export class BatchMachine<T, R> {
   readonly results = new Backlog<Job<T, R>>();
   readonly order: ReorderBuffer<Job<T, R>> | undefined;
   readonly queue: Queue<Entry<T, R>>;
-  /** What `push` has let in and is not in the queue yet. */
-  private readonly pushed = new Arrivals<T>();
+  /** What `push` has let in and is not in the queue yet, and how many of them came when. */
+  private readonly pushed = new Backlog<T>();
+  private readonly bursts = new Backlog<Burst>();
+  private burst: Burst = { at: 0, count: 0 };
   private readonly lanes: readonly LaneRule[];
   /** Items waiting in each lane, whatever for. */
   private readonly laneQueued: number[];
@@ -124,9 +124,12 @@ export class BatchMachine<T, R> {
    * can be in the next batch.
    */
   push(input: T): void {
-    const { pushed } = this;
-    if (pushed.length === 0 && this.fresh < this.rules.maxSize) this.queueJob(input, this.accepted, this.now);
-    else pushed.push(input, this.now);
+    if (this.pushed.length === 0 && this.fresh < this.rules.maxSize) this.queueJob(input, this.accepted, this.now);
+    else {
+      this.pushed.push(input);
+      if (this.burst.at !== this.now || this.burst.count === 0) this.bursts.push((this.burst = { at: this.now, count: 0 }));
+      this.burst.count++;
+    }
     this.accepted++;
     this.fresh++;
     this.freshWeight++;
@@ -483,9 +486,9 @@ export class BatchMachine<T, R> {
     this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;
     const { accepted, pushed } = this;
     while (pushed.length > 0 && this.fresh - pushed.length < this.rules.maxSize) {
-      const { firstAt } = pushed;
-      const index = accepted - pushed.length;
-      this.queueJob(pushed.shift(), index, firstAt);
+      const burst = this.bursts.peek() as Burst;
+      if (--burst.count === 0) this.bursts.shift();
+      this.queueJob(pushed.shift() as T, accepted - pushed.length - 1, burst.at);
     }
   }
 

@@ -12,6 +12,12 @@ export const DONE = 4;
 /** What waits in the queue of a machine: fresh items, and batches that came back. */
 export type Entry<T, R> = Job<T, R> | Batch<T, R>;
 
+/** So many items that are all alike came at one time. */
+export interface Burst {
+  readonly at: number;
+  count: number;
+}
+
 /** Fields that few items need. */
 class JobExtras<T, R> {
   deadlineAt = Infinity;

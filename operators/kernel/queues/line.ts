@@ -6,6 +6,55 @@ export const LONG_QUEUE = 10_000;
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 export const MAX_HELD = 1000;
 
+/** Items stand in pieces of so many: a long queue then never moves what it holds, and lets go of it piece by piece. */
+const PIECE = 1024;
+
+interface Piece<T> {
+  readonly items: T[];
+  next: Piece<T> | undefined;
+}
+
+/** What waits to be seen to, first in, first out, in O(1). `Array.prototype.shift` moves every element once an array passes some 16,000. */
+export class Backlog<T> {
+  length = 0;
+  private first: Piece<T> = { items: [], next: undefined };
+  private last = this.first;
+  /** Places before the first item in its piece, and behind the last in its own. */
+  private start = 0;
+  private end = 0;
+
+  push(item: T): void {
+    if (this.end === PIECE) {
+      this.last = this.last.next = { items: [], next: undefined };
+      this.end = 0;
+    }
+    this.last.items[this.end++] = item;
+    this.length++;
+  }
+
+  peek(): T | undefined {
+    return this.length === 0 ? undefined : this.first.items[this.start];
+  }
+
+  shift(): T | undefined {
+    if (this.length === 0) return undefined;
+    const { items, next } = this.first;
+    const item = items[this.start] as T;
+    // Or it would be held until its piece goes.
+    items[this.start++] = undefined as T;
+    if (--this.length === 0) this.start = this.end = 0;
+    else if (next && this.start === PIECE) {
+      this.first = next;
+      this.start = 0;
+    }
+    return item;
+  }
+
+  clear(): void {
+    while (this.length > 0) this.shift();
+  }
+}
+
 /** Knows its neighbours in the chain it is in; it can be in one at a time. */
 export interface Linked<T> {
   previous: T | undefined;

@@ -1,4 +1,4 @@
-import { Backlog } from './backlog.js';
+import { Backlog } from './line.js';
 
 /** An item in its line, and its values that are held. */
 interface Speaker<V> {

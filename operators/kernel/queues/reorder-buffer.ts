@@ -1,4 +1,4 @@
-import { Backlog } from './backlog.js';
+import { Backlog } from './line.js';
 
 /** A place in a line. What stands in it may be replaced as long as the place is open. */
 class Place<T> {

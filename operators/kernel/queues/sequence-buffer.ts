@@ -1,5 +1,5 @@
-import { Backlog } from './backlog.js';
 import { DeadlineHeap } from './deadline-heap.js';
+import { Backlog } from './line.js';
 
 /** An item that waits, by its number, and since when. */
 export interface SequenceWait {
