@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
-import { add, entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, readJson, report, run } from './consumer.mjs';
+import { entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, readJson, report, run } from './consumer.mjs';
 
 // Everything npm runs by itself in a project that installs the package, or that removes it.
 const INSTALL_SCRIPTS = [
@@ -77,10 +77,12 @@ const LOOK = `
 `;
 
 let consumer = '';
+let withPeers = '';
 let installed = '';
 
 await inThrowAwayFolder('pack', async (folder) => {
   consumer = join(folder, 'consumer');
+  withPeers = join(folder, 'with-peers');
   installed = join(consumer, 'node_modules', manifest.name);
   const tarball = pack(folder, { isBuilt: false });
   // `.ci/run` waits for it.
@@ -96,7 +98,7 @@ await inThrowAwayFolder('pack', async (folder) => {
     checkLookInside,
     checkBulkRun,
     checkMissingPeers,
-    checkEverySubpath,
+    checkEverySubpath: () => checkEverySubpath(tarball),
     checkQuietImports,
     checkOldPeers: () => checkOldPeers(folder),
   };
@@ -370,18 +372,21 @@ function checkMissingPeers() {
 }
 
 /** With the optional peers there, every documented import resolves in both module systems. */
-function checkEverySubpath() {
-  add(consumer, ...pinned(...optionalPeers));
+function checkEverySubpath(tarball) {
+  // What other checks install as well.
+  install(withPeers, tarball, ...pinned(...Object.keys(manifest.peerDependencies), '@types/node'));
   const list = JSON.stringify(entryPoints);
   // Types alone: it resolves, and there is nothing in it.
   const isWrong = "(name, module) => (Object.keys(module).length === 0) !== (name === 'sluice/operators/permits')";
   runProgram(
     'every.mjs',
     `for (const name of ${list}) if ((${isWrong})(name, await import(name))) throw new Error(name + ' is empty, or is not');`,
+    withPeers,
   );
   runProgram(
     'every.cjs',
     `for (const name of ${list}) if ((${isWrong})(name, require(name))) throw new Error(name + ' is empty, or is not');`,
+    withPeers,
   );
 }
 
@@ -412,16 +417,18 @@ function checkQuietImports() {
     'quiet.mjs',
     `${LOOK} await Promise.all(${PEERS}.map((peer) => import(peer)));
     for (const name of ${list}) compare(name, look(), await import(name), look());`,
+    withPeers,
   );
   runProgram(
     'quiet.cjs',
     `${LOOK} for (const peer of ${PEERS}) require(peer);
     for (const name of ${list}) compare(name, look(), require(name), look());`,
+    withPeers,
   );
   return `${entryPoints.length} entry points`;
 }
 
-function runProgram(name, text) {
-  writeFileSync(join(consumer, name), text);
-  return run('node', [name], consumer);
+function runProgram(name, text, folder = consumer) {
+  writeFileSync(join(folder, name), text);
+  return run('node', [name], folder);
 }

@@ -1,9 +1,9 @@
 // Throw-away projects outside the repository, in which the package is used as people use it: packed and installed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, isAbsolute, join, resolve } from 'node:path';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 
 export const project = resolve(import.meta.dirname, '..');
 export const manifest = readJson(join(project, 'package.json'));
@@ -43,22 +43,49 @@ export function pack(folder, { isBuilt }) {
   return tarball;
 }
 
-/** Makes a project with these packages in it, each given as npm takes it. In a run of all checks, what one has installed is copied for the next. */
+/** Makes a project with these packages in it, each given as npm takes it. In a run of all checks, what one installs is copied for the others. */
 export function install(folder, ...packages) {
   const kept = process.env['SLUICE_INSTALLS'];
-  const names = packages.map((name) => (isAbsolute(name) ? basename(name) : name)).join('\n');
-  const copy = kept && join(kept, createHash('sha256').update(names).digest('hex'));
-  if (copy && existsSync(copy)) {
-    run('cp', ['-R', copy, folder]);
+  if (!kept) {
+    installInto(folder, packages);
     return;
   }
+  const names = packages.map((name) => (isAbsolute(name) ? basename(name) : name)).join('\n');
+  const copy = join(kept, createHash('sha256').update(names).digest('hex'));
+  const lock = `${copy}.lock`;
+  while (!existsSync(copy) && !claims(lock)) sleep(500);
+  if (!existsSync(copy)) {
+    try {
+      installInto(`${copy}.made`, packages);
+      renameSync(`${copy}.made`, copy);
+    } finally {
+      // After a failure, the next one tries it.
+      rmSync(`${copy}.made`, { recursive: true, force: true });
+      rmdirSync(lock);
+    }
+  }
+  mkdirSync(dirname(folder), { recursive: true });
+  run('cp', ['-R', copy, folder]);
+}
+
+function installInto(folder, packages) {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true }));
   add(folder, ...packages);
-  if (!copy) return;
-  run('cp', ['-R', folder, `${copy}.${process.pid}`]);
-  // Another check may have been as fast.
-  if (!existsSync(copy)) renameSync(`${copy}.${process.pid}`, copy);
+}
+
+/** Whether nobody else has the folder, which this process has made then. */
+function claims(lock) {
+  try {
+    mkdirSync(lock);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function sleep(ms) {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 /** Says what is wrong also below an `npm run --silent`. */

@@ -186,10 +186,10 @@ const jobs = {
     assert.match(error.message, /^batch: expected `maxSize` to be /);
   },
 
-  kernel({ kernel: { Ring, DeadlineHeap, TokenBucket, backoffDelayMs } }) {
-    const ring = new Ring();
-    for (const item of numbers(100)) ring.push(item);
-    assert.equal(ring.shift(), 0);
+  kernel({ kernel: { Backlog, DeadlineHeap, TokenBucket, backoffDelayMs } }) {
+    const backlog = new Backlog();
+    for (const item of numbers(100)) backlog.push(item);
+    assert.equal(backlog.shift(), 0);
     const heap = new DeadlineHeap();
     for (const at of [3, 1, 2]) heap.push(at, at);
     assert.equal(heap.pop(), 1);
