@@ -24,12 +24,6 @@ const STOPPED = 7;
 const NOTHING = {};
 
 /**
- * What is done with an answer that does not come later: `'value'` takes it as it is, be it a string, an array or nothing; `'input'` reads it
- * as RxJS does, item by item.
- */
-export type Reading = 'value' | 'input';
-
-/**
  * One call of a piece of work: starts it, listens to it, cancels it. All operators do it here: they extend this class, or `PermittedCall` where the call
  * has a permit.
  *
@@ -46,11 +40,6 @@ export abstract class Call<R> extends LazySignal {
   private onValue: ((value: R) => void) | undefined = undefined;
   private onError: ((error: unknown) => void) | undefined = undefined;
 
-  /** How a synchronous answer is read: `'value'` as the value itself, `'input'` as what RxJS's `from` takes. */
-  get reading(): Reading {
-    return 'value';
-  }
-
   /** Calls the function that does the work. */
   abstract work(): WorkResult<R> | ObservableInput<R>;
 
@@ -63,15 +52,9 @@ export abstract class Call<R> extends LazySignal {
   /** It has failed after it was cancelled. */
   failedLate?(error: unknown): void;
 
-  /** Called with every value; a whole one is the entire answer. Keeps the last for `done`. An override that passes values on need not. */
-  got(value: R, isWhole: boolean): void {
-    if (!isWhole) this.last = value;
-  }
-
-  /** Its stream has failed. Tears the stream down, then tells. An override may tell first: the stream is torn down in any case. */
-  broken(error: unknown): void {
-    this.leave();
-    if (this.hasEnded) this.failed(error);
+  /** Called with every value; when it has ended by then, that is the whole answer. Keeps the last for `done`; an override need not. */
+  got(value: R): void {
+    this.last = value;
   }
 
   /** Neither ended nor cancelled. */
@@ -82,6 +65,10 @@ export abstract class Call<R> extends LazySignal {
   /** Its work has ended by itself: leaving it now cancels nothing. */
   get hasEnded(): boolean {
     return this.state === DONE || this.state === FAILED;
+  }
+
+  protected get hasFailed(): boolean {
+    return this.state === FAILED;
   }
 
   /** Starts the work, in this context. Does nothing when it was cancelled before. */
@@ -106,21 +93,17 @@ export abstract class Call<R> extends LazySignal {
     let stream: Observable<R> | undefined;
     let promise: Promise<R> | undefined;
     let answer: unknown;
+    let fault: { readonly error: unknown } | undefined;
     try {
       answer = this.work();
-      if (isPromise(answer)) {
-        promise = Promise.resolve(answer) as Promise<R>;
-      } else {
-        stream = linkable<R>(answer);
-        if (stream === undefined && this.reading === 'input') stream = from(answer as ObservableInput<R>);
-      }
+      if (isPromise(answer)) promise = Promise.resolve(answer) as Promise<R>;
+      else stream = this.streamIn(answer);
     } catch (error) {
-      this.returned(undefined);
-      this.ended(error);
-      return;
+      fault = { error };
     }
     this.returned(promise);
-    if (promise) {
+    if (fault) this.ended(fault.error);
+    else if (promise) {
       // Also when it was cancelled meanwhile: nobody else handles its rejection.
       this.onValue ??= (value) => {
         this.answered(value);
@@ -134,7 +117,12 @@ export abstract class Call<R> extends LazySignal {
     else this.answered(answer as R);
   }
 
-  /** Stops listening to a stream, which is torn down. */
+  /** What comes later of an answer that is no promise; undefined when the answer is the value. */
+  protected streamIn(answer: unknown): Observable<R> | undefined {
+    return linkable(answer);
+  }
+
+  /** Stops listening to a stream, which is torn down. One that has ended is torn down in any case, after that was told. */
   protected leave(): void {
     this.link?.unsubscribe();
   }
@@ -150,10 +138,10 @@ export abstract class Call<R> extends LazySignal {
   private makeObserver(): Observer<R> {
     return {
       next: (value) => {
-        if (this.state === OPEN) this.got(value, false);
+        if (this.state === OPEN) this.got(value);
       },
       error: (error) => {
-        if (this.hasFailed(error)) this.broken(error);
+        this.ended(error);
       },
       complete: () => {
         if (this.state !== OPEN) return;
@@ -167,24 +155,22 @@ export abstract class Call<R> extends LazySignal {
   }
 
   /** It has its whole answer. */
-  protected answered(value: R): void {
+  private answered(value: R): void {
     if (this.state !== OPEN) return;
     this.state = DONE;
-    this.got(value, true);
+    this.got(value);
     if (this.hasEnded) this.done(value, false);
   }
 
-  protected ended(error: unknown): void {
-    if (this.hasFailed(error)) this.failed(error);
-  }
-
-  private hasFailed(error: unknown): boolean {
-    const isHeard = this.state === OPEN;
-    if (isHeard) {
-      this.state = FAILED;
-      this.last = error;
-    } else this.failedLate?.(error);
-    return isHeard;
+  private ended(error: unknown): void {
+    if (this.state !== OPEN) {
+      this.failedLate?.(error);
+      return;
+    }
+    this.state = FAILED;
+    this.last = error;
+    this.leave();
+    if (this.hasEnded) this.failed(error);
   }
 
   /** Its work has been called, and has answered with a promise or not. */
@@ -222,7 +208,7 @@ export abstract class Relay<R> extends Call<R> {
  */
 export abstract class PermittedCall<R> extends Call<R> {
   permit: Permit | undefined = undefined;
-  /** The promise of the work, until it settles. */
+  /** What the work has answered, when it is a promise. */
   private promise: Promise<unknown> | undefined = undefined;
   /** The release, put off until the work has returned. */
   private due: (() => void) | undefined = undefined;
@@ -259,7 +245,7 @@ export abstract class PermittedCall<R> extends Call<R> {
     if (this.state >= UNSENT) return false;
     this.state = NEW;
     this.last = NOTHING;
-    this.link = undefined;
+    this.link = this.promise = undefined;
     // Its signal has not aborted. The next call gets one of its own.
     this.controller = undefined;
     return true;
@@ -274,18 +260,8 @@ export abstract class PermittedCall<R> extends Call<R> {
     due?.();
   }
 
-  protected override answered(value: R): void {
-    this.promise = undefined;
-    super.answered(value);
-  }
-
-  protected override ended(error: unknown): void {
-    this.promise = undefined;
-    super.ended(error);
-  }
-
   protected returnPermit(permit: Permit, outcome: Outcome, error: unknown): void {
-    if (this.promise) permit.releaseAfter(this.promise, error);
+    if (this.promise && this.state === STOPPED) permit.releaseAfter(this.promise, error);
     else permit.release(outcome, error);
   }
 }
@@ -308,6 +284,11 @@ export function linkable<R>(answer: unknown): Observable<R> | undefined {
   if (typeof interop === 'function') return (interop as () => Observable<R>).call(answer);
   const later = answer as { readonly [Symbol.asyncIterator]?: unknown };
   return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;
+}
+
+/** The same of any answer but a promise, read as RxJS does: a list is its items. @throws TypeError */
+export function inputOf<R>(answer: unknown): Observable<R> {
+  return linkable(answer) ?? from(answer as ObservableInput<R>);
 }
 
 /** The fields of an item that are part of its result. */
