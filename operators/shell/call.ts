@@ -15,10 +15,8 @@ const OPEN = 2;
 /** Its work has ended by itself, well or badly. */
 const DONE = 3;
 const FAILED = 4;
-/** Cancelled, so that nobody listens any more: before it began, while its work was being called, or after that. */
-const UNSENT = 5;
-const STOPPED_CALLING = 6;
-const STOPPED = 7;
+/** Cancelled, so that nobody listens any more; added to the state it was in. */
+const STOPPED = 5;
 
 /** Stands for the last value of work that has emitted none. */
 const NOTHING = {};
@@ -82,8 +80,8 @@ export abstract class Call<R> extends LazySignal {
   /** Cancels it: aborts the signal, then stops listening. What the work answers to the abort is ignored. */
   stop(): void {
     const { state } = this;
-    if (state >= UNSENT) return;
-    this.state = state === NEW ? UNSENT : state === CALLING ? STOPPED_CALLING : STOPPED;
+    if (state >= STOPPED) return;
+    this.state += STOPPED;
     if (state === CALLING || state === OPEN) this.abort();
     this.leave();
   }
@@ -111,7 +109,7 @@ export abstract class Call<R> extends LazySignal {
       this.onError ??= (error) => {
         this.ended(error);
       };
-      promise.then(this.onValue, this.onError);
+      hear(promise, this.onValue, this.onError);
     } else if (this.state !== OPEN) return;
     else if (stream) this.listen(stream);
     else this.answered(answer as R);
@@ -175,7 +173,7 @@ export abstract class Call<R> extends LazySignal {
 
   /** Its work has been called, and has answered with a promise or not. */
   protected returned(_promise: Promise<R> | undefined): void {
-    this.state = this.state === CALLING ? OPEN : STOPPED;
+    this.state += OPEN - CALLING;
   }
 }
 
@@ -229,20 +227,20 @@ export abstract class PermittedCall<R> extends Call<R> {
   release(outcome: Outcome = 'ok', error?: unknown): void {
     const { permit, state } = this;
     if (permit === undefined) return;
-    if (state === CALLING || state === STOPPED_CALLING) {
+    if (state % STOPPED === CALLING) {
       this.due ??= () => {
         this.release(outcome, error);
       };
       return;
     }
     this.permit = undefined;
-    if (state === NEW || state === UNSENT) permit.release('unused');
+    if (state % STOPPED === NEW) permit.release('unused');
     else this.returnPermit(permit, outcome, error);
   }
 
   /** Makes it ready for the next call; false for a cancelled one, whose work may still answer. */
   renew(): boolean {
-    if (this.state >= UNSENT) return false;
+    if (this.state >= STOPPED) return false;
     this.state = NEW;
     this.last = NOTHING;
     this.link = this.promise = undefined;
@@ -261,13 +259,18 @@ export abstract class PermittedCall<R> extends Call<R> {
   }
 
   protected returnPermit(permit: Permit, outcome: Outcome, error: unknown): void {
-    if (this.promise && this.state === STOPPED) permit.releaseAfter(this.promise, error);
+    if (this.promise && this.state === STOPPED + OPEN) permit.releaseAfter(this.promise, error);
     else permit.release(outcome, error);
   }
 }
 
 function perform(call: { perform(): void }): void {
   call.perform();
+}
+
+/** Listens to a promise as `await` does: a `then` that was put on it is not called, for it may throw, or answer twice and so into the next call. */
+export function hear<R>(promise: Promise<R>, onValue: (value: R) => void, onError: (error: unknown) => void): void {
+  void Promise.prototype.then.call(promise, onValue as (value: unknown) => void, onError);
 }
 
 /** A promise, and not an Observable that has a `then`. */

@@ -1,6 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { Subscription } from 'rxjs';
 import type { Outcome, Permit, Permits } from '../options/permits.js';
+import { hear } from './call.js';
 
 /** How long the promise of cancelled work may keep its slot, in ms. */
 const ABORT_GRACE_MS = 1000;
@@ -58,7 +59,7 @@ export class Slots implements Omit<Permits, 'enlist'>, Permit {
     this.freed(outcome);
   }
 
-  releaseAfter(work: PromiseLike<unknown>): void {
+  releaseAfter(work: Promise<unknown>): void {
     // Made first: some schedulers (`queueScheduler`) run a delay of 0 at once.
     const grace = new Subscription();
     const over = (): void => {
@@ -68,7 +69,7 @@ export class Slots implements Omit<Permits, 'enlist'>, Permit {
     };
     this.graces.add(grace);
     grace.add(this.scheduler.schedule(over, ABORT_GRACE_MS));
-    work.then(over, over);
+    hear(work, over, over);
   }
 
   /** Keeps no timer any more. */
