@@ -21,6 +21,11 @@ const STOPPED = 5;
 /** Stands for the last value of work that has emitted none. */
 const NOTHING = {};
 
+/** Listens to a stream, or to a promise. Ignores it once the call is over. */
+interface Listener<R> extends Observer<R> {
+  readonly answer: (value: R) => void;
+}
+
 /**
  * One call of a piece of work: starts it, listens to it, cancels it. All operators do it here: they extend this class, or `PermittedCall` where the call
  * has a permit.
@@ -34,9 +39,7 @@ export abstract class Call<R> extends LazySignal {
   protected last: unknown = NOTHING;
   protected link: Subscription | undefined = undefined;
   /** Made once for all streams and promises of this object. */
-  private observer: Observer<R> | undefined = undefined;
-  private onValue: ((value: R) => void) | undefined = undefined;
-  private onError: ((error: unknown) => void) | undefined = undefined;
+  private listener: Listener<R> | undefined = undefined;
 
   /** Calls the function that does the work. */
   abstract work(): WorkResult<R> | ObservableInput<R>;
@@ -102,17 +105,16 @@ export abstract class Call<R> extends LazySignal {
     this.returned(promise);
     if (fault) this.ended(fault.error);
     else if (promise) {
-      // Also when it was cancelled meanwhile: nobody else handles its rejection.
-      this.onValue ??= (value) => {
-        this.answered(value);
-      };
-      this.onError ??= (error) => {
-        this.ended(error);
-      };
-      hear(promise, this.onValue, this.onError);
+      const { answer: onValue, error: onError } = this.listen();
+      // Also when it was cancelled meanwhile: nobody else handles its rejection. As `await` does, without calling a `then` that was put on it, which may
+      // throw, or answer twice and so into the next call.
+      void Promise.prototype.then.call(promise, onValue as (value: unknown) => void, onError);
     } else if (this.state !== OPEN) return;
-    else if (stream) this.listen(stream);
-    else this.answered(answer as R);
+    else if (stream) {
+      // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
+      const link = (this.link = new Link<R>(this.listen()));
+      subscribeLink(stream, link);
+    } else this.answered(answer as R);
   }
 
   /** What comes later of an answer that is no promise; undefined when the answer is the value. */
@@ -125,16 +127,11 @@ export abstract class Call<R> extends LazySignal {
     this.link?.unsubscribe();
   }
 
-  private listen(stream: Observable<R>): void {
-    // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
-    const link = new Link<R>((this.observer ??= this.makeObserver()));
-    this.link = link;
-    subscribeLink(stream, link);
-  }
-
-  /** Listens to a stream; ignores it once the call is over. */
-  private makeObserver(): Observer<R> {
-    return {
+  private listen(): Listener<R> {
+    return (this.listener ??= {
+      answer: (value) => {
+        this.answered(value);
+      },
       next: (value) => {
         if (this.state === OPEN) this.got(value);
       },
@@ -149,7 +146,7 @@ export abstract class Call<R> extends LazySignal {
         // A teardown may have cancelled it.
         if (this.hasEnded) this.done((last === NOTHING ? undefined : last) as R, last === NOTHING);
       },
-    };
+    });
   }
 
   /** It has its whole answer. */
@@ -266,11 +263,6 @@ export abstract class PermittedCall<R> extends Call<R> {
 
 function perform(call: { perform(): void }): void {
   call.perform();
-}
-
-/** Listens to a promise as `await` does: a `then` that was put on it is not called, for it may throw, or answer twice and so into the next call. */
-export function hear<R>(promise: Promise<R>, onValue: (value: R) => void, onError: (error: unknown) => void): void {
-  void Promise.prototype.then.call(promise, onValue as (value: unknown) => void, onError);
 }
 
 /** A promise, and not an Observable that has a `then`. */

@@ -1,7 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { Subscription } from 'rxjs';
 import type { Outcome, Permit, Permits } from '../options/permits.js';
-import { hear } from './call.js';
 
 /** How long the promise of cancelled work may keep its slot, in ms. */
 const ABORT_GRACE_MS = 1000;
@@ -69,7 +68,8 @@ export class Slots implements Omit<Permits, 'enlist'>, Permit {
     };
     this.graces.add(grace);
     grace.add(this.scheduler.schedule(over, ABORT_GRACE_MS));
-    hear(work, over, over);
+    // Without a `then` that was put on it, as `Call` does.
+    void Promise.prototype.then.call(work, over, over);
   }
 
   /** Keeps no timer any more. */
