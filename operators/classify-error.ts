@@ -9,52 +9,30 @@ import { evidenceOf, isBug, linksOf } from './shell/error-evidence.js';
 
 /** Words that know better than the status beside them: an exhausted quota is a 429, an unknown option a 400. */
 const ABOVE_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
-  fatal: [
-    'insufficient_quota',
-    'billing_hard_limit_reached',
-    'billing_error',
-    'invalid_api_key',
-    'model_not_found',
-    'unknown_parameter',
-    'unsupported_parameter',
+  fatal:
+    'insufficient_quota billing_hard_limit_reached billing_error invalid_api_key model_not_found unknown_parameter unsupported_parameter ' +
     'RateLimitQuotaExhaustedError',
-  ],
-  tooLarge: ['context_length_exceeded', 'max_tokens_per_request', 'request_too_large', 'array_above_max_length'],
+  tooLarge: 'context_length_exceeded max_tokens_per_request request_too_large array_above_max_length',
 });
 
 /** Words for errors that carry no status: sockets, aborts, JSON-RPC (MCP), and errors sent inside a stream that began well. */
 const WITHOUT_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
-  cancelled: ['AbortError', 'ABORT_ERR', 'APIUserAbortError', 'UND_ERR_ABORTED', 'CanceledError', 'ERR_CANCELED'],
-  timeout: [
-    ...['TimeoutError', 'APIConnectionTimeoutError', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'],
-    ...['REQUEST_TIMEOUT', '-32001'],
-  ],
-  throttled: ['rate_limit_error', 'rate_limit_exceeded'],
-  transient: [
-    ...['overloaded_error', 'api_error', 'server_error', 'timeout_error'],
-    ...['ECONNRESET', 'ECONNREFUSED', 'ECONNABORTED', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT'],
-    ...['ENETDOWN', 'ENETUNREACH', 'EHOSTDOWN', 'EHOSTUNREACH', 'ERR_STREAM_PREMATURE_CLOSE'],
-    ...['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_CLOSED', 'UND_ERR_DESTROYED', 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'],
-    ...['AI_EmptyResponseBodyError', 'CONNECTION_CLOSED', 'SEND_FAILED', '-32000', '-32603'],
-  ],
-  tooLarge: ['AI_TooManyEmbeddingValuesForCallError'],
-  itemFault: ['AI_NoObjectGeneratedError', 'AI_InvalidPromptError', '-32602', '-32002'],
-  contract: ['AI_JSONParseError', 'AI_TypeValidationError', 'AI_InvalidResponseDataError', 'INVALID_RESULT'],
-  fatal: [
-    ...[
-      'authentication_error',
-      'permission_error',
-      'not_found_error',
-      'AI_NoSuchModelError',
-      'AI_NoSuchProviderError',
-      'AI_UnsupportedModelVersionError',
-    ],
-    ...['AI_LoadAPIKeyError', 'AI_LoadSettingError', 'AI_InvalidArgumentError', 'AI_UnsupportedFunctionalityError'],
-    // MCP, with a code that is not above.
-    ...['McpError', 'ProtocolError', 'SdkError'],
-    ...['UND_ERR_INVALID_ARG', 'ERR_INVALID_URL', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID'],
-    ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
-  ],
+  cancelled: 'AbortError ABORT_ERR APIUserAbortError UND_ERR_ABORTED CanceledError ERR_CANCELED',
+  timeout: 'TimeoutError APIConnectionTimeoutError UND_ERR_HEADERS_TIMEOUT UND_ERR_BODY_TIMEOUT REQUEST_TIMEOUT -32001',
+  throttled: 'rate_limit_error rate_limit_exceeded',
+  transient:
+    'overloaded_error api_error server_error timeout_error ECONNRESET ECONNREFUSED ECONNABORTED ENOTFOUND EAI_AGAIN EPIPE ETIMEDOUT ENETDOWN ' +
+    'ENETUNREACH EHOSTDOWN EHOSTUNREACH ERR_STREAM_PREMATURE_CLOSE UND_ERR_SOCKET UND_ERR_CONNECT_TIMEOUT UND_ERR_CLOSED UND_ERR_DESTROYED ' +
+    'UND_ERR_RES_CONTENT_LENGTH_MISMATCH AI_EmptyResponseBodyError CONNECTION_CLOSED SEND_FAILED -32000 -32603',
+  tooLarge: 'AI_TooManyEmbeddingValuesForCallError',
+  itemFault: 'AI_NoObjectGeneratedError AI_InvalidPromptError -32602 -32002',
+  contract: 'AI_JSONParseError AI_TypeValidationError AI_InvalidResponseDataError INVALID_RESULT',
+  // `McpError` and the two behind it are those of MCP with a code that is not above.
+  fatal:
+    'authentication_error permission_error not_found_error AI_NoSuchModelError AI_NoSuchProviderError AI_UnsupportedModelVersionError ' +
+    'AI_LoadAPIKeyError AI_LoadSettingError AI_InvalidArgumentError AI_UnsupportedFunctionalityError McpError ProtocolError SdkError ' +
+    'UND_ERR_INVALID_ARG ERR_INVALID_URL CERT_HAS_EXPIRED ERR_TLS_CERT_ALTNAME_INVALID DEPTH_ZERO_SELF_SIGNED_CERT ' +
+    'SELF_SIGNED_CERT_IN_CHAIN UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 });
 
 /** The client of MCP reports an abort as a timeout, with the reason as its message. */
@@ -236,6 +214,7 @@ function firstOf(words: readonly string[], table: ReadonlyMap<string, ErrorClass
   return words.map((word) => table.get(word)).find((found) => found !== undefined);
 }
 
-function classes(words: Partial<Record<ErrorClass, readonly string[]>>): ReadonlyMap<string, ErrorClass> {
-  return new Map(Object.entries(words).flatMap(([name, list]) => list.map((word) => [word, name as ErrorClass] as const)));
+/** Which class each word says, from the words of each class. */
+function classes(words: Partial<Record<ErrorClass, string>>): ReadonlyMap<string, ErrorClass> {
+  return new Map(Object.entries(words).flatMap(([name, list]) => list.split(' ').map((word) => [word, name as ErrorClass] as const)));
 }

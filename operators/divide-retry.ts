@@ -3,14 +3,16 @@ import { Observable } from 'rxjs';
 import { Job } from './kernel/machine/job.js';
 import { FIFO } from './kernel/queues/line.js';
 import { FlowConfigError } from './options/errors.js';
-import { count, nonEmpty, onlyKnown, requiredFunction } from './options/options.js';
+import { laneOption } from './options/limiter-option.js';
+import { count, onlyKnown, optional, requiredFunction } from './options/options.js';
 import type { Settled } from './options/types.js';
 import { divideAndConquer } from './repair.js';
-import { onAbort, requiredSignal } from './shell/abort.js';
+import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
-import { batchConfig } from './shell/batch-options.js';
+import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
 import { BatchShell } from './shell/batch-shell.js';
 import { settledOf } from './shell/call.js';
+import { AbortCalls } from './shell/signal-groups.js';
 
 const NAME = 'divideRetry';
 
@@ -100,17 +102,18 @@ export function divideRetry<T, R>(
 ): (items: readonly T[], context?: DivideRetryContext | number) => Observable<Settled<T, R>[]> {
   requiredFunction(NAME, 'work', work);
   const config = divideConfig(options);
+  const signals = new AbortCalls();
 
   return (items, context) => {
     if (!Array.isArray(items)) throw new FlowConfigError(NAME, 'items', 'an array', items);
     const signal = signalOf(context);
     return new Observable((subscriber) => {
+      if (signal) {
+        signals.stop(signal, subscriber, (reason) => {
+          subscriber.error(reason);
+        });
+      }
       const run = new DivideShell<T, R>(config, work, subscriber);
-      subscriber.add(
-        onAbort(signal, () => {
-          subscriber.error(signal?.reason);
-        }),
-      );
       // A copy: the list may change, and a callback may leave, while the items are taken in.
       for (const item of [...(items as readonly T[])]) {
         if (subscriber.closed) return;
@@ -159,18 +162,10 @@ function signalOf(context: DivideRetryContext | number | undefined): AbortSignal
 
 function divideConfig<T>(options: DivideRetryOptions<T>): BatchConfig<T> {
   onlyKnown(NAME, options, OPTIONS);
-  const { lane, concurrency, ...rest } = options;
-  if (lane !== undefined) nonEmpty(NAME, 'lane', lane);
-  const given = {
-    repair: divideAndConquer(),
-    ...rest,
-    ...(concurrency !== undefined && { concurrency: count(NAME, 'concurrency', concurrency) }),
-  };
-  const config = batchConfig<T, never>(NAME, given as GateOptions<T>);
-  const lanes = config.limiter?.lanes;
-  if (lane !== undefined && lanes?.includes(lane) === false)
-    throw new FlowConfigError(NAME, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
+  const { lane, ...given } = options;
+  optional(count)(NAME, 'concurrency', given.concurrency);
+  const config = batchConfig<T, never>(NAME, given as GateOptions<T>, BATCH_CHECKS, { repair: divideAndConquer() });
+  const queue = laneOption(NAME, lane, config.limiter) !== undefined && { queue: { ...FIFO, lanes: [{ name: lane }], isDeclared: true } };
   // The batch is what was given: nothing leaves before all of it is there, so nothing looks for what is due before that either.
-  const whole = { maxSize: Infinity, maxWeight: Infinity, maxQueued: Infinity, window: () => Infinity };
-  return Object.assign(config, whole, lane !== undefined && { queue: { ...FIFO, lanes: [{ name: lane }], isDeclared: true } });
+  return Object.assign(config, { maxSize: Infinity, maxWeight: Infinity, maxQueued: Infinity, window: () => Infinity }, queue);
 }

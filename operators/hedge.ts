@@ -193,7 +193,6 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
   /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
   const context = captureContext();
   const attempts: Attempt<R>[] = [];
-  let running = 0;
   /** Whether another attempt may be started at all. */
   let mayHedge = true;
   let timer = Subscription.EMPTY;
@@ -234,7 +233,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
   function next(): void {
     timer.unsubscribe();
     enqueue(start);
-    if (running > 0 || winner || to.closed || enqueue.isBusy) return;
+    if (attempts.some(({ isOver }) => !isOver) || winner || to.closed || enqueue.isBusy) return;
     const errors = attempts.flatMap(({ broke }) => (broke ? [broke.error] : []));
     end(withOthers(errors));
   }
@@ -259,7 +258,6 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     }
     const attempt = new Attempt<R>(owner, index, patienceMs);
     attempts.push(attempt);
-    running++;
     if (first) {
       stats.hedging++;
       const afterMs = first.startedAt === undefined ? 0 : Math.max(0, now() - first.startedAt);
@@ -339,7 +337,6 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
   /** Once for each attempt. */
   function over(attempt: Attempt<R>): void {
     attempt.isOver = true;
-    running--;
     if (attempt.index > 0) stats.hedging--;
   }
 }

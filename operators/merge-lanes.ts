@@ -1,20 +1,37 @@
-import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
-import { asapScheduler, Observable } from 'rxjs';
+import type { ObservableInput, ObservedValueOf, SchedulerLike, Subscriber } from 'rxjs';
+import { asapScheduler, noop, Observable, Subscription } from 'rxjs';
 import type { Fairness, FairnessRule } from './kernel/queues/discipline.js';
-import type { Overflow } from './kernel/queues/queue.js';
+import { LanesQueue } from './kernel/queues/lanes-queue.js';
+import { victims } from './kernel/queues/overflow.js';
+import type { Overflow, Waiter } from './kernel/queues/queue.js';
 import type { LaneOptions } from './lanes.js';
 import { fairnessOf } from './lanes.js';
-import type { FlowSink } from './options/events.js';
-import { EVENT_CHECKS } from './options/events.js';
+import { weightOf } from './options/ask.js';
+import { OverflowError } from './options/errors.js';
+import type { FlowSink, FlushReason } from './options/events.js';
+import { EVENT_CHECKS, teller } from './options/events.js';
+import type { CheckedLane } from './options/lanes.js';
 import { checkedLanes } from './options/lanes.js';
-import { callback, checked, count, flag, oneOf, optional, positive, unchecked } from './options/options.js';
-import { schedulerOption } from './shell/alarm.js';
-import { connect } from './shell/connect.js';
-import type { LaneBatch, LaneMergerConfig } from './shell/lane-merger.js';
-import { LaneMerger } from './shell/lane-merger.js';
+import { callback, checked, count, flag, oneOf, optional, positive } from './options/options.js';
+import { Alarm, schedulerOption } from './shell/alarm.js';
+import { attach } from './shell/connect.js';
 import { notifier, stream } from './shell/notifier.js';
+import { after } from './shell/timer.js';
+import type { Trampoline } from './shell/trampoline.js';
+import { trampoline } from './shell/trampoline.js';
 
-export type { LaneBatch } from './shell/lane-merger.js';
+/** One batch made of several lanes. */
+export interface LaneBatch<T, N extends string = string> {
+  /** The lane that triggered the batch: the one whose wait was over, else the one whose turn it was. Its oldest item is the first. */
+  readonly lane: N;
+  /** Why the batch was closed. */
+  readonly reason: FlushReason;
+  /** Total weight of the items. */
+  readonly weight: number;
+  readonly items: T[];
+  /** The lane of each item, in the order of `items`. */
+  readonly lanes: N[];
+}
 
 /** A lane and where its items come from. */
 export interface MergeLane<T, N extends string = string> extends Omit<LaneOptions, 'name' | 'overflow'> {
@@ -125,48 +142,16 @@ export function mergeLanes<const L extends readonly MergeLane<any>[]>(
   lanes: L,
   options: MergeLanesOptions<ObservedValueOf<L[number]['source']>> = {},
 ): Observable<LaneBatch<ObservedValueOf<L[number]['source']>, L[number]['name']>> {
-  type Item = ObservedValueOf<L[number]['source']>;
-  const config = readOptions<Item>(lanes, options);
-  const sources = lanes.map(({ source }, i) => stream<Item>(NAME, `lanes[${String(i)}].source`, source as ObservableInput<Item>));
-  const flush$ = notifier(NAME, 'flush', options.flush);
-
+  const settings = readOptions<ObservedValueOf<L[number]['source']>>(lanes, options);
   return new Observable((subscriber) => {
-    const merger = new LaneMerger<Item, L[number]['name']>(config, subscriber);
-    subscriber.add(() => {
-      merger.stop();
-    });
-    // `flush` first: a lane that emits at once may make its consumer ask for one.
-    if (flush$) {
-      connect(flush$, subscriber, {
-        next: () => {
-          merger.flush();
-        },
-        error: (error) => {
-          merger.error(error);
-        },
-        // No more flushes; the batches go on.
-        complete: () => undefined,
-      });
-    }
-    for (const [lane, source] of sources.entries()) {
-      if (subscriber.closed) return;
-      connect(source, subscriber, {
-        next: (item) => {
-          merger.next(lane, item);
-        },
-        error: (error) => {
-          merger.laneError(lane, error);
-        },
-        complete: () => {
-          merger.laneComplete();
-        },
-      });
-    }
+    new LaneMerger(settings, subscriber).start();
   });
 }
 
-function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>): LaneMergerConfig<T> {
-  const { maxQueued, overflow, fairness, ...settings } = checked(NAME, options, DEFAULTS, {
+type Settings<T> = ReturnType<typeof readOptions<T>>;
+
+function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>) {
+  const settings = checked(NAME, options, DEFAULTS, {
     maxSize: count,
     maxWeight: positive,
     fairness: fairnessOf,
@@ -180,13 +165,244 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     scheduler: schedulerOption,
     ...EVENT_CHECKS,
   });
-  const rule = fairness as FairnessRule;
-  const own = { source: unchecked, overflow: optional(oneOf(...OVERFLOWS)), maxQueued: optional(count) };
-  const lanes = checkedLanes(NAME, list, rule, own).map((lane, i) => ({
+  const fairness = settings.fairness as FairnessRule;
+  const own = { source: stream, overflow: optional(oneOf(...OVERFLOWS)), maxQueued: optional(count) };
+  const lanes = (checkedLanes(NAME, list, fairness, own) as readonly (CheckedLane & { source: Observable<T> })[]).map((lane, i) => ({
     ...lane,
+    /** How long its items wait for company, in ms. */
     waitMs: lane.maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2],
-    maxQueued: lane.maxQueued ?? maxQueued,
-    overflow: lane.overflow ?? overflow,
+    maxQueued: lane.maxQueued ?? settings.maxQueued,
+    overflow: lane.overflow ?? settings.overflow,
   }));
-  return { ...settings, operator: NAME, lanes, fairness: rule, frames: options.scheduler ?? asapScheduler };
+  const flush = settings.flush as Observable<unknown> | undefined;
+  // Until the end of the current frame an urgent item waits for the rest of its burst.
+  return { ...settings, lanes, fairness, flush, frames: options.scheduler ?? asapScheduler };
+}
+
+class WaitingItem<T> implements Waiter<WaitingItem<T>> {
+  previous: WaitingItem<T> | undefined = undefined;
+  next: WaitingItem<T> | undefined = undefined;
+
+  constructor(
+    readonly item: T,
+    readonly lane: number,
+    readonly weight: number,
+    readonly at: number,
+    readonly seq: number,
+  ) {}
+}
+
+/**
+ * One subscription: items wait in their lanes until a batch is due, which takes those of other lanes along.
+ * Everything that happens while a batch is being handed out waits its turn.
+ */
+class LaneMerger<T, N extends string> {
+  private readonly queue: LanesQueue<WaitingItem<T>>;
+  private readonly alarm: Alarm;
+  private readonly tell: ReturnType<typeof teller>;
+  private readonly enqueue: Trampoline;
+  /** Total weight of what waits. */
+  private weight = 0;
+  /** Lanes that may still send. */
+  private open: number;
+  /** Ends the current frame. */
+  private frame: Subscription | undefined = undefined;
+  private accepted = 0;
+  private batches = 0;
+
+  constructor(
+    private readonly settings: Settings<T>,
+    private readonly to: Subscriber<LaneBatch<T, N>>,
+  ) {
+    const { lanes, fairness, maxSize, scheduler } = settings;
+    this.enqueue = trampoline(to);
+    this.queue = new LanesQueue(lanes, fairness, maxSize, false);
+    this.open = lanes.length;
+    this.alarm = new Alarm(scheduler, () => {
+      this.enqueue(this.ring);
+    });
+    this.tell = teller(NAME, settings, () => this.alarm.now());
+  }
+
+  start(): void {
+    const { to, enqueue, fail } = this;
+    const { flush, lanes, laneError, eagerComplete } = this.settings;
+    to.add(() => {
+      this.stop();
+    });
+    const error = (thrown: unknown): void => {
+      enqueue(fail, thrown);
+    };
+    // `flush` first: a lane that emits at once may make its consumer ask for one. When it has completed there are no more, and the batches go on.
+    if (flush) {
+      const next = (): void => {
+        enqueue(this.emitAll, 'flush');
+      };
+      attach(flush, to, { next, error, complete: noop });
+    }
+    for (const [lane, { source, name }] of lanes.entries()) {
+      if (to.closed) return;
+      attach(source, to, {
+        next: (item) => {
+          enqueue(this.accept, item, lane);
+        },
+        error:
+          laneError === 'propagate'
+            ? error
+            : () => {
+                enqueue(() => {
+                  this.tell?.({ type: 'swallowed', lane: name });
+                  this.ended(false);
+                });
+              },
+        complete: () => {
+          enqueue(this.ended, eagerComplete);
+        },
+      });
+    }
+  }
+
+  /** The consumer has left, or the stream has ended. */
+  private stop(): void {
+    const { queue, tell } = this;
+    this.alarm.clear();
+    this.frame?.unsubscribe();
+    if (tell === undefined) return;
+    for (let lane = queue.after(-1); lane !== -1; lane = queue.after(lane))
+      tell({ type: 'cancelled', lane: this.nameOf(lane), count: queue.count(lane) });
+  }
+
+  // ---- accepting ----------------------------------------------------------------------------------------------------
+
+  private readonly accept = (item: T, lane: number): void => {
+    const { weigh, maxSize, maxWeight } = this.settings;
+    const { queue } = this;
+    let isFirst: boolean;
+    try {
+      const weight = weightOf(NAME, weigh, item);
+      if (!this.makeRoom(lane)) return;
+      isFirst = queue.count(lane) === 0;
+      queue.push(new WaitingItem(item, lane, weight, this.alarm.now(), this.accepted++));
+      this.weight += weight;
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
+    while (!this.to.closed && (queue.size >= maxSize || this.weight >= maxWeight))
+      this.emit(queue.lead(), queue.size >= maxSize ? 'size' : 'weight');
+    // Whatever waits ahead of it in its lane is awaited already, and is due earlier.
+    if (isFirst && queue.count(lane) > 0) this.await(lane);
+  };
+
+  /** Applies the lane's overflow policy; false when the newcomer is the one to go. @throws OverflowError */
+  private makeRoom(lane: number): boolean {
+    const { name, maxQueued, overflow: policy } = this.laneAt(lane);
+    if (this.queue.count(lane) < maxQueued) return true;
+    if (policy === 'error') throw new OverflowError(NAME, maxQueued, policy);
+    const leaving = victims(this.queue, lane, policy, true);
+    for (const victim of leaving) {
+      this.queue.remove(victim);
+      this.less(victim.weight);
+      this.tell?.({ type: 'dropped', lane: name, policy, seq: victim.seq });
+    }
+    if (leaving.length > 0) return true;
+    this.tell?.({ type: 'dropped', lane: name, policy, seq: this.accepted++ });
+    return false;
+  }
+
+  /** Sees to it that the lane's oldest item does not wait too long. */
+  private await(lane: number): void {
+    if (this.to.closed) return;
+    if (this.laneAt(lane).waitMs > 0) this.alarm.setBy(this.dueFrom(lane));
+    else if (this.frame === undefined) {
+      // Kept first: some schedulers run a delay of 0 at once.
+      this.frame = new Subscription();
+      after(this.settings.frames, 0, this.endFrame, this.frame);
+    }
+  }
+
+  private readonly endFrame = (): void => {
+    this.frame = undefined;
+    this.enqueue(this.ring);
+  };
+
+  private readonly ring = (): void => {
+    const { queue, alarm } = this;
+    const now = alarm.now();
+    for (let lane = this.due(now); lane !== -1; lane = this.due(now)) this.emit(lane, this.laneAt(lane).waitMs === 0 ? 'urgent' : 'time');
+    let at = Infinity;
+    for (let lane = queue.after(-1); lane !== -1; lane = queue.after(lane)) at = Math.min(at, this.dueFrom(lane));
+    if (!this.to.closed) alarm.set(at);
+  };
+
+  // ---- emitting -----------------------------------------------------------------------------------------------------
+
+  private readonly emitAll = (reason: FlushReason): void => {
+    const { queue, to } = this;
+    while (!to.closed && queue.size > 0) this.emit(queue.lead(), reason);
+  };
+
+  /** The lane whose turn it is, if its oldest item has waited long enough, else the most urgent of those; -1 when there is none, or nobody listens. */
+  private due(now: number): number {
+    const { queue, to } = this;
+    const lead = queue.lead();
+    if (to.closed || lead === -1) return -1;
+    if (this.dueFrom(lead) <= now) return lead;
+    for (let lane = queue.after(-1); lane !== -1; lane = queue.after(lane)) if (this.dueFrom(lane) <= now) return lane;
+    return -1;
+  }
+
+  /** When the oldest item of a lane that is not empty has waited long enough. */
+  private dueFrom(lane: number): number {
+    return (this.queue.oldest(lane) as WaitingItem<T>).at + this.laneAt(lane).waitMs;
+  }
+
+  /** Emits one batch. */
+  private emit(trigger: number, reason: FlushReason): void {
+    const { maxSize, maxWeight } = this.settings;
+    const entries = this.queue.plan(trigger, maxSize, maxWeight);
+    const weight = entries.reduce((sum, entry) => sum + entry.weight, 0);
+    // Taken before it is emitted, so what the consumer sends back goes into a fresh batch.
+    this.queue.takeAll(entries);
+    this.less(weight);
+    const why = weight > maxWeight ? 'oversize' : reason;
+    const lane = this.nameOf(trigger);
+    this.tell?.({
+      type: 'batchFormed',
+      lane,
+      batchId: `b${this.batches++}`,
+      reason: why,
+      size: entries.length,
+      weight,
+      waitMs: this.alarm.now() - (entries[0] as WaitingItem<T>).at,
+      seqs: entries.map(({ seq }) => seq),
+    });
+    const items = entries.map(({ item }) => item);
+    this.to.next({ lane, reason: why, weight, items, lanes: entries.map((entry) => this.nameOf(entry.lane)) });
+  }
+
+  private less(weight: number): void {
+    // Sums of fractions drift: an empty queue weighs nothing.
+    this.weight = this.queue.size === 0 ? 0 : this.weight - weight;
+  }
+
+  /** One lane less. */
+  private readonly ended = (isOver: boolean): void => {
+    if (--this.open > 0 && !isOver) return;
+    this.emitAll('complete');
+    this.to.complete();
+  };
+
+  private readonly fail = (error: unknown): void => {
+    if (this.settings.onSourceError === 'flush') this.emitAll('error');
+    this.to.error(error);
+  };
+
+  private nameOf(lane: number): N {
+    return this.laneAt(lane).name as N;
+  }
+
+  private laneAt(lane: number): Settings<T>['lanes'][number] {
+    return this.settings.lanes[lane] as Settings<T>['lanes'][number];
+  }
 }

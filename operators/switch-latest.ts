@@ -8,9 +8,10 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, oneOf, requiredFunction } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { AsyncContext } from './shell/async-context.js';
-import type { Reading } from './shell/call.js';
-import { Call, settledOf } from './shell/call.js';
+import { inputOf, settledOf } from './shell/call.js';
 import { attach } from './shell/connect.js';
+import type { CallOwner } from './shell/owned-call.js';
+import { OwnedCall } from './shell/owned-call.js';
 import { schedulerOption } from './shell/scheduler.js';
 
 const NAME = 'switchLatest';
@@ -126,8 +127,9 @@ function readOptions<T, R>(project: Project<T, R>, options: SwitchLatestOptions<
 function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: Subscriber<R | Settled<T, R>>): void {
   const { errors, key: keyOf, onSourceError, project, scheduler } = settings;
   const tell = teller(NAME, settings, () => scheduler.now());
-  const told: Told<T, R> = { settles: errors === 'settle', project, newest: new Map(), emit, over, swallowed };
-  const { newest } = told;
+  const settles = errors === 'settle';
+  /** The newest call of each key. */
+  const newest = new Map<unknown, Run<T, R>>();
   /** What waits for the loop. */
   const later: Run<T, R>[] = [];
   let isBusy = false;
@@ -135,11 +137,28 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   /** How it ends, once the source has. */
   let end: (() => void) | undefined;
 
+  const owner: RunOwner<T, R> = {
+    settles,
+    work: (run) => project(run.input, run),
+    got: emit,
+    done: (run, value) => {
+      if (settles) emit(run, resultOf(run, false, value));
+      over(run);
+    },
+    failed: (run, reason) => {
+      if (!isNewest(run)) swallowed();
+      else if (settles) emit(run, resultOf(run, true, reason));
+      else to.error(reason);
+      over(run);
+    },
+    swallowed,
+  };
+
   attach<T>(source, to, {
     next: (item) => {
       // With the first item: the link to the source is torn down before the calls, as in `switchMap`.
       if (index === 0) to.add(stop);
-      const run = new Run(told, item, index++, captureContext());
+      const run = new Run(owner, item, index++, captureContext());
       const isOutermost = !isBusy;
       isBusy = true;
       // Before its key is asked for: what that sends comes behind it.
@@ -156,14 +175,11 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
       else supersede(run.key);
     },
     error: (error) => {
-      if (onSourceError === 'abort') {
-        to.error(error);
-        return;
-      }
       end = () => {
         to.error(error);
       };
-      endWhenDone();
+      if (onSourceError === 'abort') end();
+      else endWhenDone();
     },
     complete: () => {
       end = () => {
@@ -202,23 +218,23 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     run.stop();
   }
 
+  function isNewest(run: Run<T, R>): boolean {
+    return newest.get(run.key) === run;
+  }
+
   /** A call has something to show; of one that is superseded, and maybe not stopped yet because a listener is being told, it is dropped. */
   function emit(run: Run<T, R>, value: R | Settled<T, R>): void {
-    if (!run.isNewest) return;
+    if (!isNewest(run)) return;
     const isOutermost = !isBusy;
     isBusy = true;
     to.next(value);
     if (isOutermost) loop();
   }
 
-  /** A call is over. As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
-  function over(run: Run<T, R>, failed: boolean, outcome: unknown): void {
-    const { input, index: at } = run;
-    if (failed && !run.isNewest) swallowed();
-    else if (told.settles) emit(run, settledOf<T, R>({ input, index: at, id: String(at), attempts: 1 }, failed, outcome));
-    else if (failed) to.error(outcome);
+  /** As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
+  function over(run: Run<T, R>): void {
     // What the consumer was handed may have superseded it.
-    if (!run.isNewest) return;
+    if (!isNewest(run)) return;
     newest.delete(run.key);
     endWhenDone();
   }
@@ -232,46 +248,38 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 }
 
-/** Who is told of a call. */
-interface Told<T, R> {
+function resultOf<T, R>({ input, index }: Run<T, R>, failed: boolean, outcome: unknown): Settled<T, R> {
+  return settledOf({ input, index, id: String(index), attempts: 1 }, failed, outcome);
+}
+
+interface RunOwner<T, R> extends CallOwner<Run<T, R>, R> {
   readonly settles: boolean;
-  readonly project: Project<T, R>;
-  /** The newest call of each key. */
-  readonly newest: Map<unknown, Run<T, R>>;
-  emit(run: Run<T, R>, value: R): void;
-  over(run: Run<T, R>, failed: boolean, outcome: unknown): void;
+  /** A call has failed that is given up already. */
   swallowed(): void;
 }
 
 /** One call of `project`, and what its work is told. */
-class Run<T, R> extends Call<R> implements ItemContext {
+class Run<T, R> extends OwnedCall<R> implements ItemContext {
   key: unknown = undefined;
 
   constructor(
-    readonly told: Told<T, R>,
+    protected override readonly owner: RunOwner<T, R>,
     readonly input: T,
     readonly index: number,
     /** Of whoever sent the item: it may be started in a call of the consumer's. */
     readonly context: AsyncContext,
   ) {
-    super();
+    super(owner);
   }
 
-  get isNewest(): boolean {
-    return this.told.newest.get(this.key) === this;
+  protected override streamIn(answer: unknown): Observable<R> | undefined {
+    return this.owner.settles ? super.streamIn(answer) : inputOf(answer);
   }
 
-  override get reading(): Reading {
-    return this.told.settles ? 'value' : 'input';
-  }
-
-  work(): ObservableInput<R> | WorkResult<R> {
-    return this.told.project(this.input, this);
-  }
-
-  override got(value: R, isWhole: boolean): void {
-    if (this.told.settles) super.got(value, isWhole);
-    else this.told.emit(this, value);
+  /** A result is the last value. */
+  override got(value: R): void {
+    if (this.owner.settles) this.last = value;
+    else super.got(value);
   }
 
   /** A stream that has ended is torn down when that was told, as in `switchMap`. */
@@ -279,15 +287,7 @@ class Run<T, R> extends Call<R> implements ItemContext {
     if (!this.hasEnded) super.leave();
   }
 
-  done(value: R): void {
-    this.told.over(this, false, value);
-  }
-
-  failed(reason: unknown): void {
-    this.told.over(this, true, reason);
-  }
-
   override failedLate(): void {
-    this.told.swallowed();
+    this.owner.swallowed();
   }
 }

@@ -1,6 +1,6 @@
 import type { ItemNote } from '../kernel/machine/batch-host.js';
 import type { RepairNote } from '../kernel/repair/rule.js';
-import { callback, optionalText } from './options.js';
+import { callback, nonEmpty, optional } from './options.js';
 import type { ErrorClass } from './types.js';
 
 /** Why a batch was closed. */
@@ -139,7 +139,7 @@ export function listener(operator: string, option: string, sink: FlowSink | unde
 }
 
 /** The checks of {@link ListenedOptions}; `teller` swallows what the listener throws. */
-export const EVENT_CHECKS = { onEvent: callback<FlowSink | undefined>, name: optionalText };
+export const EVENT_CHECKS = { onEvent: callback<FlowSink | undefined>, name: /* @__PURE__ */ optional(nonEmpty) };
 
 /** The listener with its throws swallowed: telemetry must never break the flow it watches. */
 export function safeSink(sink: FlowSink | undefined): FlowSink | undefined {

@@ -1,5 +1,5 @@
 import { FlowConfigError } from './errors.js';
-import type { Limiter, LimiterJob } from './limiter.js';
+import type { LimiterJob } from './limiter.js';
 import { madeBy, nonEmpty, object } from './options.js';
 import type { Permits } from './permits.js';
 
@@ -16,7 +16,7 @@ export function limiterOption<L extends Permits>(operator: string, limiter: L | 
 }
 
 /** The one lane of the limiter that an operator uses, or its last. */
-export function laneOption(operator: string, lane: string | undefined, limiter: Limiter | undefined): string | undefined {
+export function laneOption(operator: string, lane: string | undefined, limiter: Permits | undefined): string | undefined {
   if (lane === undefined) return undefined;
   nonEmpty(operator, 'lane', lane);
   const lanes = limiter?.lanes;

@@ -68,23 +68,10 @@ type SameType = <F>(operator: string, option: string, value: F) => F;
 export const requiredFunction = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as SameType;
 
 /** A function, or nothing. */
-export const callback = /* @__PURE__ */ check(
-  'a function',
-  (value: unknown) => value === undefined || typeof value === 'function',
-) as SameType;
+export const callback = /* @__PURE__ */ optional(requiredFunction) as SameType;
 
 /** A text with something in it. */
-export const nonEmpty = /* @__PURE__ */ check<string>('a non-empty string', isText);
-
-/** The same, or nothing. */
-export const optionalText = /* @__PURE__ */ check<string | undefined>(
-  'a non-empty string',
-  (value: unknown) => value === undefined || isText(value),
-);
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string' && value !== '';
-}
+export const nonEmpty = /* @__PURE__ */ check<string>('a non-empty string', (value) => typeof value === 'string' && value !== '');
 
 /** An object. */
 export const object = /* @__PURE__ */ check('an object', (value: unknown) => typeof value === 'object' && value !== null) as SameType;

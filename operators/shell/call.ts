@@ -15,19 +15,16 @@ const OPEN = 2;
 /** Its work has ended by itself, well or badly. */
 const DONE = 3;
 const FAILED = 4;
-/** Cancelled, so that nobody listens any more: before it began, while its work was being called, or after that. */
-const UNSENT = 5;
-const STOPPED_CALLING = 6;
-const STOPPED = 7;
+/** Cancelled, so that nobody listens any more; added to the state it was in. */
+const STOPPED = 5;
 
 /** Stands for the last value of work that has emitted none. */
 const NOTHING = {};
 
-/**
- * What is done with an answer that does not come later: `'value'` takes it as it is, be it a string, an array or nothing; `'input'` reads it
- * as RxJS does, item by item.
- */
-export type Reading = 'value' | 'input';
+/** Listens to a stream, or to a promise. Ignores it once the call is over. */
+interface Listener<R> extends Observer<R> {
+  readonly answer: (value: R) => void;
+}
 
 /**
  * One call of a piece of work: starts it, listens to it, cancels it. All operators do it here: they extend this class, or `PermittedCall` where the call
@@ -42,14 +39,7 @@ export abstract class Call<R> extends LazySignal {
   protected last: unknown = NOTHING;
   protected link: Subscription | undefined = undefined;
   /** Made once for all streams and promises of this object. */
-  private observer: Observer<R> | undefined = undefined;
-  private onValue: ((value: R) => void) | undefined = undefined;
-  private onError: ((error: unknown) => void) | undefined = undefined;
-
-  /** How a synchronous answer is read: `'value'` as the value itself, `'input'` as what RxJS's `from` takes. */
-  get reading(): Reading {
-    return 'value';
-  }
+  private listener: Listener<R> | undefined = undefined;
 
   /** Calls the function that does the work. */
   abstract work(): WorkResult<R> | ObservableInput<R>;
@@ -63,15 +53,9 @@ export abstract class Call<R> extends LazySignal {
   /** It has failed after it was cancelled. */
   failedLate?(error: unknown): void;
 
-  /** Called with every value; a whole one is the entire answer. Keeps the last for `done`. An override that passes values on need not. */
-  got(value: R, isWhole: boolean): void {
-    if (!isWhole) this.last = value;
-  }
-
-  /** Its stream has failed. Tears the stream down, then tells. An override may tell first: the stream is torn down in any case. */
-  broken(error: unknown): void {
-    this.leave();
-    if (this.hasEnded) this.failed(error);
+  /** Called with every value; when it has ended by then, that is the whole answer. Keeps the last for `done`; an override need not. */
+  got(value: R): void {
+    this.last = value;
   }
 
   /** Neither ended nor cancelled. */
@@ -82,6 +66,10 @@ export abstract class Call<R> extends LazySignal {
   /** Its work has ended by itself: leaving it now cancels nothing. */
   get hasEnded(): boolean {
     return this.state === DONE || this.state === FAILED;
+  }
+
+  protected get hasFailed(): boolean {
+    return this.state === FAILED;
   }
 
   /** Starts the work, in this context. Does nothing when it was cancelled before. */
@@ -95,8 +83,8 @@ export abstract class Call<R> extends LazySignal {
   /** Cancels it: aborts the signal, then stops listening. What the work answers to the abort is ignored. */
   stop(): void {
     const { state } = this;
-    if (state >= UNSENT) return;
-    this.state = state === NEW ? UNSENT : state === CALLING ? STOPPED_CALLING : STOPPED;
+    if (state >= STOPPED) return;
+    this.state += STOPPED;
     if (state === CALLING || state === OPEN) this.abort();
     this.leave();
   }
@@ -106,54 +94,49 @@ export abstract class Call<R> extends LazySignal {
     let stream: Observable<R> | undefined;
     let promise: Promise<R> | undefined;
     let answer: unknown;
+    let fault: { readonly error: unknown } | undefined;
     try {
       answer = this.work();
-      if (isPromise(answer)) {
-        promise = Promise.resolve(answer) as Promise<R>;
-      } else {
-        stream = linkable<R>(answer);
-        if (stream === undefined && this.reading === 'input') stream = from(answer as ObservableInput<R>);
-      }
+      if (isPromise(answer)) promise = Promise.resolve(answer) as Promise<R>;
+      else stream = this.streamIn(answer);
     } catch (error) {
-      this.returned(undefined);
-      this.ended(error);
-      return;
+      fault = { error };
     }
     this.returned(promise);
-    if (promise) {
-      // Also when it was cancelled meanwhile: nobody else handles its rejection.
-      this.onValue ??= (value) => {
-        this.answered(value);
-      };
-      this.onError ??= (error) => {
-        this.ended(error);
-      };
-      promise.then(this.onValue, this.onError);
+    if (fault) this.ended(fault.error);
+    else if (promise) {
+      const { answer: onValue, error: onError } = this.listen();
+      // Also when it was cancelled meanwhile: nobody else handles its rejection. As `await` does, without calling a `then` that was put on it, which may
+      // throw, or answer twice and so into the next call.
+      void Promise.prototype.then.call(promise, onValue as (value: unknown) => void, onError);
     } else if (this.state !== OPEN) return;
-    else if (stream) this.listen(stream);
-    else this.answered(answer as R);
+    else if (stream) {
+      // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
+      const link = (this.link = new Link<R>(this.listen()));
+      subscribeLink(stream, link);
+    } else this.answered(answer as R);
   }
 
-  /** Stops listening to a stream, which is torn down. */
+  /** What comes later of an answer that is no promise; undefined when the answer is the value. */
+  protected streamIn(answer: unknown): Observable<R> | undefined {
+    return linkable(answer);
+  }
+
+  /** Stops listening to a stream, which is torn down. One that has ended is torn down in any case, after that was told. */
   protected leave(): void {
     this.link?.unsubscribe();
   }
 
-  private listen(stream: Observable<R>): void {
-    // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
-    const link = new Link<R>((this.observer ??= this.makeObserver()));
-    this.link = link;
-    subscribeLink(stream, link);
-  }
-
-  /** Listens to a stream; ignores it once the call is over. */
-  private makeObserver(): Observer<R> {
-    return {
+  private listen(): Listener<R> {
+    return (this.listener ??= {
+      answer: (value) => {
+        this.answered(value);
+      },
       next: (value) => {
-        if (this.state === OPEN) this.got(value, false);
+        if (this.state === OPEN) this.got(value);
       },
       error: (error) => {
-        if (this.hasFailed(error)) this.broken(error);
+        this.ended(error);
       },
       complete: () => {
         if (this.state !== OPEN) return;
@@ -163,33 +146,31 @@ export abstract class Call<R> extends LazySignal {
         // A teardown may have cancelled it.
         if (this.hasEnded) this.done((last === NOTHING ? undefined : last) as R, last === NOTHING);
       },
-    };
+    });
   }
 
   /** It has its whole answer. */
-  protected answered(value: R): void {
+  private answered(value: R): void {
     if (this.state !== OPEN) return;
     this.state = DONE;
-    this.got(value, true);
+    this.got(value);
     if (this.hasEnded) this.done(value, false);
   }
 
-  protected ended(error: unknown): void {
-    if (this.hasFailed(error)) this.failed(error);
-  }
-
-  private hasFailed(error: unknown): boolean {
-    const isHeard = this.state === OPEN;
-    if (isHeard) {
-      this.state = FAILED;
-      this.last = error;
-    } else this.failedLate?.(error);
-    return isHeard;
+  private ended(error: unknown): void {
+    if (this.state !== OPEN) {
+      this.failedLate?.(error);
+      return;
+    }
+    this.state = FAILED;
+    this.last = error;
+    this.leave();
+    if (this.hasEnded) this.failed(error);
   }
 
   /** Its work has been called, and has answered with a promise or not. */
   protected returned(_promise: Promise<R> | undefined): void {
-    this.state = this.state === CALLING ? OPEN : STOPPED;
+    this.state += OPEN - CALLING;
   }
 }
 
@@ -222,7 +203,7 @@ export abstract class Relay<R> extends Call<R> {
  */
 export abstract class PermittedCall<R> extends Call<R> {
   permit: Permit | undefined = undefined;
-  /** The promise of the work, until it settles. */
+  /** What the work has answered, when it is a promise. */
   private promise: Promise<unknown> | undefined = undefined;
   /** The release, put off until the work has returned. */
   private due: (() => void) | undefined = undefined;
@@ -243,23 +224,23 @@ export abstract class PermittedCall<R> extends Call<R> {
   release(outcome: Outcome = 'ok', error?: unknown): void {
     const { permit, state } = this;
     if (permit === undefined) return;
-    if (state === CALLING || state === STOPPED_CALLING) {
+    if (state % STOPPED === CALLING) {
       this.due ??= () => {
         this.release(outcome, error);
       };
       return;
     }
     this.permit = undefined;
-    if (state === NEW || state === UNSENT) permit.release('unused');
+    if (state % STOPPED === NEW) permit.release('unused');
     else this.returnPermit(permit, outcome, error);
   }
 
   /** Makes it ready for the next call; false for a cancelled one, whose work may still answer. */
   renew(): boolean {
-    if (this.state >= UNSENT) return false;
+    if (this.state >= STOPPED) return false;
     this.state = NEW;
     this.last = NOTHING;
-    this.link = undefined;
+    this.link = this.promise = undefined;
     // Its signal has not aborted. The next call gets one of its own.
     this.controller = undefined;
     return true;
@@ -274,18 +255,8 @@ export abstract class PermittedCall<R> extends Call<R> {
     due?.();
   }
 
-  protected override answered(value: R): void {
-    this.promise = undefined;
-    super.answered(value);
-  }
-
-  protected override ended(error: unknown): void {
-    this.promise = undefined;
-    super.ended(error);
-  }
-
   protected returnPermit(permit: Permit, outcome: Outcome, error: unknown): void {
-    if (this.promise) permit.releaseAfter(this.promise, error);
+    if (this.promise && this.state === STOPPED + OPEN) permit.releaseAfter(this.promise, error);
     else permit.release(outcome, error);
   }
 }
@@ -308,6 +279,11 @@ export function linkable<R>(answer: unknown): Observable<R> | undefined {
   if (typeof interop === 'function') return (interop as () => Observable<R>).call(answer);
   const later = answer as { readonly [Symbol.asyncIterator]?: unknown };
   return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;
+}
+
+/** The same of any answer but a promise, read as RxJS does: a list is its items. @throws TypeError */
+export function inputOf<R>(answer: unknown): Observable<R> {
+  return linkable(answer) ?? from(answer as ObservableInput<R>);
 }
 
 /** The fields of an item that are part of its result. */

@@ -1,11 +1,10 @@
-import type { ObservableInput } from 'rxjs';
+import type { Observable, ObservableInput } from 'rxjs';
 import type { KeyLane, LaneItem } from '../kernel/queues/key-lane.js';
 import type { Linked } from '../kernel/queues/line.js';
 import type { Permit } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
 import { LazySignal } from './abort.js';
-import type { Reading } from './call.js';
-import { PermittedCall } from './call.js';
+import { inputOf, PermittedCall } from './call.js';
 import type { ItemConfig } from './item-options.js';
 
 /** The shell, as its calls see it. */
@@ -47,10 +46,6 @@ export class ItemCall<T, R> extends PermittedCall<R> implements LaneItem<T>, Lin
     super();
   }
 
-  override get reading(): Reading {
-    return this.owner.settles ? 'value' : 'input';
-  }
-
   /** Makes it the call of the next item in this lane, which is still to be taken out. */
   take(lane: KeyLane<T>, permit: Permit | undefined, startedAt: number): void {
     this.lane = lane;
@@ -72,15 +67,18 @@ export class ItemCall<T, R> extends PermittedCall<R> implements LaneItem<T>, Lin
     return this.owner.config.project(this.input, new Context(this, this.index, this.lane?.key));
   }
 
-  override got(value: R, isWhole: boolean): void {
-    if (this.owner.settles) super.got(value, isWhole);
-    else if (!isWhole) this.owner.emitted(this, value);
+  protected override streamIn(answer: unknown): Observable<R> | undefined {
+    return this.owner.settles ? super.streamIn(answer) : inputOf(answer);
+  }
+
+  override got(value: R): void {
+    if (this.owner.settles) super.got(value);
+    else if (!this.hasEnded) this.owner.emitted(this, value);
   }
 
   /** With `errors: 'propagate'` the consumer gets the error before the stream is torn down, as in `mergeMap`. */
-  override broken(error: unknown): void {
-    if (this.owner.settles) super.broken(error);
-    else this.failed(error);
+  protected override leave(): void {
+    if (this.owner.settles || !this.hasFailed) super.leave();
   }
 
   done(value: R, isEmpty: boolean): void {

@@ -185,8 +185,8 @@ export class PolicyCall<R, F> {
   }
 
   /** Called by an attempt. */
-  got(attempt: Attempt<R>, value: R, isWhole: boolean): void {
-    attempt.isAnswered = isWhole;
+  got(attempt: Attempt<R>, value: R): void {
+    attempt.isAnswered = attempt.hasEnded;
     this.#hasAnswered = true;
     this.#out.next(value);
   }
@@ -438,8 +438,8 @@ class Attempt<R> extends PermittedCall<R> implements AttemptContext {
     else free();
   }
 
-  override got(value: R, isWhole: boolean): void {
-    this.owner.got(this, value, isWhole);
+  override got(value: R): void {
+    this.owner.got(this, value);
   }
 
   done(): void {

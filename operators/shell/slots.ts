@@ -58,7 +58,7 @@ export class Slots implements Omit<Permits, 'enlist'>, Permit {
     this.freed(outcome);
   }
 
-  releaseAfter(work: PromiseLike<unknown>): void {
+  releaseAfter(work: Promise<unknown>): void {
     // Made first: some schedulers (`queueScheduler`) run a delay of 0 at once.
     const grace = new Subscription();
     const over = (): void => {
@@ -68,7 +68,8 @@ export class Slots implements Omit<Permits, 'enlist'>, Permit {
     };
     this.graces.add(grace);
     grace.add(this.scheduler.schedule(over, ABORT_GRACE_MS));
-    work.then(over, over);
+    // Without a `then` that was put on it, as `Call` does.
+    void Promise.prototype.then.call(work, over, over);
   }
 
   /** Keeps no timer any more. */

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import type { SchedulerLike } from 'rxjs';
 import { asapScheduler, defer, delay, from, map, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
@@ -265,6 +266,30 @@ describe('leaving', () => {
       .subscribe()
       .unsubscribe();
     expect(listeners).toBe(0);
+  });
+
+  it.each([1, 2, 12])('is one listener on a signal, however many lists (%i) it may end', (lists) => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const divide = divideRetry((): typeof NEVER => NEVER, repairing());
+    const errors: unknown[] = [];
+    const runs = range(lists).map((i) => divide([i], { signal }).subscribe({ error: (error: unknown) => errors.push(error) }));
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    runs[0]?.unsubscribe();
+    controller.abort('enough');
+    expect(errors).toEqual(range(lists - 1).map(() => 'enough'));
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+
+  it.each([
+    ...(['concurrency', 'limiter', 'lane', 'weigh', 'id', 'repair', 'classify', 'timeoutMs', 'deadlineMs'] as const),
+    ...(['onEvent', 'name', 'scheduler', 'random'] as const),
+  ])('takes an undefined `%s` as left out', (option) => {
+    const statuses: string[] = [];
+    divideRetry(poisoned([1]).work, { [option]: undefined })(range(3)).subscribe((all) => {
+      for (const { status } of all) statuses.push(status);
+    });
+    expect(statuses).toEqual(['fulfilled', 'rejected', 'fulfilled']);
   });
 });
 

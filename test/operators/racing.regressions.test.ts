@@ -21,7 +21,17 @@ import {
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent } from '../../operators/index.js';
-import { createBreaker, createLimiter, HedgeStats, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
+import {
+  bulkheadMap,
+  createBreaker,
+  createLimiter,
+  HedgeStats,
+  hedge,
+  policy,
+  retryFailed,
+  speculate,
+  switchLatest,
+} from '../../operators/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 expectNoUnhandledRejections();
@@ -187,6 +197,55 @@ describe('a thenable that sends its request in `then`', () => {
       },
     };
     await expect(lastValueFrom(run(() => broken as unknown as PromiseLike<string>))).rejects.toThrow('then');
+  });
+});
+
+describe('a promise with a `then` of its own', () => {
+  const many: typeof WAYS = [
+    ...WAYS,
+    ['a limiter', (work) => createLimiter({ concurrency: 1 }).run(work)],
+    ...([undefined, createLimiter({ concurrency: 1 })] as const).map((limiter): (typeof WAYS)[number] => [
+      `bulkheadMap${limiter ? ' with a limiter' : ''}`,
+      (work) =>
+        of(0).pipe(
+          bulkheadMap((_item, context) => work(context), { errors: 'propagate', ...(limiter ? { limiter } : { concurrency: 1 }) }),
+        ),
+    ]),
+  ];
+
+  it.each(many)('is awaited, whatever that does, also when it is given up: %s', async (_name, run) => {
+    const thens = [
+      () => {
+        throw new Error('then');
+      },
+      (answer: (value: string) => void) => {
+        answer('once');
+        answer('twice');
+      },
+      () => undefined,
+    ];
+    for (const then of thens) {
+      const odd = Object.assign(Promise.resolve('awaited'), { then });
+      expect(await lastValueFrom(run(() => odd))).toBe('awaited');
+      run(() => odd)
+        .subscribe()
+        .unsubscribe();
+    }
+  });
+
+  it('answers for its own item alone', async () => {
+    const seen: string[] = [];
+    const twice = Object.assign(Promise.resolve('first'), {
+      then: (answer: (value: string) => void) => {
+        answer('first');
+        setImmediate(answer, 'again');
+      },
+    });
+    const work = (item: number): Promise<string> => (item === 0 ? twice : delay(5, `item ${item}`));
+    await from([0, 1, 2])
+      .pipe(bulkheadMap(work, { concurrency: 1, errors: 'propagate' }))
+      .forEach((answer) => seen.push(answer));
+    expect(seen).toEqual(['first', 'item 1', 'item 2']);
   });
 });
 

@@ -274,8 +274,8 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
     return this.lease.work(this);
   }
 
-  override got(value: R, isWhole: boolean): void {
-    if (!this.lease.emit(value)) super.got(value, isWhole);
+  override got(value: R): void {
+    if (!this.lease.emit(value)) super.got(value);
   }
 
   done(value: R, isEmpty: boolean): void {
