@@ -58,7 +58,7 @@ describe('Backlog', () => {
   });
 
   it('answers undefined outside of its items', () => {
-    const backlog = new Backlog<stbacklog>();
+    const backlog = new Backlog<string>();
     expect([backlog.shift(), backlog.peek(), backlog.at(0)]).toEqual([undefined, undefined, undefined]);
     backlog.push('a');
     expect([backlog.at(-1), backlog.at(0), backlog.at(1)]).toEqual([undefined, 'a', undefined]);
