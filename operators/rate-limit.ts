@@ -3,6 +3,7 @@ import { Observable } from 'rxjs';
 import type { Charge } from './kernel/limits/limit.js';
 import { ONE_REQUEST } from './kernel/limits/limit.js';
 import { Backlog } from './kernel/queues/backlog.js';
+import { squeezeIn } from './kernel/queues/overflow.js';
 import { ask } from './options/ask.js';
 import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
@@ -17,7 +18,7 @@ import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
 import type { FlowLimiter } from './shell/limiter/limiter.js';
 import { chargeOf } from './shell/limiter/settings.js';
-import { reportDrop } from './shell/ready-gate.js';
+import { reportDrops } from './shell/ready-gate.js';
 
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
@@ -158,14 +159,14 @@ class Queue<T> implements Handlers<T>, Bidder {
   next(item: T): void {
     const { maxQueued } = this.#settings;
     const hasToWait = this.#isBusy || this.#place !== undefined;
-    if (hasToWait && this.#queued.length >= maxQueued) {
+    if (hasToWait && this.length >= maxQueued) {
       this.#squeezeIn(item);
       return;
     }
     this.#queued.push(item);
     this.#advance();
     // Only where nobody may wait, and this one was not admitted at once.
-    if (!this.#isBusy && this.#queued.length > maxQueued) this.#turnAway();
+    if (!this.#isBusy && this.length > maxQueued) this.#turnAway();
   }
 
   error(error: unknown): void {
@@ -188,7 +189,7 @@ class Queue<T> implements Handlers<T>, Bidder {
 
   /** The consumer has left, or the stream has ended. */
   stop(): void {
-    const count = this.#queued.length;
+    const count = this.length;
     this.#queued.clear();
     this.#leave();
     if (count > 0) this.#settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
@@ -207,7 +208,7 @@ class Queue<T> implements Handlers<T>, Bidder {
 
   /** @throws CallbackError, ItemTooHeavyError */
   bid(): number | undefined {
-    if (this.#to.closed || this.#queued.length === 0) return undefined;
+    if (this.#to.closed || this.length === 0) return undefined;
     const { requests, tokens } = this.#price();
     const { limiter } = this.#settings;
     if (!limiter.borrows && tokens > limiter.tokenCapacity) throw new ItemTooHeavyError(NAME, tokens, limiter.tokenCapacity);
@@ -240,12 +241,12 @@ class Queue<T> implements Handlers<T>, Bidder {
     if (this.#isBusy) return;
     this.#isBusy = true;
     try {
-      while (this.#queued.length > 0 && this.#place === undefined && !this.#to.closed) this.#admit();
+      while (this.length > 0 && this.#place === undefined && !this.#to.closed) this.#admit();
     } catch (error) {
       this.#to.error(error);
     }
     this.#isBusy = false;
-    if (this.#queued.length === 0) this.#end?.();
+    if (this.length === 0) this.#end?.();
   }
 
   /** A place in the queue is only for who has to wait. @throws CallbackError */
@@ -259,7 +260,7 @@ class Queue<T> implements Handlers<T>, Bidder {
   }
 
   #handOn(lease: Lease): void {
-    this.#to.next(this.#shift());
+    this.#to.next(this.shift());
     lease.release();
   }
 
@@ -278,7 +279,15 @@ class Queue<T> implements Handlers<T>, Bidder {
     this.#place = undefined;
   }
 
-  #shift(): T {
+  get length(): number {
+    return this.#queued.length;
+  }
+
+  push(item: T): void {
+    this.#queued.push(item);
+  }
+
+  shift(): T {
     this.#cost = undefined;
     return this.#queued.shift() as T;
   }
@@ -287,22 +296,15 @@ class Queue<T> implements Handlers<T>, Bidder {
   #squeezeIn(item: T): void {
     const { overflow, maxQueued, cost } = this.#settings;
     if (overflow === 'error') throw new OverflowError(NAME, maxQueued, overflow);
-    if (overflow === 'dropNewest' || maxQueued === 0) {
-      reportDrop(this.#settings, item, overflow);
-      return;
-    }
-    const dropped: T[] = [];
-    do dropped.push(this.#shift());
-    while (overflow === 'latest' && this.#queued.length > 0);
-    this.#queued.push(item);
-    for (const loser of dropped) reportDrop(this.#settings, loser, overflow);
-    if (typeof cost === 'function') this.#place?.poke();
+    const dropped = squeezeIn(this, item, overflow, () => this.length < maxQueued);
+    reportDrops(this.#settings, dropped, overflow);
+    if (typeof cost === 'function' && this.#cost === undefined) this.#place?.poke();
   }
 
   /** Drops the only item. @throws as `squeezeIn` */
   #turnAway(): void {
     this.#leave();
-    this.#squeezeIn(this.#shift());
+    this.#squeezeIn(this.shift());
   }
 
   /** What the oldest item takes. @throws CallbackError */

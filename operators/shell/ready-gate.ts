@@ -1,6 +1,6 @@
 import type { ObservableInput, Subscriber } from 'rxjs';
-import { asyncScheduler, from, Observable } from 'rxjs';
-import { ask } from '../options/ask.js';
+import { asyncScheduler, from, noop, Observable } from 'rxjs';
+import { ask, weightOf } from '../options/ask.js';
 import { FlowConfigError, ItemTooHeavyError } from '../options/errors.js';
 import type { ListenedOptions, Note } from '../options/events.js';
 import { EVENT_CHECKS, teller } from '../options/events.js';
@@ -36,65 +36,43 @@ interface DropSettings {
   readonly tell?: ((note: Note) => void) | undefined;
 }
 
-/** Who tells the events of one subscription. There is no clock but that of RxJS. */
-export function withTeller<S extends ListenedOptions & { readonly operator: string }>(settings: S): S & Pick<DropSettings, 'tell'> {
-  return { ...settings, tell: teller(settings.operator, settings, () => asyncScheduler.now()) };
-}
-
 /** Reports what is given up for want of room, and how many items that is. @throws CallbackError when `onDrop` throws */
-export function reportDrop({ operator, onDrop, tell }: DropSettings, dropped: unknown, policy: string, items = 1): void {
+export function reportDrops(
+  { operator, onDrop, tell }: DropSettings,
+  dropped: readonly unknown[],
+  policy: string,
+  items = dropped.length,
+): void {
   for (let n = 0; n < items; n++) tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy });
-  if (onDrop) ask(operator, 'onDrop', onDrop as (...args: unknown[]) => void, dropped, policy);
+  if (onDrop) for (const one of dropped) ask(operator, 'onDrop', onDrop as (...args: unknown[]) => void, one, policy);
 }
 
-/** True for an item that could not even wait alone; it is left out, unless that is an error. @throws ItemTooHeavyError */
-export function isTooHeavy(
-  settings: DropSettings & { readonly maxWeight: number; readonly overflow: string },
-  item: unknown,
-  weight: number,
-): boolean {
-  if (weight <= settings.maxWeight) return false;
-  if (settings.overflow === 'error') throw new ItemTooHeavyError(settings.operator, weight, settings.maxWeight);
-  reportDrop(settings, item, 'oversize');
-  return true;
-}
-
-/** What an operator does with the items that wait while the consumer is not ready. */
-export interface ReadyBuffer<T, R> {
-  readonly isEmpty: boolean;
-  /** What comes of an item that need not wait. */
-  pass(item: T): R;
-  /** Takes in an item that has to wait. Nothing else is called before it has returned. */
-  add(item: T): void;
-  /** The next to be handed on; only when there is one. Calls nobody. */
-  take(): R;
-  /** Called after each change, outside of all else: what comes in now is taken in at once. */
-  changed?(): void;
-  /** Gives up everything. Must not throw. */
-  clear(): void;
+interface ReadySettings<T> extends DropSettings, ListenedOptions {
+  readonly ready: ObservableInput<boolean>;
+  readonly onSourceError: 'flush' | 'abort';
+  readonly maxWeight: number;
+  readonly weigh: ((item: T) => number) | undefined;
+  readonly overflow: string;
 }
 
 /** Hands on what comes from the source while the consumer is ready, and lets it wait while it is not. */
 export function whenReady<T, R>(
   source: Observable<T>,
-  { ready, onSourceError }: { readonly ready: ObservableInput<boolean>; readonly onSourceError: 'flush' | 'abort' },
-  waiting: () => ReadyBuffer<T, R>,
+  ready: ObservableInput<boolean>,
+  makeGate: (to: Subscriber<R>) => ReadyGate<T, R, ReadySettings<T>>,
 ): Observable<R> {
-  return new Observable((subscriber) => {
-    const kept = waiting();
-    const gate = new ReadyGate(kept, onSourceError === 'abort', subscriber);
-    // `ready` first: a source that emits at once has to know the level.
-    connect(from(ready), subscriber, {
+  return new Observable((to) => {
+    const gate = makeGate(to);
+    // `ready` first: a source that emits at once has to know the level. The last level stays.
+    connect(from(ready), to, {
       next: (isReady) => {
         gate.level(isReady);
       },
-      complete: () => {
-        // The last level stays.
-      },
+      complete: noop,
     });
-    if (!subscriber.closed) connect(source, subscriber, gate);
+    if (!to.closed) connect(source, to, gate);
     // Last, so that nothing comes in any more when it is cleared.
-    subscriber.add(() => {
+    to.add(() => {
       gate.stop();
     });
   });
@@ -104,23 +82,35 @@ export function whenReady<T, R>(
  * One subscription. Hands on one thing at a time: what comes in meanwhile waits, within the bound of what waits. What comes in while `add`
  * is at work is added after it.
  */
-class ReadyGate<T, R> implements Handlers<T> {
-  readonly #waiting: ReadyBuffer<T, R>;
-  readonly #aborts: boolean;
+export abstract class ReadyGate<T, R, S extends ReadySettings<T>> implements Handlers<T> {
+  protected readonly settings: S & Pick<DropSettings, 'tell'>;
   readonly #to: Subscriber<R>;
   readonly #enqueue: Trampoline;
   #isReady = false;
   #isEmitting = false;
   /** How the source has ended. */
-  #end: (() => void) | undefined;
+  #end: (() => void) | undefined = undefined;
   #isUrgent = false;
 
-  constructor(waiting: ReadyBuffer<T, R>, aborts: boolean, to: Subscriber<R>) {
-    this.#waiting = waiting;
-    this.#aborts = aborts;
+  constructor(settings: S, to: Subscriber<R>) {
+    // There is no clock but that of RxJS.
+    this.settings = { ...settings, tell: teller(settings.operator, settings, () => asyncScheduler.now()) };
     this.#to = to;
     this.#enqueue = trampoline(to);
   }
+
+  /** Items that wait. */
+  abstract readonly length: number;
+  /** What comes of an item that need not wait. */
+  protected abstract pass(item: T): R;
+  /** Takes in an item that has to wait, and could wait alone. Nothing else is called before it has returned. */
+  protected abstract add(item: T, weight: number): void;
+  /** The next to be handed on; only when there is one. Calls nobody. */
+  protected abstract take(): R;
+  /** Forgets all that waits. */
+  protected abstract clear(): void;
+  /** Called after each change, outside of all else: what comes in now is taken in at once. */
+  protected changed?(): void;
 
   level(isReady: boolean): void {
     this.#isReady = isReady;
@@ -128,21 +118,19 @@ class ReadyGate<T, R> implements Handlers<T> {
   }
 
   next(item: T): void {
-    if (this.#isReady && !this.#isEmitting && !this.#enqueue.isBusy && this.#waiting.isEmpty) {
+    if (this.#isReady && !this.#isEmitting && !this.#enqueue.isBusy && this.length === 0) {
       this.#isEmitting = true;
-      this.#to.next(this.#waiting.pass(item));
+      this.#to.next(this.pass(item));
       this.#isEmitting = false;
     } else {
-      this.#enqueue(() => {
-        this.#waiting.add(item);
-      });
+      this.#enqueue(this.#admit, item);
       this.#settle();
     }
     this.#drain();
   }
 
   error(error: unknown): void {
-    this.#isUrgent = this.#aborts;
+    this.#isUrgent = this.settings.onSourceError === 'abort';
     this.#end = () => {
       this.#to.error(error);
     };
@@ -159,23 +147,39 @@ class ReadyGate<T, R> implements Handlers<T> {
   /** The consumer has left, or the stream has ended. */
   stop(): void {
     // In the middle of a callback what waits is about to change: it is given up when the callback has returned.
-    if (!this.#enqueue.isBusy) this.#waiting.clear();
+    if (this.#enqueue.isBusy) return;
+    const { length: count } = this;
+    this.clear();
+    if (count > 0) this.settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
+    try {
+      this.changed?.();
+    } catch {
+      // There is nobody left to tell that a callback is broken.
+    }
   }
+
+  /** One that could not even wait alone is left out, unless that is an error. @throws ItemTooHeavyError, CallbackError */
+  readonly #admit = (item: T): void => {
+    const { operator, weigh, maxWeight, overflow } = this.settings;
+    const weight = weightOf(operator, weigh, item);
+    if (weight <= maxWeight) this.add(item, weight);
+    else if (overflow === 'error') throw new ItemTooHeavyError(operator, weight, maxWeight);
+    else reportDrops(this.settings, [item], 'oversize');
+  };
 
   #drain(): void {
     if (this.#isEmitting || this.#enqueue.isBusy) return;
     this.#isEmitting = true;
-    while (this.#isReady && !this.#waiting.isEmpty && !this.#to.closed) {
-      this.#to.next(this.#waiting.take());
+    while (this.#isReady && this.length > 0 && !this.#to.closed) {
+      this.#to.next(this.take());
       this.#settle();
     }
     this.#isEmitting = false;
-    if (this.#waiting.isEmpty || this.#isUrgent) this.#end?.();
+    if (this.length === 0 || this.#isUrgent) this.#end?.();
   }
 
   #settle(): void {
-    if (this.#enqueue.isBusy) return;
-    if (this.#to.closed) this.#waiting.clear();
-    else this.#waiting.changed?.();
+    if (this.#to.closed) this.stop();
+    else if (!this.#enqueue.isBusy) this.changed?.();
   }
 }

@@ -15,3 +15,19 @@ export function victims<E extends Waiter<E>>(queue: Queue<E>, lane: number, over
   }
   return found.filter((entry) => entry !== undefined);
 }
+
+/** A line with nobody in it but what waits for one consumer. */
+interface OwnLine<T> {
+  readonly length: number;
+  push(item: T): void;
+  shift(): T | undefined;
+}
+
+/** Lets one more into a line of one's own where it fits: what is dropped for it, or it itself where nothing else may go. */
+export function squeezeIn<T>(line: OwnLine<T>, item: T, overflow: Overflow, fits: () => boolean): T[] {
+  const dropped: T[] = [];
+  if (overflow !== 'dropNewest') while (line.length > 0 && (overflow === 'latest' || !fits())) dropped.push(line.shift() as T);
+  if (fits()) line.push(item);
+  else dropped.push(item);
+  return dropped;
+}
