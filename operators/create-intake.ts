@@ -14,7 +14,7 @@ import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
 import { laneAt } from './shell/describe-item.js';
 import { Offer } from './shell/offer.js';
-import { Readers } from './shell/readers.js';
+import { over, Readers } from './shell/readers.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
 import { waterMarks } from './shell/water-marks.js';
@@ -326,8 +326,4 @@ function refused(error: unknown): Promise<boolean> {
   const offer = new Offer(undefined, 0);
   offer.refuse(error);
   return offer.promise;
-}
-
-function over(): Promise<IteratorReturnResult<undefined>> {
-  return Promise.resolve({ done: true, value: undefined });
 }

@@ -6,14 +6,12 @@ import { heapBytes } from './garbage.js';
 type Step =
   | { readonly do: 'push'; readonly items: readonly number[] }
   | { readonly do: 'shift'; readonly times: number }
-  | { readonly do: 'keep'; readonly modulus: number }
   | { readonly do: 'clear' };
 
 const items = fc.array(fc.nat({ max: 999 }), { maxLength: 60, size: 'max' });
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('push' as const), items }),
   fc.record({ do: fc.constant('shift' as const), times: fc.nat({ max: 80 }) }),
-  fc.record({ do: fc.constant('keep' as const), modulus: fc.integer({ min: 1, max: 5 }) }),
   fc.record({ do: fc.constant('clear' as const) }),
 );
 
@@ -28,12 +26,6 @@ function apply(backlog: Backlog<number>, model: number[], each: Step): void {
     case 'shift':
       for (let i = 0; i < each.times; i++) expect(backlog.shift()).toBe(model.shift());
       break;
-    case 'keep': {
-      const accepts = (item: number) => item % each.modulus === 0;
-      backlog.keep(accepts);
-      model.splice(0, model.length, ...model.filter(accepts));
-      break;
-    }
     case 'clear':
       backlog.clear();
       model.length = 0;
@@ -128,27 +120,6 @@ describe('Backlog', () => {
       }),
       { numRuns: 40 },
     );
-  });
-
-  it('asks about each item once and about nothing else', () => {
-    const backlog = new Backlog<number>();
-    for (const item of [1, 2, 3]) backlog.push(item);
-    const asked: unknown[] = [];
-    backlog.keep((item) => asked.push(item) > 0);
-    expect([asked, backlog.length]).toEqual([[1, 2, 3], 3]);
-  });
-
-  it('leaves everything in place when the predicate throws', () => {
-    const backlog = new Backlog<number>();
-    for (const item of [1, 2, 3]) backlog.push(item);
-    const faulty = (item: number): boolean => {
-      if (item === 3) throw new Error('no');
-      return false;
-    };
-    expect(() => {
-      backlog.keep(faulty);
-    }).toThrow('no');
-    expect([backlog.shift(), backlog.shift(), backlog.shift(), backlog.shift()]).toEqual([1, 2, 3, undefined]);
   });
 
   it('holds no item it has handed out, and gives its memory back when drained', () => {

@@ -52,15 +52,4 @@ export class Backlog<T> {
     this.first = this.last = this.pieces[0] as T[];
     this.length = this.start = this.end = 0;
   }
-
-  /** Keeps what the predicate accepts, in order. */
-  keep(accepts: (item: T) => boolean): void {
-    const kept: T[] = [];
-    for (let index = 0; index < this.length; index++) {
-      const item = this.at(index) as T;
-      if (accepts(item)) kept.push(item);
-    }
-    this.clear();
-    for (const item of kept) this.push(item);
-  }
 }

@@ -23,10 +23,10 @@ interface OwnLine<T> {
   shift(): T | undefined;
 }
 
-/** Lets one more into a line of one's own where it fits: what is dropped for it, or it itself where nothing else may go. */
+/** Lets one more into a full line of one's own: what is dropped for it, or it itself where nothing else may go. */
 export function squeezeIn<T>(line: OwnLine<T>, item: T, overflow: Overflow, fits: () => boolean): T[] {
   const dropped: T[] = [];
-  if (overflow !== 'dropNewest') while (line.length > 0 && (overflow === 'latest' || !fits())) dropped.push(line.shift() as T);
+  while (line.length > 0 && (overflow === 'latest' || (overflow === 'dropOldest' && !fits()))) dropped.push(line.shift() as T);
   if (fits()) line.push(item);
   else dropped.push(item);
   return dropped;
