@@ -1,4 +1,5 @@
 import type { MonoTypeOperatorFunction, ObservableInput, Observer } from 'rxjs';
+import { Observable } from 'rxjs';
 import { Backlog } from './kernel/queues/backlog.js';
 import { squeezeIn } from './kernel/queues/overflow.js';
 import { ask } from './options/ask.js';
@@ -7,7 +8,7 @@ import type { FlowSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, countFromZero, madeBy, oneOf, unchecked } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import { READY_CHECKS, READY_DEFAULTS, ReadyGate, reportDrops, whenReady } from './shell/ready-gate.js';
+import { READY_CHECKS, READY_DEFAULTS, ReadyGate } from './shell/ready-gate.js';
 import { waterMarks } from './shell/water-marks.js';
 
 export interface BackpressureOptions<T> {
@@ -90,7 +91,10 @@ const NAME = 'backpressure';
  */
 export function backpressure<T>(options: BackpressureOptions<T>): MonoTypeOperatorFunction<T> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings.ready, (to) => new Queue(settings, to));
+  return (source) =>
+    new Observable((subscriber) => {
+      new Queue(settings, subscriber).listen(source);
+    });
 }
 
 type Settings<T> = ReturnType<typeof readOptions<T>>;
@@ -144,7 +148,7 @@ class Queue<T> extends ReadyGate<T, T, Settings<T>> {
   }
 
   /** @throws OverflowError, or CallbackError when `onDrop` throws */
-  protected add(item: T, weight: number): void {
+  protected hold(item: T, weight: number): void {
     const { overflow, maxQueued, maxWeight } = this.settings;
     const fits = (): boolean => this.length < maxQueued && this.#weight + weight <= maxWeight;
     if (fits()) {
@@ -156,8 +160,7 @@ class Queue<T> extends ReadyGate<T, T, Settings<T>> {
       throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
     }
     const dropped = squeezeIn(this, { item, weight }, overflow, fits);
-    reportDrops(
-      this.settings,
+    this.drop(
       dropped.map((entry) => entry.item),
       overflow,
     );

@@ -1,10 +1,11 @@
 import type { OperatorFunction } from 'rxjs';
+import { Observable } from 'rxjs';
 import type { BackpressureOptions } from './backpressure.js';
 import { ask } from './options/ask.js';
 import { OverflowError } from './options/errors.js';
 import { checked, oneOf, requiredFunction } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import { READY_CHECKS, READY_DEFAULTS, ReadyGate, reportDrops, whenReady } from './shell/ready-gate.js';
+import { READY_CHECKS, READY_DEFAULTS, ReadyGate } from './shell/ready-gate.js';
 
 export interface ConflateWhileBusyOptions<T, A>
   extends Pick<BackpressureOptions<T>, 'ready' | 'maxWeight' | 'weigh' | 'onSourceError' | 'onEvent' | 'name'> {
@@ -72,7 +73,10 @@ const NAME = 'conflateWhileBusy';
  */
 export function conflateWhileBusy<T, A>(options: ConflateWhileBusyOptions<T, A>): OperatorFunction<T, A> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings.ready, (to) => new Pending(settings, to));
+  return (source) =>
+    new Observable((subscriber) => {
+      new Pending(settings, subscriber).listen(source);
+    });
 }
 
 type Settings<T, A> = ReturnType<typeof readOptions<T, A>>;
@@ -100,7 +104,7 @@ class Pending<T, A> extends ReadyGate<T, A, Settings<T, A>> {
   }
 
   /** @throws OverflowError, CallbackError */
-  protected add(item: T, weight: number): void {
+  protected hold(item: T, weight: number): void {
     const { merge, maxWeight, overflow } = this.settings;
     const { length } = this;
     const aggregate = this.#aggregate as A;
@@ -110,9 +114,9 @@ class Pending<T, A> extends ReadyGate<T, A, Settings<T, A>> {
       this.#hold(ask(NAME, 'merge', merge, aggregate, item), this.#weight + weight, length + 1);
     } else if (overflow === 'dropOldest') {
       this.#hold(this.pass(item), weight, 1);
-      reportDrops(this.settings, [aggregate], overflow, length);
+      this.drop([aggregate], overflow, length);
     } else if (overflow === 'dropNewest') {
-      reportDrops(this.settings, [item], overflow);
+      this.drop([item], overflow);
     } else {
       throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
     }
