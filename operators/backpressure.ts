@@ -150,16 +150,20 @@ class Queue<T> extends ReadyGate<T, T, Settings<T>> {
   /** @throws OverflowError, or CallbackError when `onDrop` throws */
   protected hold(item: T, weight: number): void {
     const { overflow, maxQueued, maxWeight } = this.settings;
-    const fits = (): boolean => this.length < maxQueued && this.#weight + weight <= maxWeight;
-    if (fits()) {
+    const { length } = this;
+    /** How many of the oldest have to go for it. */
+    let places = 0;
+    for (let rest = this.#weight; places < length && (length - places >= maxQueued || rest + weight > maxWeight); places++)
+      rest -= (this.#queued.at(places) as Queued<T>).weight;
+    if (places === 0 && maxQueued > 0) {
       this.push({ item, weight });
       return;
     }
     if (overflow === 'error') {
-      if (this.length >= maxQueued) throw new OverflowError(NAME, maxQueued, overflow);
+      if (length >= maxQueued) throw new OverflowError(NAME, maxQueued, overflow);
       throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
     }
-    const dropped = squeezeIn(this, { item, weight }, overflow, fits);
+    const dropped = squeezeIn(this, { item, weight }, overflow, places);
     this.drop(
       dropped.map((entry) => entry.item),
       overflow,

@@ -128,15 +128,13 @@ function jobOf({ slots, requests, tokens, others }: Charge, lane: string | undef
   return lane === undefined ? { cost } : { lane, cost };
 }
 
-interface Queued<T> {
-  readonly item: T;
-  /** What it costs, once it was asked for. */
-  charge: Charge | undefined;
-}
-
 /** What waits in one subscription, and its place in the limiter's queue. */
 class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
-  readonly #queued = new Backlog<Queued<T>>();
+  readonly #queued = new Backlog<T>();
+  /** How many were taken out of it. */
+  #gone = 0;
+  /** What the oldest costs, once it was asked for. */
+  #charge: Charge | undefined;
   /** Whether it has a place in the limiter's queue, or is being given one. */
   #isWaiting = false;
   #place: Place | undefined;
@@ -147,21 +145,35 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
     return this.#queued.length;
   }
 
+  push(item: T): void {
+    this.#queued.push(item);
+  }
+
+  shift(): T {
+    this.#gone++;
+    this.#charge = undefined;
+    return this.#queued.shift() as T;
+  }
+
   override next(item: T): void {
     super.next(item);
     // Only where nobody may wait, and this one was not admitted at once.
     if (this.isEmitting || this.length <= this.settings.maxQueued) return;
-    const turnedAway = this.#queued.shift() as Queued<T>;
+    const turnedAway = this.shift();
     this.clear();
     this.#squeezeIn(turnedAway);
   }
 
+  override error(error: unknown): void {
+    if (this.settings.onSourceError === 'abort') this.to.error(error);
+    else super.error(error);
+  }
+
   /** @throws OverflowError, or CallbackError when `onDrop` throws */
   protected add(item: T): void {
-    const entry = { item, charge: undefined };
     // Where nobody may wait, it waits until the limiter has been asked.
-    if (this.length < this.settings.maxQueued || (this.length === 0 && !this.isEmitting)) this.#queued.push(entry);
-    else this.#squeezeIn(entry);
+    if (this.length < this.settings.maxQueued || (this.length === 0 && !this.isEmitting)) this.push(item);
+    else this.#squeezeIn(item);
   }
 
   protected isOpen(): boolean {
@@ -172,7 +184,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   protected handOn(): void {
     const lease = this.#lease;
     this.#lease = undefined;
-    this.to.next((this.#queued.shift() as Queued<T>).item);
+    this.to.next(this.shift());
     lease?.release();
   }
 
@@ -188,11 +200,11 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   // ---- what the limiter asks and says -------------------------------------------------------------------------------
 
   get requests(): number {
-    return this.#queued.peek()?.charge?.requests ?? 1;
+    return (this.#charge ?? ONE_REQUEST).requests;
   }
 
   get units(): Readonly<Record<string, number>> | undefined {
-    const { slots, others } = this.#queued.peek()?.charge ?? ONE_REQUEST;
+    const { slots, others } = this.#charge ?? ONE_REQUEST;
     return others || slots !== 1 ? { ...others, slots } : undefined;
   }
 
@@ -238,25 +250,21 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   /** What the oldest item costs; undefined when the consumer has left. @throws CallbackError */
   #price(): Charge | undefined {
     const { cost, limiter } = this.settings;
-    for (let oldest = this.#queued.peek(); oldest && !this.to.closed; oldest = this.#queued.peek()) {
-      if (oldest.charge) return oldest.charge;
+    while (!this.#charge && this.length > 0 && !this.to.closed) {
+      const before = this.#gone;
+      const charge = typeof cost === 'function' ? askedCost(limiter, cost, this.#queued.peek() as T) : cost;
       // What `cost` sends in may push it out.
-      oldest.charge = typeof cost === 'function' ? askedCost(limiter, cost, oldest.item) : cost;
+      if (before === this.#gone) this.#charge = charge;
     }
-    return undefined;
+    return this.to.closed ? undefined : this.#charge;
   }
 
   /** Takes the item in place of others, or drops it. @throws OverflowError, or CallbackError when `onDrop` throws */
-  #squeezeIn(entry: Queued<T>): void {
+  #squeezeIn(item: T): void {
     const { overflow, maxQueued, cost } = this.settings;
     if (overflow === 'error') throw new OverflowError(NAME, maxQueued, overflow);
-    const policy = maxQueued === 0 ? 'dropNewest' : overflow;
-    const dropped = squeezeIn(this.#queued, entry, policy, () => this.length < maxQueued);
-    this.drop(
-      dropped.map(({ item }) => item),
-      overflow,
-    );
-    if (dropped[0] !== entry && typeof cost === 'function') this.#place?.poke();
+    this.drop(maxQueued === 0 ? [item] : squeezeIn(this, item, overflow), overflow);
+    if (typeof cost === 'function' && !this.#charge) this.#place?.poke();
   }
 }
 

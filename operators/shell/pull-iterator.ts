@@ -155,7 +155,7 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
       return;
     }
     if (overflow === 'error') this.#end({ error: new OverflowError(operator, maxQueued, overflow) });
-    const dropped = squeezeIn(this.#queued, value, overflow, () => this.#queued.length < maxQueued);
+    const dropped = squeezeIn(this.#queued, value, overflow);
     // Events come last: whoever is told may read, or leave.
     for (let { length } = dropped; length > 0; length--) onEvent?.({ type: 'dropped', operator, lane: DEFAULT_LANE, policy: overflow });
   }

@@ -23,11 +23,15 @@ interface OwnLine<T> {
   shift(): T | undefined;
 }
 
-/** Lets one more into a full line of one's own: what is dropped for it, or it itself where nothing else may go. */
-export function squeezeIn<T>(line: OwnLine<T>, item: T, overflow: Overflow, fits: () => boolean): T[] {
+/**
+ * Lets one more into a full line of one's own: what is dropped for it, or it itself where nothing else may go. `places` is how many of the oldest have to
+ * go where these do.
+ */
+export function squeezeIn<T>(line: OwnLine<T>, item: T, overflow: Overflow, places = 1): T[] {
+  const goes = overflow === 'latest' ? line.length : overflow === 'dropOldest' ? Math.min(places, line.length) : 0;
+  if (goes === 0) return [item];
   const dropped: T[] = [];
-  while (line.length > 0 && (overflow === 'latest' || (overflow === 'dropOldest' && !fits()))) dropped.push(line.shift() as T);
-  if (fits()) line.push(item);
-  else dropped.push(item);
+  while (dropped.length < goes) dropped.push(line.shift() as T);
+  line.push(item);
   return dropped;
 }
