@@ -8,11 +8,12 @@ import { ask } from './options/ask.js';
 import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listener } from './options/events.js';
-import type { Cost, Lease, Limiter, LimiterJob } from './options/limiter.js';
+import type { Cost, Lease, Limiter } from './options/limiter.js';
 import { laneOption, requiredLimiter } from './options/limiter-option.js';
 import { callback, checked, countFromZero, oneOf, unchecked } from './options/options.js';
 import type { Bidder, Place } from './options/permits.js';
 import type { Overflow } from './options/types.js';
+import { laneAt } from './shell/describe-item.js';
 import { Gate } from './shell/gate.js';
 import type { FlowLimiter } from './shell/limiter/limiter.js';
 import { chargeOf } from './shell/limiter/settings.js';
@@ -105,27 +106,22 @@ function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), opt
   });
   requiredLimiter(NAME, limiter);
   const lane = laneOption(NAME, settings.lane, limiter);
+  // It is one of ours.
+  const own = limiter as unknown as FlowLimiter;
   const { onEvent } = settings;
   const tell =
     onEvent &&
     ((note: Note): void => {
       onEvent({ ...note, operator: NAME });
     });
-  const all = { ...settings, operator: NAME, tell, limiter, lane };
-  if (typeof cost === 'function') return { ...all, cost, job: undefined };
-  const charge = chargeIn(limiter, cost);
-  return { ...all, cost: charge, job: jobOf(charge, lane) };
+  const position = laneAt(NAME, own.settings.queue, lane);
+  return { ...settings, operator: NAME, tell, limiter: own, lane, position, cost: typeof cost === 'function' ? cost : chargeIn(own, cost) };
 }
 
 /** @throws FlowConfigError */
-function chargeIn(limiter: Limiter, cost: Cost): Charge {
+function chargeIn(limiter: FlowLimiter, cost: Cost): Charge {
   if ((cost as unknown) === undefined) throw new FlowConfigError(NAME, 'cost', 'an object', cost);
-  return chargeOf(NAME, cost, (unit) => (limiter as unknown as FlowLimiter).counts(unit), '');
-}
-
-function jobOf({ slots, requests, tokens, others }: Charge, lane: string | undefined): LimiterJob {
-  const cost = { ...others, slots, requests, tokens };
-  return lane === undefined ? { cost } : { lane, cost };
+  return chargeOf(NAME, cost, (unit) => limiter.counts(unit), '');
 }
 
 /** What waits in one subscription, and its place in the limiter's queue. */
@@ -235,15 +231,15 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
 
   /** Asks for a permit for the oldest item. A place in the queue is only for who has to wait. @throws CallbackError */
   #request(): void {
-    const { job, lane, limiter } = this.settings;
+    const { lane, limiter, position } = this.settings;
     const charge = this.#price();
     if (!charge) return;
-    this.#lease = limiter.tryAcquire(job ?? jobOf(charge, lane));
+    this.#lease = limiter.tryGrant(charge, position);
     if (this.#lease) return;
     this.#isWaiting = true;
     const place = limiter.enlist(this, lane);
     // Granted or refused at once, there is no place to keep.
-    if (this.#isWaiting) this.#place = place;
+    if (this.#isWaiting as boolean) this.#place = place;
     else if (this.to.closed) place.withdraw();
   }
 
@@ -269,7 +265,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
 }
 
 /** @throws CallbackError */
-function askedCost<T>(limiter: Limiter, cost: (item: T) => Cost, item: T): Charge {
+function askedCost<T>(limiter: FlowLimiter, cost: (item: T) => Cost, item: T): Charge {
   const answer = ask(NAME, 'cost', cost, item);
   try {
     return chargeIn(limiter, answer);

@@ -29,6 +29,7 @@ export class Backlog<T> {
     this.start++;
     if (--this.length === 0) this.start = this.end = 0;
     else if (this.start === PIECE) {
+      // eslint-disable-next-line sluice/no-array-shift -- once for a thousand items, and there are a thousand times fewer of them
       this.pieces.shift();
       this.first = this.pieces[0] as T[];
       this.start = 0;
