@@ -121,7 +121,6 @@ export function createIntake<T>(options: IntakeOptions<T> = {}): Intake<T> {
 class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly ready$: Observable<boolean>;
   readonly #settings: ReturnType<typeof readOptions<T>>;
-  readonly #rule: GrantQueueRule<T>;
   readonly #tell: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #queue = new Backlog<T>();
@@ -138,7 +137,6 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     super();
     this.#settings = readOptions(options);
     const { queue, scheduler } = this.#settings;
-    this.#rule = queue;
     this.#waiting = queue.create(1);
     this.#tell = teller(NAME, this.#settings, () => scheduler.now());
     this.ready$ = this.#ready.asObservable();
@@ -161,12 +159,15 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   offer(item: T, options: OfferOptions = NO_OPTIONS): Promise<boolean> {
-    const { signal, lane } = this.#checked(options);
-    let at: number;
+    if (options !== NO_OPTIONS) onlyKnown(NAME, options, OFFER_OPTION_NAMES, 'offer options');
+    const { queue } = this.#settings;
+    const { signal, lane } = options;
+    if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
+    let at = lane === undefined ? undefined : laneAt(NAME, queue, lane);
     let key: unknown;
     try {
-      at = laneAt(NAME, this.#rule, lane ?? (this.#rule.laneOf && ask(NAME, 'lane', this.#rule.laneOf, item)));
-      key = this.#rule.keyOf && ask(NAME, 'key', this.#rule.keyOf, item);
+      at ??= laneAt(NAME, queue, queue.laneOf && ask(NAME, 'lane', queue.laneOf, item));
+      key = queue.keyOf && ask(NAME, 'key', queue.keyOf, item);
     } catch (error) {
       return refused(error);
     }
@@ -188,7 +189,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   tryOffer(item: T): boolean {
-    return !this.shutdown.isClosed && this.#enter(item, this.#rule.at(undefined));
+    return !this.shutdown.isClosed && this.#enter(item, this.#settings.queue.at(undefined));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
@@ -206,14 +207,6 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   snapshot(): IntakeSnapshot {
     return { queued: this.#queue.length, waiting: this.#waiting.size };
-  }
-
-  #checked(options: OfferOptions): OfferOptions {
-    if (options === NO_OPTIONS) return options;
-    onlyKnown(NAME, options, OFFER_OPTION_NAMES, 'offer options');
-    if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
-    if (options.lane !== undefined) laneAt(NAME, this.#rule, options.lane);
-    return options;
   }
 
   /** False when there is no room. Whoever asked for an item has found none, so it goes straight there. */
@@ -252,7 +245,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   #tooMany(lane: number): OverflowError | undefined {
     const { maxWaiting } = this.#settings;
     if (this.#waiting.size >= maxWaiting) return new OverflowError(NAME, maxWaiting, 'error', 'maxWaiting');
-    const { maxQueued = Infinity } = this.#rule.lanes[lane] ?? {};
+    const { maxQueued = Infinity } = this.#settings.queue.lanes[lane] ?? {};
     return this.#waiting.count(lane) >= maxQueued ? new OverflowError(NAME, maxQueued, 'error') : undefined;
   }
 
@@ -302,7 +295,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   #laneName(lane: number): string {
-    return this.#rule.lanes[lane]?.name ?? '';
+    return this.#settings.queue.lanes[lane]?.name ?? '';
   }
 }
 

@@ -55,7 +55,9 @@ export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | 
   requiredFunction('fromStream', 'factory', factory);
   return untilLeft((signal, observer, to) => {
     const open = async (): Promise<void> => {
-      const stream = checkedStream(await factory(signal));
+      const stream = await factory(signal);
+      if (!isStream(stream) && !isAsyncIterable(stream))
+        throw new CallbackError('fromStream', 'factory', `must make an async iterable or a ReadableStream, made ${show(stream)}`);
       // Left while the factory was at work: this one comes too late to be read.
       if (to.closed) {
         readerOf(stream).stop(signal.reason);
@@ -72,9 +74,4 @@ export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | 
       if (!to.closed) observer.error(error);
     });
   });
-}
-
-function checkedStream<T>(stream: StreamLike<T>): StreamLike<T> {
-  if (isStream(stream) || isAsyncIterable(stream)) return stream;
-  throw new CallbackError('fromStream', 'factory', `must make an async iterable or a ReadableStream, made ${show(stream)}`);
 }
