@@ -674,7 +674,7 @@ describe('a cost that sends items in', () => {
         const lease = isFull ? limiter.tryAcquire({ cost: { requests: 0 } }) : undefined;
         const asked: number[] = [];
         let next = 0;
-        const { send, seen, ends } = limited<number>(
+        const { send, seen, ends } = limited(
           limiter,
           (item) => {
             for (let left = burst[asked.push(item) - 1] ?? 0; left > 0; left--) send(next++);
