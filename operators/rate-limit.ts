@@ -133,6 +133,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   #charge: Charge | undefined;
   /** Whether it has a place in the limiter's queue, or is being given one. */
   #isWaiting = false;
+  /** The last it had. */
   #place: Place | undefined;
   /** The permit of the oldest item. */
   #lease: Lease | undefined;
@@ -188,9 +189,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
     this.#queued.clear();
     this.#isWaiting = false;
     this.#place?.withdraw();
-    this.#place = undefined;
     this.#lease?.release('unused');
-    this.#lease = undefined;
   }
 
   // ---- what the limiter asks and says -------------------------------------------------------------------------------
@@ -217,14 +216,11 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
 
   granted(lease: Lease): void {
     this.#isWaiting = false;
-    this.#place = undefined;
     this.#lease = lease;
     this.drain();
   }
 
   refused(error: unknown): void {
-    this.#isWaiting = false;
-    this.#place = undefined;
     // The limiter wraps what `bid` throws.
     this.to.error(isFlowError(error, 'FLOW_CALLBACK') ? error.cause : error);
   }
@@ -237,10 +233,9 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
     this.#lease = limiter.tryGrant(charge, position);
     if (this.#lease) return;
     this.#isWaiting = true;
-    const place = limiter.enlist(this, lane);
-    // Granted or refused at once, there is no place to keep.
-    if (this.#isWaiting as boolean) this.#place = place;
-    else if (this.to.closed) place.withdraw();
+    this.#place = limiter.enlist(this, lane);
+    // The consumer may have left before there was a place to leave.
+    if (this.to.closed) this.#place.withdraw();
   }
 
   /** What the oldest item costs; undefined when the consumer has left. @throws CallbackError */
@@ -260,7 +255,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
     const { overflow, maxQueued, cost } = this.settings;
     if (overflow === 'error') throw new OverflowError(NAME, maxQueued, overflow);
     this.drop(maxQueued === 0 ? [item] : squeezeIn(this, item, overflow), overflow);
-    if (typeof cost === 'function' && !this.#charge) this.#place?.poke();
+    if (this.#isWaiting && typeof cost === 'function' && !this.#charge) this.#place?.poke();
   }
 }
 
