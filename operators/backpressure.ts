@@ -1,13 +1,14 @@
 import type { MonoTypeOperatorFunction, ObservableInput, Observer } from 'rxjs';
+import { Observable } from 'rxjs';
 import { Backlog } from './kernel/queues/line.js';
-import { ask, weightOf } from './options/ask.js';
+import { squeezeIn } from './kernel/queues/overflow.js';
+import { ask } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, countFromZero, madeBy, oneOf, unchecked } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import type { ReadyBuffer } from './shell/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady, withTeller } from './shell/ready-gate.js';
+import { READY_CHECKS, READY_DEFAULTS, ReadyGate } from './shell/ready-gate.js';
 import { waterMarks } from './shell/water-marks.js';
 
 export interface BackpressureOptions<T> {
@@ -90,10 +91,13 @@ const NAME = 'backpressure';
  */
 export function backpressure<T>(options: BackpressureOptions<T>): MonoTypeOperatorFunction<T> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings, () => new Queue(withTeller(settings)));
+  return (source) =>
+    new Observable((subscriber) => {
+      new Queue(settings, subscriber).listen(source);
+    });
 }
 
-type Settings<T> = ReturnType<typeof withTeller<ReturnType<typeof readOptions<T>>>>;
+type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: BackpressureOptions<T>) {
   const settings = checked(NAME, options, { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const, {
@@ -116,46 +120,65 @@ interface Queued<T> {
 }
 
 /** What waits in one subscription. */
-class Queue<T> implements ReadyBuffer<T, T> {
-  readonly #settings: Settings<T>;
+class Queue<T> extends ReadyGate<T, T, Settings<T>> {
   readonly #queued = new Backlog<Queued<T>>();
   #weight = 0;
   #isHigh = false;
   /** What `pressure` was told last. */
   #isToldHigh = false;
 
-  constructor(settings: Settings<T>) {
-    this.#settings = settings;
+  get length(): number {
+    return this.#queued.length;
   }
 
-  get isEmpty(): boolean {
-    return this.#queued.length === 0;
+  push(entry: Queued<T>): void {
+    this.#queued.push(entry);
+    this.#weight += entry.weight;
   }
 
-  pass(item: T): T {
-    return item;
-  }
-
-  add(item: T): void {
-    const { weigh } = this.#settings;
-    const weight = weightOf(NAME, weigh, item);
-    if (isTooHeavy(this.#settings, item, weight)) return;
-    if (this.#fits(weight)) this.#push(item, weight);
-    else this.#squeezeIn(item, weight);
-  }
-
-  /** Only when there is one. */
-  take(): T {
-    const { item, weight } = this.#queued.shift() as Queued<T>;
+  shift(): Queued<T> {
+    const entry = this.#queued.shift() as Queued<T>;
     // No rounding errors stay behind in an empty queue.
-    this.#weight = this.isEmpty ? 0 : this.#weight - weight;
+    this.#weight = this.length === 0 ? 0 : this.#weight - entry.weight;
+    return entry;
+  }
+
+  protected pass(item: T): T {
     return item;
+  }
+
+  /** @throws OverflowError, or CallbackError when `onDrop` throws */
+  protected hold(item: T, weight: number): void {
+    const { overflow, maxQueued, maxWeight } = this.settings;
+    const fits = (): boolean => this.length < maxQueued && this.#weight + weight <= maxWeight;
+    if (fits()) {
+      this.push({ item, weight });
+      return;
+    }
+    if (overflow === 'error') {
+      if (this.length >= maxQueued) throw new OverflowError(NAME, maxQueued, overflow);
+      throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
+    }
+    const dropped = squeezeIn(this, { item, weight }, overflow, fits);
+    this.drop(
+      dropped.map((entry) => entry.item),
+      overflow,
+    );
+  }
+
+  protected take(): T {
+    return this.shift().item;
+  }
+
+  protected clear(): void {
+    this.#queued.clear();
+    this.#weight = 0;
   }
 
   /** Tells when the pressure has become high, or low again: by number, and in the same proportions by weight. */
-  changed(): void {
-    const { highWater, lowWater, maxWeight, tell, pressure } = this.#settings;
-    const queued = this.#queued.length;
+  protected override changed(): void {
+    const { highWater, lowWater, maxWeight, pressure, tell } = this.settings;
+    const { length: queued } = this;
     const swings = this.#isHigh
       ? queued <= lowWater && this.#weight <= maxWeight * 0.5
       : queued >= highWater || this.#weight >= maxWeight * 0.8;
@@ -169,42 +192,5 @@ class Queue<T> implements ReadyBuffer<T, T> {
       ask(NAME, 'pressure', () => {
         pressure.next(this.#isHigh);
       });
-  }
-
-  clear(): void {
-    const count = this.#queued.length;
-    this.#queued.clear();
-    this.#weight = 0;
-    if (count > 0) this.#settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
-    try {
-      this.changed();
-    } catch {
-      // The stream has ended: there is nobody left to tell that `pressure` is broken.
-    }
-  }
-
-  #fits(weight: number): boolean {
-    const { maxQueued, maxWeight } = this.#settings;
-    return this.#queued.length < maxQueued && this.#weight + weight <= maxWeight;
-  }
-
-  #push(item: T, weight: number): void {
-    this.#queued.push({ item, weight });
-    this.#weight += weight;
-  }
-
-  /** Drops the item, or what has to go for it. @throws OverflowError, or CallbackError when `onDrop` throws */
-  #squeezeIn(item: T, weight: number): void {
-    const { overflow, maxQueued, maxWeight } = this.#settings;
-    if (overflow === 'error') {
-      if (this.#queued.length >= maxQueued) throw new OverflowError(NAME, maxQueued, overflow);
-      throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
-    }
-    if (overflow === 'dropNewest' || maxQueued === 0) {
-      reportDrop(this.#settings, item, overflow);
-      return;
-    }
-    while (!this.isEmpty && (overflow === 'latest' || !this.#fits(weight))) reportDrop(this.#settings, this.take(), overflow);
-    this.#push(item, weight);
   }
 }

@@ -1,12 +1,11 @@
 import type { OperatorFunction } from 'rxjs';
+import { Observable } from 'rxjs';
 import type { BackpressureOptions } from './backpressure.js';
-import { ask, weightOf } from './options/ask.js';
+import { ask } from './options/ask.js';
 import { OverflowError } from './options/errors.js';
-import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, oneOf, requiredFunction } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import type { ReadyBuffer } from './shell/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady, withTeller } from './shell/ready-gate.js';
+import { READY_CHECKS, READY_DEFAULTS, ReadyGate } from './shell/ready-gate.js';
 
 export interface ConflateWhileBusyOptions<T, A>
   extends Pick<BackpressureOptions<T>, 'ready' | 'maxWeight' | 'weigh' | 'onSourceError' | 'onEvent' | 'name'> {
@@ -74,10 +73,13 @@ const NAME = 'conflateWhileBusy';
  */
 export function conflateWhileBusy<T, A>(options: ConflateWhileBusyOptions<T, A>): OperatorFunction<T, A> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings, () => new Pending(withTeller(settings)));
+  return (source) =>
+    new Observable((subscriber) => {
+      new Pending(settings, subscriber).listen(source);
+    });
 }
 
-type Settings<T, A> = ReturnType<typeof withTeller<ReturnType<typeof readOptions<T, A>>>>;
+type Settings<T, A> = ReturnType<typeof readOptions<T, A>>;
 
 function readOptions<T, A>(options: ConflateWhileBusyOptions<T, A>) {
   const settings = checked(NAME, options, { overflow: 'error', ...READY_DEFAULTS } as const, {
@@ -89,62 +91,50 @@ function readOptions<T, A>(options: ConflateWhileBusyOptions<T, A>) {
   return { ...settings, operator: NAME };
 }
 
-interface Conflated<A> {
-  readonly aggregate: A;
-  readonly weight: number;
-  readonly items: number;
-}
-
 /** The one aggregate that waits in one subscription, if any. */
-class Pending<T, A> implements ReadyBuffer<T, A> {
-  readonly #settings: Settings<T, A>;
-  #pending: Conflated<A> | undefined;
+class Pending<T, A> extends ReadyGate<T, A, Settings<T, A>> {
+  /** Items that were merged into it. */
+  length = 0;
+  /** Only when there are any. */
+  #aggregate: A | undefined;
+  #weight = 0;
 
-  constructor(settings: Settings<T, A>) {
-    this.#settings = settings;
+  protected pass(item: T): A {
+    return ask(NAME, 'seed', this.settings.seed, item);
   }
 
-  get isEmpty(): boolean {
-    return this.#pending === undefined;
-  }
-
-  pass(item: T): A {
-    return ask(NAME, 'seed', this.#settings.seed, item);
-  }
-
-  add(item: T): void {
-    const { weigh, merge, maxWeight, overflow } = this.#settings;
-    const weight = weightOf(NAME, weigh, item);
-    if (isTooHeavy(this.#settings, item, weight)) return;
-    const pending = this.#pending;
-    if (pending === undefined) {
-      this.#begin(item, weight);
-    } else if (pending.weight + weight <= maxWeight) {
-      const aggregate = ask(NAME, 'merge', merge, pending.aggregate, item);
-      this.#pending = { aggregate, weight: pending.weight + weight, items: pending.items + 1 };
+  /** @throws OverflowError, CallbackError */
+  protected hold(item: T, weight: number): void {
+    const { merge, maxWeight, overflow } = this.settings;
+    const { length } = this;
+    const aggregate = this.#aggregate as A;
+    if (length === 0) {
+      this.#hold(this.pass(item), weight, 1);
+    } else if (this.#weight + weight <= maxWeight) {
+      this.#hold(ask(NAME, 'merge', merge, aggregate, item), this.#weight + weight, length + 1);
     } else if (overflow === 'dropOldest') {
-      this.#begin(item, weight);
-      reportDrop(this.#settings, pending.aggregate, overflow, pending.items);
+      this.#hold(this.pass(item), weight, 1);
+      this.drop([aggregate], overflow, length);
     } else if (overflow === 'dropNewest') {
-      reportDrop(this.#settings, item, overflow);
+      this.drop([item], overflow);
     } else {
       throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
     }
   }
 
-  take(): A {
-    const { aggregate } = this.#pending as Conflated<A>;
-    this.#pending = undefined;
+  protected take(): A {
+    const aggregate = this.#aggregate as A;
+    this.clear();
     return aggregate;
   }
 
-  clear(): void {
-    const count = this.#pending?.items;
-    this.#pending = undefined;
-    if (count !== undefined) this.#settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
+  protected clear(): void {
+    this.#hold(undefined, 0, 0);
   }
 
-  #begin(item: T, weight: number): void {
-    this.#pending = { aggregate: this.pass(item), weight, items: 1 };
+  #hold(aggregate: A | undefined, weight: number, items: number): void {
+    this.#aggregate = aggregate;
+    this.#weight = weight;
+    this.length = items;
   }
 }

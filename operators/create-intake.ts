@@ -13,7 +13,7 @@ import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
 import { laneAt } from './shell/describe-item.js';
 import { Offer } from './shell/offer.js';
-import { Readers } from './shell/readers.js';
+import { over, Readers } from './shell/readers.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
 import { waterMarks } from './shell/water-marks.js';
@@ -120,7 +120,6 @@ export function createIntake<T>(options: IntakeOptions<T> = {}): Intake<T> {
 class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly ready$: Observable<boolean>;
   readonly #settings: ReturnType<typeof readOptions<T>>;
-  readonly #rule: GrantQueueRule<T>;
   readonly #tell: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #queue = new Backlog<T>();
@@ -137,7 +136,6 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     super();
     this.#settings = readOptions(options);
     const { queue, scheduler } = this.#settings;
-    this.#rule = queue;
     this.#waiting = queue.create(1);
     this.#tell = teller(NAME, this.#settings, () => scheduler.now());
     this.ready$ = this.#ready.asObservable();
@@ -160,12 +158,15 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   offer(item: T, options: OfferOptions = NO_OPTIONS): Promise<boolean> {
-    const { signal, lane } = this.#checked(options);
-    let at: number;
+    if (options !== NO_OPTIONS) onlyKnown(NAME, options, OFFER_OPTION_NAMES, 'offer options');
+    const { queue } = this.#settings;
+    const { signal, lane } = options;
+    if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
+    let at = lane === undefined ? undefined : laneAt(NAME, queue, lane);
     let key: unknown;
     try {
-      at = laneAt(NAME, this.#rule, lane ?? (this.#rule.laneOf && ask(NAME, 'lane', this.#rule.laneOf, item)));
-      key = this.#rule.keyOf && ask(NAME, 'key', this.#rule.keyOf, item);
+      at ??= laneAt(NAME, queue, queue.laneOf && ask(NAME, 'lane', queue.laneOf, item));
+      key = queue.keyOf && ask(NAME, 'key', queue.keyOf, item);
     } catch (error) {
       return refused(error);
     }
@@ -187,7 +188,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   tryOffer(item: T): boolean {
-    return !this.shutdown.isClosed && this.#enter(item, this.#rule.at(undefined));
+    return !this.shutdown.isClosed && this.#enter(item, this.#settings.queue.at(undefined));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
@@ -205,14 +206,6 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   snapshot(): IntakeSnapshot {
     return { queued: this.#queue.length, waiting: this.#waiting.size };
-  }
-
-  #checked(options: OfferOptions): OfferOptions {
-    if (options === NO_OPTIONS) return options;
-    onlyKnown(NAME, options, OFFER_OPTION_NAMES, 'offer options');
-    if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
-    if (options.lane !== undefined) laneAt(NAME, this.#rule, options.lane);
-    return options;
   }
 
   /** False when there is no room. Whoever asked for an item has found none, so it goes straight there. */
@@ -251,7 +244,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   #tooMany(lane: number): OverflowError | undefined {
     const { maxWaiting } = this.#settings;
     if (this.#waiting.size >= maxWaiting) return new OverflowError(NAME, maxWaiting, 'error', 'maxWaiting');
-    const { maxQueued = Infinity } = this.#rule.lanes[lane] ?? {};
+    const { maxQueued = Infinity } = this.#settings.queue.lanes[lane] ?? {};
     return this.#waiting.count(lane) >= maxQueued ? new OverflowError(NAME, maxQueued, 'error') : undefined;
   }
 
@@ -301,7 +294,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   #laneName(lane: number): string {
-    return this.#rule.lanes[lane]?.name ?? '';
+    return this.#settings.queue.lanes[lane]?.name ?? '';
   }
 }
 
@@ -325,8 +318,4 @@ function refused(error: unknown): Promise<boolean> {
   const offer = new Offer(undefined, 0);
   offer.refuse(error);
   return offer.promise;
-}
-
-function over(): Promise<IteratorReturnResult<undefined>> {
-  return Promise.resolve({ done: true, value: undefined });
 }

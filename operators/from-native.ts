@@ -1,4 +1,5 @@
-import { isObservable, Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
+import { isObservable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
 import type { NativeObservable } from './shell/native.js';
 import { untilLeft } from './shell/until-left.js';
@@ -42,8 +43,7 @@ export function fromNative<T>(native: NativeObservable<T>): Observable<T> {
   if (typeof (Object(native) as Partial<NativeObservable<T>>).subscribe !== 'function' || isObservable(native)) {
     throw new FlowConfigError('fromNative', 'native', 'an Observable of the platform, with `subscribe(observer, { signal })`', native);
   }
-  return new Observable((subscriber) => {
-    const { signal, observer } = untilLeft(subscriber);
+  return untilLeft((signal, observer) => {
     native.subscribe(observer, { signal });
   });
 }

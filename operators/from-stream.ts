@@ -1,4 +1,4 @@
-import { Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { CallbackError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
 import { show } from './options/show.js';
@@ -53,29 +53,25 @@ export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
  */
 export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | PromiseLike<StreamLike<T>>): Observable<T> {
   requiredFunction('fromStream', 'factory', factory);
-  return new Observable((subscriber) => {
-    const { signal, observer } = untilLeft(subscriber);
+  return untilLeft((signal, observer, to) => {
     const open = async (): Promise<void> => {
-      const stream = checkedStream(await factory(signal));
+      const stream = await factory(signal);
+      if (!isStream(stream) && !isAsyncIterable(stream))
+        throw new CallbackError('fromStream', 'factory', `must make an async iterable or a ReadableStream, made ${show(stream)}`);
       // Left while the factory was at work: this one comes too late to be read.
-      if (subscriber.closed) {
+      if (to.closed) {
         readerOf(stream).stop(signal.reason);
         return;
       }
       const pull = openPull(stream, { room: () => true, next: observer.next, done: observer.complete, failed: observer.error });
-      subscriber.add(() => {
+      to.add(() => {
         pull.close(signal.reason);
       });
       pull.resume();
     };
     open().catch((error: unknown) => {
       // After leaving, the error is only the answer to our abort.
-      if (!subscriber.closed) observer.error(error);
+      if (!to.closed) observer.error(error);
     });
   });
-}
-
-function checkedStream<T>(stream: StreamLike<T>): StreamLike<T> {
-  if (isStream(stream) || isAsyncIterable(stream)) return stream;
-  throw new CallbackError('fromStream', 'factory', `must make an async iterable or a ReadableStream, made ${show(stream)}`);
 }

@@ -1,8 +1,8 @@
-import { Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { CallbackError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
 import { show } from './options/show.js';
-import { connect } from './shell/connect.js';
+import { attach } from './shell/connect.js';
 import { untilLeft } from './shell/until-left.js';
 
 const NAME = 'fromSubscribable';
@@ -65,19 +65,14 @@ export interface SubscribableLike<T> {
  */
 export function fromSubscribable<T>(factory: (signal: AbortSignal) => SubscribableLike<T>): Observable<T> {
   requiredFunction(NAME, 'factory', factory);
-  return new Observable((subscriber) => {
-    const { signal, observer } = untilLeft(subscriber);
-    try {
-      const stream = factory(signal);
-      // The factory itself may have made its consumer leave.
-      if (subscriber.closed) return;
-      if (typeof (stream as Partial<SubscribableLike<T>> | undefined)?.subscribe !== 'function') {
-        throw new CallbackError(NAME, 'factory', `must make something with \`subscribe\`, made ${show(stream)}`);
-      }
-      // It is one, of whatever RxJS.
-      connect<T>(stream as never, subscriber, observer);
-    } catch (error) {
-      observer.error(error);
+  return untilLeft((signal, observer, to) => {
+    const stream = factory(signal);
+    // The factory itself may have made its consumer leave.
+    if (to.closed) return;
+    if (typeof (stream as Partial<SubscribableLike<T>> | undefined)?.subscribe !== 'function') {
+      throw new CallbackError(NAME, 'factory', `must make something with \`subscribe\`, made ${show(stream)}`);
     }
+    // It is one, of whatever RxJS.
+    attach<T>(stream as never, to, observer);
   });
 }

@@ -1,23 +1,22 @@
-import type { MonoTypeOperatorFunction, Subscriber } from 'rxjs';
+import type { MonoTypeOperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import type { Charge } from './kernel/limits/limit.js';
 import { ONE_REQUEST } from './kernel/limits/limit.js';
 import { Backlog } from './kernel/queues/line.js';
+import { squeezeIn } from './kernel/queues/overflow.js';
 import { ask } from './options/ask.js';
 import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listener } from './options/events.js';
-import { DEFAULT_LANE } from './options/lanes.js';
-import type { Cost, Lease, Limiter, LimiterJob } from './options/limiter.js';
+import type { Cost, Lease, Limiter } from './options/limiter.js';
 import { laneOption, requiredLimiter } from './options/limiter-option.js';
 import { callback, checked, countFromZero, oneOf, unchecked } from './options/options.js';
 import type { Bidder, Place } from './options/permits.js';
 import type { Overflow } from './options/types.js';
-import type { Handlers } from './shell/connect.js';
-import { connect } from './shell/connect.js';
+import { laneAt } from './shell/describe-item.js';
+import { Gate } from './shell/gate.js';
 import type { FlowLimiter } from './shell/limiter/limiter.js';
 import { chargeOf } from './shell/limiter/settings.js';
-import { reportDrop } from './shell/ready-gate.js';
 
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
@@ -90,12 +89,7 @@ export function rateLimit<T>(
   const settings = readSettings(limiter, cost, options);
   return (source) =>
     new Observable((subscriber) => {
-      const queue = new Queue(settings, subscriber);
-      connect(source, subscriber, queue);
-      // Last, so that nothing comes in any more when it is cleared.
-      subscriber.add(() => {
-        queue.stop();
-      });
+      new Queue(settings, subscriber).listen(source);
     });
 }
 
@@ -112,216 +106,161 @@ function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), opt
   });
   requiredLimiter(NAME, limiter);
   const lane = laneOption(NAME, settings.lane, limiter);
+  // It is one of ours.
+  const own = limiter as unknown as FlowLimiter;
   const { onEvent } = settings;
   const tell =
     onEvent &&
     ((note: Note): void => {
       onEvent({ ...note, operator: NAME });
     });
-  const all = { ...settings, operator: NAME, tell, limiter, lane };
-  if (typeof cost === 'function') return { ...all, cost, job: undefined };
-  const charge = chargeIn(limiter, cost);
-  return { ...all, cost: charge, job: jobOf(charge, lane) };
+  const position = laneAt(NAME, own.settings.queue, lane);
+  return { ...settings, operator: NAME, tell, limiter: own, lane, position, cost: typeof cost === 'function' ? cost : chargeIn(own, cost) };
 }
 
 /** @throws FlowConfigError */
-function chargeIn(limiter: Limiter, cost: Cost): Charge {
+function chargeIn(limiter: FlowLimiter, cost: Cost): Charge {
   if ((cost as unknown) === undefined) throw new FlowConfigError(NAME, 'cost', 'an object', cost);
-  return chargeOf(NAME, cost, (unit) => (limiter as unknown as FlowLimiter).counts(unit), '');
-}
-
-function jobOf({ slots, requests, tokens, others }: Charge, lane: string | undefined): LimiterJob {
-  const cost = { ...others, slots, requests, tokens };
-  return lane === undefined ? { cost } : { lane, cost };
+  return chargeOf(NAME, cost, (unit) => limiter.counts(unit), '');
 }
 
 /** What waits in one subscription, and its place in the limiter's queue. */
-class Queue<T> implements Handlers<T>, Bidder {
-  readonly #settings: Settings<T>;
-  readonly #to: Subscriber<T>;
+class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   readonly #queued = new Backlog<T>();
+  /** How many were taken out of it. */
+  #gone = 0;
+  /** What the oldest costs, once it was asked for. */
+  #charge: Charge | undefined;
+  /** Whether it has a place in the limiter's queue, or is being given one. */
+  #isWaiting = false;
+  /** The last it had. */
   #place: Place | undefined;
-  /** Whether the limiter is being asked for a place, and may grant it at once. */
-  #isAsking = false;
-  /** An item is being handed on, or about to be: what comes in meanwhile waits. */
-  #isBusy = false;
-  /** What the oldest item costs, once it was asked for. */
-  #cost: Charge | undefined;
-  /** How the source has ended. */
-  #end: (() => void) | undefined;
+  /** The permit of the oldest item. */
+  #lease: Lease | undefined;
 
-  constructor(settings: Settings<T>, to: Subscriber<T>) {
-    this.#settings = settings;
-    this.#to = to;
+  get length(): number {
+    return this.#queued.length;
   }
 
-  next(item: T): void {
-    const { maxQueued } = this.#settings;
-    const hasToWait = this.#isBusy || this.#place !== undefined;
-    if (hasToWait && this.#queued.length >= maxQueued) {
-      this.#squeezeIn(item);
-      return;
-    }
+  push(item: T): void {
     this.#queued.push(item);
-    this.#advance();
+  }
+
+  shift(): T {
+    this.#gone++;
+    this.#charge = undefined;
+    return this.#queued.shift() as T;
+  }
+
+  override next(item: T): void {
+    super.next(item);
     // Only where nobody may wait, and this one was not admitted at once.
-    if (!this.#isBusy && this.#queued.length > maxQueued) this.#turnAway();
+    if (this.isEmitting || this.length <= this.settings.maxQueued) return;
+    const turnedAway = this.shift();
+    this.clear();
+    this.#squeezeIn(turnedAway);
   }
 
-  error(error: unknown): void {
-    if (this.#settings.onSourceError === 'abort') {
-      this.#to.error(error);
-      return;
-    }
-    this.#end = () => {
-      this.#to.error(error);
-    };
-    this.#advance();
+  override error(error: unknown): void {
+    if (this.settings.onSourceError === 'abort') this.to.error(error);
+    else super.error(error);
   }
 
-  complete(): void {
-    this.#end = () => {
-      this.#to.complete();
-    };
-    this.#advance();
+  /** @throws OverflowError, or CallbackError when `onDrop` throws */
+  protected add(item: T): void {
+    // Where nobody may wait, it waits until the limiter has been asked.
+    if (this.length < this.settings.maxQueued || (this.length === 0 && !this.isEmitting)) this.push(item);
+    else this.#squeezeIn(item);
   }
 
-  /** The consumer has left, or the stream has ended. */
-  stop(): void {
-    const count = this.#queued.length;
+  protected isOpen(): boolean {
+    if (!this.#lease && !this.#isWaiting) this.#request();
+    return this.#lease !== undefined;
+  }
+
+  protected handOn(): void {
+    const lease = this.#lease;
+    this.#lease = undefined;
+    this.to.next(this.shift());
+    lease?.release();
+  }
+
+  protected clear(): void {
     this.#queued.clear();
-    this.#leave();
-    if (count > 0) this.#settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
+    this.#isWaiting = false;
+    this.#place?.withdraw();
+    this.#lease?.release('unused');
   }
 
   // ---- what the limiter asks and says -------------------------------------------------------------------------------
 
   get requests(): number {
-    return this.#cost === undefined ? 1 : this.#cost.requests;
+    return (this.#charge ?? ONE_REQUEST).requests;
   }
 
   get units(): Readonly<Record<string, number>> | undefined {
-    const { slots, others } = this.#cost ?? ONE_REQUEST;
+    const { slots, others } = this.#charge ?? ONE_REQUEST;
     return others || slots !== 1 ? { ...others, slots } : undefined;
   }
 
   /** @throws CallbackError, ItemTooHeavyError */
   bid(): number | undefined {
-    if (this.#to.closed || this.#queued.length === 0) return undefined;
-    const { requests, tokens } = this.#price();
-    const { limiter } = this.#settings;
+    const charge = this.#price();
+    if (!charge) return undefined;
+    const { requests, tokens } = charge;
+    const { limiter } = this.settings;
     if (!limiter.borrows && tokens > limiter.tokenCapacity) throw new ItemTooHeavyError(NAME, tokens, limiter.tokenCapacity);
     if (!limiter.borrows && requests > limiter.requestCapacity) throw new ItemTooHeavyError(NAME, requests, limiter.requestCapacity);
     return tokens;
   }
 
   granted(lease: Lease): void {
-    this.#isAsking = false;
-    this.#place = undefined;
-    const isOutermost = !this.#isBusy;
-    this.#isBusy = true;
-    this.#handOn(lease);
-    if (!isOutermost) return;
-    this.#isBusy = false;
-    this.#advance();
+    this.#isWaiting = false;
+    this.#lease = lease;
+    this.drain();
   }
 
   refused(error: unknown): void {
-    this.#isAsking = false;
-    this.#place = undefined;
     // The limiter wraps what `bid` throws.
-    this.#to.error(isFlowError(error, 'FLOW_CALLBACK') ? error.cause : error);
+    this.to.error(isFlowError(error, 'FLOW_CALLBACK') ? error.cause : error);
   }
 
-  // ---- the queue ----------------------------------------------------------------------------------------------------
+  /** Asks for a permit for the oldest item. A place in the queue is only for who has to wait. @throws CallbackError */
+  #request(): void {
+    const { lane, limiter, position } = this.settings;
+    const charge = this.#price();
+    if (!charge) return;
+    this.#lease = limiter.tryGrant(charge, position);
+    if (this.#lease) return;
+    this.#isWaiting = true;
+    this.#place = limiter.enlist(this, lane);
+    // The consumer may have left before there was a place to leave.
+    if (this.to.closed) this.#place.withdraw();
+  }
 
-  /** Hands on what can go now; the rest has a place in the limiter's queue when this is over. */
-  #advance(): void {
-    if (this.#isBusy) return;
-    this.#isBusy = true;
-    try {
-      while (this.#queued.length > 0 && this.#place === undefined && !this.#to.closed) this.#admit();
-    } catch (error) {
-      this.#to.error(error);
+  /** What the oldest item costs; undefined when the consumer has left. @throws CallbackError */
+  #price(): Charge | undefined {
+    const { cost, limiter } = this.settings;
+    while (!this.#charge && this.length > 0 && !this.to.closed) {
+      const before = this.#gone;
+      const charge = typeof cost === 'function' ? askedCost(limiter, cost, this.#queued.peek() as T) : cost;
+      // What `cost` sends in may push it out.
+      if (before === this.#gone) this.#charge = charge;
     }
-    this.#isBusy = false;
-    if (this.#queued.length === 0) this.#end?.();
-  }
-
-  /** A place in the queue is only for who has to wait. @throws CallbackError */
-  #admit(): void {
-    const job = this.#job();
-    // Asking for the cost may have made the consumer leave.
-    if (this.#to.closed) return;
-    const lease = this.#settings.limiter.tryAcquire(job);
-    if (lease) this.#handOn(lease);
-    else this.#enlist();
-  }
-
-  #handOn(lease: Lease): void {
-    this.#to.next(this.#shift());
-    lease.release();
-  }
-
-  #enlist(): void {
-    const { limiter, lane } = this.#settings;
-    this.#isAsking = true;
-    const place = limiter.enlist(this, lane);
-    // Granted or refused at once, there is no place to keep.
-    if (this.#isAsking as boolean) this.#place = place;
-    this.#isAsking = false;
-    if (this.#to.closed) this.#leave();
-  }
-
-  #leave(): void {
-    this.#place?.withdraw();
-    this.#place = undefined;
-  }
-
-  #shift(): T {
-    this.#cost = undefined;
-    return this.#queued.shift() as T;
+    return this.to.closed ? undefined : this.#charge;
   }
 
   /** Takes the item in place of others, or drops it. @throws OverflowError, or CallbackError when `onDrop` throws */
   #squeezeIn(item: T): void {
-    const { overflow, maxQueued, cost } = this.#settings;
+    const { overflow, maxQueued, cost } = this.settings;
     if (overflow === 'error') throw new OverflowError(NAME, maxQueued, overflow);
-    if (overflow === 'dropNewest' || maxQueued === 0) {
-      reportDrop(this.#settings, item, overflow);
-      return;
-    }
-    const dropped: T[] = [];
-    do dropped.push(this.#shift());
-    while (overflow === 'latest' && this.#queued.length > 0);
-    this.#queued.push(item);
-    for (const loser of dropped) reportDrop(this.#settings, loser, overflow);
-    if (typeof cost === 'function') this.#place?.poke();
-  }
-
-  /** Drops the only item. @throws as `squeezeIn` */
-  #turnAway(): void {
-    this.#leave();
-    this.#squeezeIn(this.#shift());
-  }
-
-  /** What the oldest item takes. @throws CallbackError */
-  #job(): LimiterJob | undefined {
-    const { job, lane } = this.#settings;
-    if (job !== undefined) return job;
-    return jobOf(this.#price(), lane);
-  }
-
-  /** What the oldest item costs. @throws CallbackError */
-  #price(): Charge {
-    const { cost, limiter } = this.#settings;
-    this.#cost ??= typeof cost === 'function' ? askedCost(limiter, cost, this.#queued.peek() as T) : cost;
-    return this.#cost;
+    this.drop(maxQueued === 0 ? [item] : squeezeIn(this, item, overflow), overflow);
+    if (this.#isWaiting && typeof cost === 'function' && !this.#charge) this.#place?.poke();
   }
 }
 
 /** @throws CallbackError */
-function askedCost<T>(limiter: Limiter, cost: (item: T) => Cost, item: T): Charge {
+function askedCost<T>(limiter: FlowLimiter, cost: (item: T) => Cost, item: T): Charge {
   const answer = ask(NAME, 'cost', cost, item);
   try {
     return chargeIn(limiter, answer);

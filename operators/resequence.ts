@@ -4,15 +4,15 @@ import { SequenceBuffer } from './kernel/queues/sequence-buffer.js';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
 import { SequenceError } from './options/errors.js';
-import type { FlowSink, Note } from './options/events.js';
+import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { check, checked, countFromZero, durationMs, oneOf, requiredFunction } from './options/options.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
-import type { Handlers } from './shell/connect.js';
-import { connect } from './shell/connect.js';
-import type { Trampoline } from './shell/trampoline.js';
+import { attach } from './shell/connect.js';
 import { trampoline } from './shell/trampoline.js';
+
+const NAME = 'resequence';
 
 export interface ResequenceOptions<T> {
   /** The number of an item: a whole number, one more than that of the item before it. */
@@ -70,11 +70,7 @@ export function resequence<T>(options: ResequenceOptions<T>): MonoTypeOperatorFu
   const settings = readOptions(options);
   return (source) =>
     new Observable((subscriber) => {
-      const resequencer = new Resequencer(settings, subscriber);
-      subscriber.add(() => {
-        resequencer.stop();
-      });
-      connect(source, subscriber, resequencer);
+      resequenceInto(settings, source, subscriber);
     });
 }
 
@@ -82,7 +78,7 @@ type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: ResequenceOptions<T>) {
   const waits = { maxQueued: 1000, maxGapWaitMs: Infinity };
-  return checked('resequence', options, { first: 0, ...waits, onGap: 'error', onDuplicate: 'drop', onSourceError: 'abort' } as const, {
+  return checked(NAME, options, { first: 0, ...waits, onGap: 'error', onDuplicate: 'drop', onSourceError: 'abort' } as const, {
     first: wholeNumber,
     maxQueued: countFromZero,
     maxGapWaitMs: durationMs,
@@ -97,128 +93,98 @@ function readOptions<T>(options: ResequenceOptions<T>) {
 
 const wholeNumber = /* @__PURE__ */ check<number>('a whole number', (value: number) => Number.isSafeInteger(value));
 
-/** One subscription of `resequence`. Everything that arrives while an item is being handed out waits its turn. */
-class Resequencer<T> implements Handlers<T> {
-  readonly #settings: Settings<T>;
-  readonly #to: Subscriber<T>;
-  readonly #enqueue: Trampoline;
-  readonly #alarm: Alarm;
-  readonly #tell: ((note: Note) => void) | undefined;
-  readonly #buffer: SequenceBuffer<T>;
+/** One subscription. Everything that arrives while an item is being handed out waits its turn. */
+function resequenceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
+  const { sequence, maxQueued, maxGapWaitMs, onGap, onDuplicate, onSourceError } = settings;
+  const buffer = new SequenceBuffer<T>(settings.first);
+  const enqueue = trampoline(to, fail);
+  const alarm = new Alarm(settings.scheduler, () => {
+    enqueue(giveUpOverdue);
+  });
+  const tell = teller(NAME, settings, () => alarm.now());
 
-  constructor(settings: Settings<T>, to: Subscriber<T>) {
-    this.#settings = settings;
-    this.#to = to;
-    this.#enqueue = trampoline(to);
-    this.#buffer = new SequenceBuffer(settings.first);
-    this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#enqueue(() => {
-        this.#giveUpOverdue();
+  to.add(() => {
+    alarm.clear();
+    if (buffer.held > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: buffer.held });
+    buffer.clear();
+  });
+  attach(source, to, {
+    next: (item) => {
+      enqueue(accept, item);
+    },
+    error: (error) => {
+      enqueue(fail, error);
+    },
+    complete: () => {
+      enqueue(() => {
+        giveUp(Infinity, onGap);
+        to.complete();
       });
-    });
-    this.#tell = teller('resequence', settings, () => this.#alarm.now());
-  }
+    },
+  });
 
-  next(item: T): void {
-    this.#enqueue(this.#accept, item);
-  }
-
-  error(error: unknown): void {
-    this.#enqueue(() => {
-      this.#fail(error);
-    });
-  }
-
-  complete(): void {
-    this.#enqueue(() => {
-      this.#giveUp(Infinity, this.#settings.onGap);
-      if (!this.#to.closed) this.#to.complete();
-    });
-  }
-
-  /** The consumer has left, or the stream has ended. */
-  stop(): void {
-    this.#alarm.clear();
-    const { held } = this.#buffer;
-    if (held > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: held });
-    this.#buffer.clear();
-  }
-
-  readonly #accept = (item: T): void => {
-    try {
-      const number = numberOf(this.#settings.sequence, item);
-      // The consumer may have left in `sequence`.
-      if (this.#to.closed) return;
-      const status = this.#buffer.statusOf(number);
-      if (status === 'next') {
-        this.#buffer.pass();
-        this.#to.next(item);
-        this.#handOut();
-      } else if (status === 'early') {
-        this.#hold(number, item);
-      } else {
-        this.#drop(number, status);
-      }
-    } catch (error) {
-      this.#fail(error);
+  function accept(item: T): void {
+    const number = numberOf(sequence, item);
+    // The consumer may have left in `sequence`.
+    if (to.closed) return;
+    const status = buffer.statusOf(number);
+    if (status === 'next') {
+      buffer.pass();
+      to.next(item);
+      handOut();
+    } else if (status === 'early') {
+      buffer.hold(number, item, maxGapWaitMs === Infinity ? 0 : alarm.now());
+      if (buffer.held > maxQueued) giveUp(buffer.next, onGap);
+      else setAlarm();
+    } else if (status === 'duplicate' && onDuplicate === 'error') {
+      throw new SequenceError(NAME, number);
+    } else {
+      tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: status });
     }
-  };
-
-  #hold(number: number, item: T): void {
-    const { maxQueued, maxGapWaitMs, onGap } = this.#settings;
-    this.#buffer.hold(number, item, maxGapWaitMs === Infinity ? 0 : this.#alarm.now());
-    if (this.#buffer.held > maxQueued) this.#giveUp(this.#buffer.next, onGap);
-    else this.#setAlarm();
-  }
-
-  #drop(number: number, policy: 'duplicate' | 'late'): void {
-    if (policy === 'duplicate' && this.#settings.onDuplicate === 'error') throw new SequenceError('resequence', number);
-    this.#tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy });
   }
 
   /** Emits whatever has nothing missing before it. A consumer that leaves empties the buffer. */
-  #handOut(): void {
-    while (this.#buffer.isReady) this.#to.next(this.#buffer.take());
-    if (this.#buffer.held === 0) this.#alarm.clear();
+  function handOut(): void {
+    while (buffer.isReady) to.next(buffer.take());
+    if (buffer.held === 0) alarm.clear();
   }
 
   /** Gives up whatever is missing up to a number. */
-  #giveUp(last: number, onGap: 'error' | 'skip'): void {
-    while (this.#buffer.held > 0 && this.#buffer.next <= last) {
-      const { next, missing, held } = this.#buffer;
-      if (onGap === 'error') {
-        this.#to.error(new SequenceError('resequence', next, missing, held));
+  function giveUp(last: number, how: 'error' | 'skip'): void {
+    while (buffer.held > 0 && buffer.next <= last) {
+      const { next, missing, held } = buffer;
+      if (how === 'error') {
+        to.error(new SequenceError(NAME, next, missing, held));
         return;
       }
-      this.#tell?.({ type: 'gapSkipped', lane: DEFAULT_LANE, missing, held });
-      this.#buffer.skip();
-      this.#handOut();
+      tell?.({ type: 'gapSkipped', lane: DEFAULT_LANE, missing, held });
+      buffer.skip();
+      handOut();
     }
   }
 
-  #giveUpOverdue(): void {
-    const { maxGapWaitMs, onGap } = this.#settings;
-    const now = this.#alarm.now();
-    for (let { oldest } = this.#buffer; oldest !== undefined && oldest.since + maxGapWaitMs <= now; { oldest } = this.#buffer) {
-      this.#giveUp(oldest.number, onGap);
+  function giveUpOverdue(): void {
+    const now = alarm.now();
+    for (let { oldest } = buffer; oldest !== undefined && oldest.since + maxGapWaitMs <= now; { oldest } = buffer) {
+      giveUp(oldest.number, onGap);
     }
-    this.#setAlarm();
+    setAlarm();
   }
 
-  #setAlarm(): void {
-    const { oldest } = this.#buffer;
-    if (oldest !== undefined) this.#alarm.set(oldest.since + this.#settings.maxGapWaitMs);
+  function setAlarm(): void {
+    const { oldest } = buffer;
+    if (oldest !== undefined) alarm.set(oldest.since + maxGapWaitMs);
   }
 
-  #fail(error: unknown): void {
-    if (this.#settings.onSourceError === 'flush') this.#giveUp(Infinity, 'skip');
-    this.#to.error(error);
+  function fail(error: unknown): void {
+    if (onSourceError === 'flush') giveUp(Infinity, 'skip');
+    to.error(error);
   }
 }
 
 /** @throws CallbackError when it is no whole number */
 function numberOf<T>(sequence: (item: T) => number, item: T): number {
-  const number = ask('resequence', 'sequence', sequence, item);
+  const number = ask(NAME, 'sequence', sequence, item);
   if (Number.isSafeInteger(number)) return number;
-  throw unusable('resequence', 'sequence', 'a whole number', number);
+  throw unusable(NAME, 'sequence', 'a whole number', number);
 }

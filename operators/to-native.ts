@@ -53,7 +53,7 @@ export interface ToNativeOptions {
 export function toNative<T>(source: Observable<T>, options: ToNativeOptions = {}): NativeObservable<T> {
   observable('toNative', 'source', source);
   onlyKnown('toNative', options, ['observableClass']);
-  const { observableClass: Native = platformClass() } = options;
+  const { observableClass: Native = (globalThis as { Observable?: NativeObservableClass }).Observable } = options;
   if (typeof Native !== 'function') {
     throw new FlowConfigError('toNative', 'observableClass', 'a class, because this platform has no `Observable` of its own', Native);
   }
@@ -64,8 +64,4 @@ export function toNative<T>(source: Observable<T>, options: ToNativeOptions = {}
       });
     });
   });
-}
-
-function platformClass(): NativeObservableClass | undefined {
-  return (globalThis as { Observable?: NativeObservableClass }).Observable;
 }

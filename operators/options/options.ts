@@ -127,9 +127,9 @@ export function checked<O extends object, D extends object>(
 }
 
 /** Makes a check for an option that may be left out and has no default. */
-export function optional<V>(check: (operator: string, option: string, value: V) => V) {
-  return (operator: string, option: string, value: V | undefined): V | undefined =>
-    value === undefined ? value : check(operator, option, value);
+export function optional<V, C = V>(check: (operator: string, option: string, value: V) => C) {
+  return (operator: string, option: string, value: V | undefined): C | undefined =>
+    value === undefined ? undefined : check(operator, option, value);
 }
 
 /** Makes a check for a value made by one of our functions, which is known by this method, or for one of some other values. */

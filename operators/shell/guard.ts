@@ -40,13 +40,9 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
 /** A call whose guard answers later. */
 class GuardedCall<R> extends Relay<R> {
   constructor(
-    private readonly pass: () => WorkResult<R>,
+    override readonly work: () => WorkResult<R>,
     to: Subscriber<R>,
   ) {
     super(to);
-  }
-
-  work(): WorkResult<R> {
-    return this.pass();
   }
 }

@@ -1,7 +1,7 @@
 import type { Observable, ObservableInput } from 'rxjs';
 import { from, isObservable } from 'rxjs';
 import { FlowConfigError } from '../options/errors.js';
-import { count } from '../options/options.js';
+import { count, optional } from '../options/options.js';
 
 /** An option that is whatever `from` takes. @throws FlowConfigError */
 export function stream<V>(operator: string, option: string, input: ObservableInput<V>): Observable<V> {
@@ -14,9 +14,7 @@ export function stream<V>(operator: string, option: string, input: ObservableInp
 }
 
 /** The same, or nothing: the `flush` option. @throws FlowConfigError */
-export function notifier(operator: string, option: string, input: ObservableInput<unknown> | undefined): Observable<unknown> | undefined {
-  return input === undefined ? input : stream(operator, option, input);
-}
+export const notifier = /* @__PURE__ */ optional(stream<unknown>);
 
 /** A number of calls at a time, or a stream of such numbers; nothing where the operator has its own default. @throws FlowConfigError */
 export function concurrencyOption(operator: string, option: string, given: number | Observable<number> | undefined) {

@@ -1,5 +1,6 @@
 import type { Observable, Subscription } from 'rxjs';
 import { Backlog } from '../kernel/queues/line.js';
+import { squeezeIn } from '../kernel/queues/overflow.js';
 import { OverflowError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { listener } from '../options/events.js';
@@ -9,6 +10,7 @@ import { onAbort, requiredSignal } from './abort.js';
 import type { Demand } from './demand.js';
 import { readBy } from './demand.js';
 import { listen } from './listen.js';
+import { over, Readers } from './readers.js';
 
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
 
@@ -43,10 +45,8 @@ export function readPullOptions(operator: string, options: ToAsyncIterableOption
   return { operator, ...settings };
 }
 
-interface Waiter<T> {
-  resolve(result: IteratorResult<T, undefined>): void;
-  reject(error: unknown): void;
-}
+/** Kept, and not made a rejected promise, until somebody asks: one that nobody reads would be reported as unhandled. */
+type Failure = { readonly error: unknown } | undefined;
 
 /**
  * One subscription, read value by value. It starts with the first `next()`. Values nobody has asked for yet wait in a bounded queue,
@@ -56,13 +56,11 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
   readonly #source: Observable<T>;
   readonly #settings: PullSettings;
   readonly #queued = new Backlog<T>();
-  readonly #waiting = new Backlog<Waiter<T>>();
-  #hasStarted = false;
+  readonly #readers = new Readers<T>();
   #isOver = false;
-  /** Kept, and not made a rejected promise, until somebody asks: one that nobody reads would be reported as unhandled. */
-  #failure: { readonly error: unknown } | undefined;
+  #failure: Failure;
+  /** Once it has started. */
   #subscription: Subscription | undefined;
-  #stopListening: () => void = () => undefined;
   /** Sources that wait for the reader. */
   readonly #pulling = new Set<() => void>();
 
@@ -77,22 +75,22 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
 
   next(): Promise<IteratorResult<T, undefined>> {
     const { signal } = this.#settings;
-    // While the source is open a listener sees to it; this is for what it left behind.
-    if (signal?.aborted === true && this.#queued.length > 0) this.#leave({ error: signal.reason });
+    // While the source is open a listener sees to it; this is for before that, and for what it left behind.
+    if (signal?.aborted && (!this.#isOver || this.#queued.length > 0)) this.#leave({ error: signal.reason });
     if (this.#queued.length > 0) {
       const value = this.#queued.shift() as T;
       if (this.#queued.length === 0) for (const pull of this.#pulling) pull();
       return Promise.resolve({ done: false, value });
     }
-    return new Promise((resolve, reject) => {
-      const waiter = { resolve, reject };
-      if (this.#isOver) {
-        this.#tellEnd(waiter);
-      } else {
-        this.#waiting.push(waiter);
-        this.#start();
-      }
-    });
+    if (this.#isOver) {
+      const failure = this.#failure;
+      this.#failure = undefined;
+      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what it failed with is passed on as it is
+      return failure ? Promise.reject(failure.error) : over();
+    }
+    const asked = this.#readers.ask();
+    if (!this.#subscription) this.#start();
+    return asked;
   }
 
   /** One that can wait is asked for more when all that was there has been read. What is not read any more has nobody to wait for. */
@@ -111,12 +109,12 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
   /** Leaves at once: what waits is dropped, and pending calls of `next()` learn that it is over. */
   return(): Promise<IteratorReturnResult<undefined>> {
     this.#leave(undefined);
-    return Promise.resolve({ done: true, value: undefined });
+    return over();
   }
 
   /** Leaves as {@link return} does, and rejects with the error it is given. */
   throw(error?: unknown): Promise<IteratorReturnResult<undefined>> {
-    void this.return();
+    this.#leave(undefined);
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was given is passed on as it is
     return Promise.reject(error);
   }
@@ -126,58 +124,44 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
   }
 
   #start(): void {
-    if (this.#hasStarted) return;
-    this.#hasStarted = true;
     const { signal } = this.#settings;
-    this.#stopListening = onAbort(signal, () => {
-      this.#leave({ error: signal?.reason });
-    });
-    if (this.#isOver) return;
+    const observer = {
+      next: (value: T) => {
+        if (!this.#readers.give(value)) this.#hold(value);
+      },
+      error: (error: unknown) => {
+        this.#end({ error });
+      },
+      complete: () => {
+        this.#end(undefined);
+      },
+    };
     readBy(this, () => {
-      listen(
-        this.#source,
-        {
-          next: (value) => {
-            this.#take(value);
-          },
-          error: (error: unknown) => {
-            this.#end({ error });
-          },
-          complete: () => {
-            this.#end(undefined);
-          },
-        },
-        (subscription) => {
-          this.#subscription = subscription;
-        },
-      );
+      listen(this.#source, observer, (subscription) => {
+        this.#subscription = subscription;
+        subscription.add(
+          onAbort(signal, () => {
+            this.#leave({ error: signal?.reason });
+          }),
+        );
+      });
     });
   }
 
-  #take(value: T): void {
-    const waiter = this.#waiting.shift();
-    if (waiter !== undefined) {
-      waiter.resolve({ done: false, value });
-    } else if (this.#queued.length < this.#settings.maxQueued) {
-      this.#queued.push(value);
-    } else {
-      this.#overflow(value);
-    }
-  }
-
-  /** Events come last: whoever is told may read, or leave. */
-  #overflow(value: T): void {
+  #hold(value: T): void {
     const { operator, maxQueued, overflow, onEvent } = this.#settings;
-    const dropped = overflow === 'latest' ? this.#queued.length : 1;
+    if (this.#queued.length < maxQueued) {
+      this.#queued.push(value);
+      return;
+    }
     if (overflow === 'error') this.#end({ error: new OverflowError(operator, maxQueued, overflow) });
-    if (overflow === 'latest') this.#queued.clear();
-    if (overflow === 'dropOldest') this.#queued.shift();
-    if (overflow === 'dropOldest' || overflow === 'latest') this.#queued.push(value);
-    for (let i = 0; i < dropped; i++) onEvent?.({ type: 'dropped', operator, lane: DEFAULT_LANE, policy: overflow });
+    const dropped = squeezeIn(this.#queued, value, overflow);
+    // Events come last: whoever is told may read, or leave.
+    for (let { length } = dropped; length > 0; length--) onEvent?.({ type: 'dropped', operator, lane: DEFAULT_LANE, policy: overflow });
   }
 
   /** Ends at once, without what waits. */
-  #leave(failure: { readonly error: unknown } | undefined): void {
+  #leave(failure: Failure): void {
     const { operator, onEvent } = this.#settings;
     const { length } = this.#queued;
     this.#queued.clear();
@@ -185,20 +169,13 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
     if (length > 0) onEvent?.({ type: 'cancelled', operator, lane: DEFAULT_LANE, count: length });
   }
 
-  #end(failure: { readonly error: unknown } | undefined): void {
+  #end(failure: Failure): void {
     this.#failure = failure;
     this.#isOver = true;
     this.#subscription?.unsubscribe();
-    this.#stopListening();
     // Whoever waits found the queue empty, so nothing is told before the values.
-    for (let waiter = this.#waiting.shift(); waiter !== undefined; waiter = this.#waiting.shift()) this.#tellEnd(waiter);
+    if (this.#failure && this.#readers.fail(this.#failure.error)) this.#failure = undefined;
+    this.#readers.end();
     for (const pull of [...this.#pulling]) pull();
-  }
-
-  #tellEnd(waiter: Waiter<T>): void {
-    const failure = this.#failure;
-    this.#failure = undefined;
-    if (failure === undefined) waiter.resolve({ done: true, value: undefined });
-    else waiter.reject(failure.error);
   }
 }

@@ -38,58 +38,50 @@ interface Reader<T> {
   /** Closes it before its end, without waiting for that. */
   stop(reason?: unknown): void;
   /** Lets go of it at its end. */
-  release(): void;
+  release?(): void;
 }
 
 /** @throws FlowConfigError when the input cannot be read piece by piece */
 export function checkPullSource(operator: string, input: unknown): void {
-  const readable = input !== null && input !== undefined && (isStream(input) || isAsyncIterable(input) || Symbol.iterator in Object(input));
+  const readable = isStream(input) || isAsyncIterable(input) || Symbol.iterator in Object(input);
   if (!readable) throw new FlowConfigError(operator, 'input', 'an Iterable, an AsyncIterable or a ReadableStream', input);
 }
 
 /** Reads the source into the sink, one item at a time, in a flat loop. The source is opened by the first `resume`. */
 export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
   let reader: Reader<T> | undefined;
-  let reading = false;
-  let over = false;
+  let isReading = false;
+  let isOver = false;
 
   const end = (tell: () => void): void => {
-    over = true;
-    reader?.release();
+    if (isOver) return;
+    isOver = true;
+    reader?.release?.();
     tell();
   };
+  const fail = (error: unknown): void => {
+    end(() => {
+      sink.failed(error);
+    });
+  };
   const take = (step: Step<T>): void => {
-    if (over) return;
-    if (Object(step) !== step) fail(notAStep());
-    else if (step.done) end(sink.done);
+    if (isOver) return;
+    if (Object(step) !== step) throw notAStep();
+    if (step.done) end(sink.done);
     else sink.next(step.value as T);
   };
-  const fail = (error: unknown): void => {
-    if (!over)
-      end(() => {
-        sink.failed(error);
-      });
-  };
-
-  const resume = (): void => {
-    if (reading || over) return;
-    reading = true;
+  /** Takes what has come, when that is what reading waited for, and reads on. */
+  const read = (...came: Step<T>[]): void => {
+    isReading = true;
     try {
       reader ??= readerOf(input);
-      while (!isOver() && sink.room()) {
+      came.forEach(take);
+      while (!isOver && sink.room()) {
         const step = reader.next();
         if (isPromise(step)) {
-          step.then(
-            (value) => {
-              reading = false;
-              take(value);
-              resume();
-            },
-            (error: unknown) => {
-              reading = false;
-              fail(error);
-            },
-          );
+          step.then((value) => {
+            read(value);
+          }, fail);
           return;
         }
         take(step);
@@ -97,16 +89,16 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
     } catch (error) {
       fail(error);
     }
-    reading = false;
+    isReading = false;
   };
-  // Narrowing does not see that `take` may end it.
-  const isOver = (): boolean => over;
 
   return {
-    resume,
+    resume: () => {
+      if (!isReading && !isOver) read();
+    },
     close: (reason) => {
-      if (over) return;
-      over = true;
+      if (isOver) return;
+      isOver = true;
       reader?.stop(reason);
     },
   };
@@ -134,7 +126,7 @@ export function readerOf<T>(input: PullSource<T>): Reader<T> {
   const stop = (): void => {
     quietly(() => iterator.return?.());
   };
-  return { next: () => iterator.next(), stop, release: () => undefined };
+  return { next: () => iterator.next(), stop };
 }
 
 /** Runs what nobody waits for any more: how it fails, now or later, is of no interest. */

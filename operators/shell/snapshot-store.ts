@@ -1,5 +1,5 @@
 import type { Observable, Subscription } from 'rxjs';
-import { Subject } from 'rxjs';
+import { noop, Subject } from 'rxjs';
 import { callback, requiredFunction } from '../options/options.js';
 import { Link, subscribeLink } from './connect.js';
 import type { PaceSettings } from './pace.js';
@@ -43,7 +43,7 @@ interface StoreSettings extends PaceSettings {
 export function snapshotStore<S>(source: Observable<S>, initial: S, settings: StoreSettings): Store<S> {
   const { keepAliveMs, scheduler } = settings;
   const changes = new Subject<void>();
-  const pace = settings.isPaced ? createPace(settings, 0, show, true) : undefined;
+  const pace = settings.isPaced ? createPace(settings, 0, show, true) : { arm: show, stop: noop };
   let connection: Subscription | undefined;
   /** The timer of `keepAliveMs`. */
   let kept: Subscription | undefined;
@@ -108,7 +108,7 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
   function leave(): void {
     const left = connection;
     connection = undefined;
-    pace?.stop();
+    pace.stop();
     end = undefined;
     failure = undefined;
     // Whoever comes next asks again: a page that is shown anew after a failure must not fail before it has.
@@ -119,13 +119,12 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
   function take(next: S): void {
     const isFirst = value === undefined;
     value = { of: next };
-    if (pace === undefined) show();
-    else if (isFirst) pace.arm();
+    if (isFirst) pace.arm();
   }
 
   function finish(how: typeof end): void {
     end = how;
-    pace?.stop();
+    pace.stop();
     show();
   }
 

@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import { linkable } from './call.js';
-import { connect } from './connect.js';
+import { attach } from './connect.js';
 
 /** What comes later, as an Observable of ours: one of any RxJS, what says that it is one, async iterables and web streams. Undefined for all else. */
 export function streamOf<R>(answer: unknown): Observable<R> | undefined {
@@ -8,10 +8,6 @@ export function streamOf<R>(answer: unknown): Observable<R> | undefined {
   if (stream === undefined || stream instanceof Observable) return stream;
   // Another RxJS than ours, or none.
   return new Observable((subscriber) => {
-    connect<R>(stream, subscriber, {
-      next: (value) => {
-        subscriber.next(value);
-      },
-    });
+    attach(stream, subscriber, subscriber);
   });
 }

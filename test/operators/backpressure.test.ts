@@ -426,20 +426,6 @@ describe('callbacks that leave, throw or send', () => {
     expect(given(inner.events)).toEqual([2]);
   });
 
-  it('an onDrop that throws leaves the others that would have gone in the queue, and they are reported', () => {
-    const { send, events, ends } = gate({
-      maxWeight: 3,
-      weigh: (item) => item,
-      overflow: 'dropOldest',
-      onDrop: () => {
-        throw new Error('no room there either');
-      },
-    });
-    send(1, 1, 1, 3);
-    expect(ends).toEqual([expect.any(CallbackError)]);
-    expect(given(events)).toEqual([1, 2]);
-  });
-
   it('a listener that sends in one too many cannot leave the pressure high', () => {
     const told: boolean[] = [];
     const source = new Subject<number>();

@@ -655,3 +655,59 @@ describe('the rate', () => {
     });
   });
 });
+
+describe('a cost that sends items in', () => {
+  const choices = fc.record({
+    overflow: fc.constantFrom('dropOldest' as const, 'dropNewest' as const, 'latest' as const),
+    maxQueued: fc.constantFrom(0, 1, 2, 5),
+    isFull: fc.boolean(),
+    sent: fc.integer({ min: 1, max: 6 }),
+    /** How many the nth call of `cost` sends in. */
+    burst: fc.array(fc.nat({ max: 3 }), { maxLength: 8 }),
+  });
+
+  it('is asked once for each item, and each pays its own', () => {
+    fc.assert(
+      fc.property(choices, ({ overflow, maxQueued, isFull, sent, burst }) => {
+        const saved = 1_000_000;
+        const limiter = createLimiter({ concurrency: 1, rates: [perMinute('tokens', 1, { burst: saved })], headroom: 1 });
+        const lease = isFull ? limiter.tryAcquire({ cost: { requests: 0 } }) : undefined;
+        const asked: number[] = [];
+        let next = 0;
+        const { send, seen, ends } = limited(
+          limiter,
+          (item) => {
+            for (let left = burst[asked.push(item) - 1] ?? 0; left > 0; left--) send(next++);
+            return { tokens: 2 ** (item % 16) };
+          },
+          { overflow, maxQueued },
+        );
+        while (next < sent) send(next++);
+        lease?.release();
+        expect(ends).toEqual([]);
+        expect(new Set(asked).size).toBe(asked.length);
+        expect(seen.filter((item) => !asked.includes(item))).toEqual([]);
+        expect(saved - Math.round(limiter.snapshot().tokens)).toBe(seen.reduce((sum, item) => sum + 2 ** (item % 16), 0));
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('a limiter that sorts its jobs into lanes', () => {
+  it.each([true, false])('is not asked whose lane it is: the stream has one, and without a name the last (busy: %s)', (isFull) => {
+    for (const lane of [undefined, 'urgent', 'bulk']) {
+      const asked: unknown[] = [];
+      const by = (job: unknown): string => {
+        asked.push(job);
+        return 'urgent';
+      };
+      const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'urgent' }, { name: 'bulk' }], { by }) });
+      const lease = isFull ? limiter.tryAcquire({ lane: 'urgent' }) : undefined;
+      const { send, seen } = limited(limiter, {}, lane === undefined ? {} : { lane });
+      send(1, 2, 3);
+      lease?.release();
+      expect([seen, asked]).toEqual([[1, 2, 3], []]);
+    }
+  });
+});

@@ -15,3 +15,23 @@ export function victims<E extends Waiter<E>>(queue: Queue<E>, lane: number, over
   }
   return found.filter((entry) => entry !== undefined);
 }
+
+/** A line with nobody in it but what waits for one consumer. */
+interface OwnLine<T> {
+  readonly length: number;
+  push(item: T): void;
+  shift(): T | undefined;
+}
+
+/**
+ * Lets one more into a full line of one's own: what is dropped for it, or it itself where nothing else may go. `hasRoom` says whether enough of the oldest
+ * have gone, where one may not be enough.
+ */
+export function squeezeIn<T>(line: OwnLine<T>, item: T, overflow: Overflow, hasRoom = () => true): T[] {
+  if (line.length === 0 || (overflow !== 'latest' && overflow !== 'dropOldest')) return [item];
+  const dropped: T[] = [];
+  do dropped.push(line.shift() as T);
+  while (line.length > 0 && (overflow === 'latest' || !hasRoom()));
+  line.push(item);
+  return dropped;
+}
