@@ -1,5 +1,4 @@
 import type { Charge, Meter, RateSpec } from './limit.js';
-import { amountOf } from './limit.js';
 
 const MINUTE_MS = 60_000;
 
@@ -9,8 +8,9 @@ const MOST_TOKENS = 10_000_000;
 /** One rate of a limiter: what it allows by its rule, by what was learned and by the share in use, and what was spent of it. */
 export class Rate {
   rule: RateSpec;
+  /** What was spent; none without a limit, or before the first one above 0. */
+  meter: Meter | undefined = undefined;
   private readonly headroom: number;
-  private meter: Meter | undefined = undefined;
   /** What was learned, per minute. */
   private learned = Infinity;
   private share = 1;
@@ -19,10 +19,6 @@ export class Rate {
     this.rule = rule;
     this.headroom = headroom;
     this.resize(now);
-  }
-
-  get unit(): string {
-    return this.rule.unit;
   }
 
   /** What errors call it. */
@@ -47,8 +43,11 @@ export class Rate {
   }
 
   /** What a job costs of it. */
-  costOf(charge: Charge): number {
-    return amountOf(this.rule.unit, charge);
+  costOf({ requests, tokens, others }: Charge): number {
+    const { unit } = this.rule;
+    if (unit === 'requests') return requests;
+    // A unit may have the name of what every object has, which is no number.
+    return unit === 'tokens' ? tokens : Number(others?.[unit]) || 0;
   }
 
   /** The rate in force, before the headroom. */
@@ -75,26 +74,16 @@ export class Rate {
     return this.meter ? 1 - this.meter.level(now) / this.meter.capacity : 0;
   }
 
-  /** Of a limited one, as all about paying: what is not stopped has a meter then. */
   canPay(charge: Charge, now: number): boolean {
-    return !this.isStopped && (this.meter as Meter).canPay(this.costOf(charge), now);
+    return !this.isStopped && this.meter?.canPay(this.costOf(charge), now) !== false;
   }
 
   payableAt(charge: Charge, now: number): number {
-    return this.isStopped ? Infinity : (this.meter as Meter).payableAt(this.costOf(charge), now);
+    return this.isStopped ? Infinity : (this.meter?.payableAt(this.costOf(charge), now) ?? now);
   }
 
   isTooHeavy(charge: Charge): boolean {
     return !this.rule.borrows && this.costOf(charge) > this.capacity;
-  }
-
-  take(charge: Charge, now: number): void {
-    this.meter?.pay(this.costOf(charge), now);
-  }
-
-  /** Changes what was paid then. */
-  correct(delta: number, paidAt: number, now: number): void {
-    this.meter?.correct(delta, paidAt, now);
   }
 
   /**
@@ -134,14 +123,6 @@ export class Rate {
   empty(pauseMs: number, now: number): void {
     // A window saves nothing up, and would keep what is taken from it.
     if (!this.rule.isStrict) this.lower(-this.refillIn(pauseMs), now);
-  }
-
-  save(now: number): readonly number[] {
-    return this.meter?.save(now) ?? [];
-  }
-
-  restore(saved: readonly number[], elapsedMs: number, now: number): void {
-    this.meter?.load(saved, elapsedMs, now);
   }
 
   private get limit(): number {

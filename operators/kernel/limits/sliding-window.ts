@@ -14,12 +14,12 @@ interface Entry {
  * A sliding log: whatever was paid counts for exactly one window, from the time it was paid. In no span of that length is more paid than the
  * capacity, which a bucket that fills meanwhile cannot promise. Corrections may bring it into debt; that leaves with the entries it is in.
  *
- * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most.
+ * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most. It is told of no time before one
+ * that it was told of.
  */
 export class SlidingWindow implements Meter {
-  private span: number;
-  private most: number;
-  private at: number;
+  private span = 0;
+  private most = 0;
   /** By time, all of them inside the window. */
   private readonly log = new Backlog<Entry>();
   private used = 0;
@@ -28,14 +28,10 @@ export class SlidingWindow implements Meter {
   /** How many of the oldest entries the last answer waited for, and their sum: the next answer is near. */
   private reach = 0;
   private reachSum = 0;
-  /** The clock was set back from here, so that times up to here may mean two moments. */
-  private blindUntil = -Infinity;
 
   /** Starts empty. The window is as long as `perMinute` takes to bring in the `capacity`: a minute when they are the same. */
   constructor(perMinute: number, capacity: number, now: number) {
-    this.span = windowMs(perMinute, capacity);
-    this.most = capacity;
-    this.at = now;
+    this.resize(perMinute, capacity, now);
   }
 
   get capacity(): number {
@@ -44,7 +40,7 @@ export class SlidingWindow implements Meter {
 
   /** What may still be paid; negative in debt. */
   level(now: number): number {
-    this.advance(now);
+    this.forget(now);
     return this.most - this.used;
   }
 
@@ -61,13 +57,10 @@ export class SlidingWindow implements Meter {
 
   /** Pays without asking; the level may become negative. */
   pay(cost: number, now: number): void {
-    this.advance(now);
-    const newest = this.log.length - 1;
-    // An entry of 0 is made as well: it may be corrected.
-    if (this.log.at(newest)?.at !== now) {
-      this.log.push({ at: now, cost });
-      this.used += cost;
-    } else this.change(newest, cost);
+    this.forget(now);
+    // Of what costs nothing as well: it may be corrected.
+    if (this.log.at(this.log.length - 1)?.at !== now) this.log.push({ at: now, cost: 0 });
+    this.change(this.log.length - 1, cost);
   }
 
   /**
@@ -75,23 +68,23 @@ export class SlidingWindow implements Meter {
    * nothing is known to have been paid nothing is given back, and what is to be paid more counts from now.
    */
   correct(delta: number, paidAt: number, now: number): void {
-    this.advance(now);
+    this.forget(now);
     if (paidAt + this.span <= now) return;
     const index = this.find(paidAt);
-    if (index !== -1) this.change(index, delta);
+    if (this.log.at(index)?.at === paidAt) this.change(index, delta);
     else if (delta > 0) this.pay(delta, now);
   }
 
   /** Changes rate and capacity; what was paid stays paid. */
   resize(perMinute: number, capacity: number, now: number): void {
-    this.advance(now);
-    this.span = windowMs(perMinute, capacity);
+    this.forget(now);
+    this.span = perMinute === Infinity ? 0 : (capacity / perMinute) * 60_000;
     this.most = capacity;
     this.forget(now);
   }
 
   save(now: number): readonly number[] {
-    this.advance(now);
+    this.forget(now);
     return Array.from({ length: this.log.length }, (_, i) => this.log.at(i) as Entry).flatMap(({ at, cost }) => [now - at, cost]);
   }
 
@@ -99,8 +92,7 @@ export class SlidingWindow implements Meter {
   load(saved: readonly number[], elapsedMs: number, now: number): void {
     this.log.clear();
     for (let i = 0; i + 1 < saved.length; i += 2)
-      this.log.push({ at: now - (saved[i] as number) - Math.max(0, elapsedMs), cost: saved[i + 1] as number });
-    this.at = now;
+      this.log.push({ at: now - (saved[i] as number) - elapsedMs, cost: saved[i + 1] as number });
     this.addUp();
     this.forget(now);
   }
@@ -134,9 +126,8 @@ export class SlidingWindow implements Meter {
     return last.at + this.span;
   }
 
-  /** The place of the entry that was paid then; -1 when there is none, or when it cannot be told. */
+  /** The place of the first entry that was not paid before. */
   private find(paidAt: number): number {
-    if (paidAt <= this.blindUntil) return -1;
     let low = 0;
     let high = this.log.length;
     while (low < high) {
@@ -144,19 +135,7 @@ export class SlidingWindow implements Meter {
       if ((this.log.at(middle) as Entry).at < paidAt) low = middle + 1;
       else high = middle;
     }
-    return this.log.at(low)?.at === paidAt ? low : -1;
-  }
-
-  private advance(now: number): void {
-    if (now < this.at) this.setBack(this.at - now);
-    this.at = now;
-    this.forget(now);
-  }
-
-  /** The entries go back with the clock, so that each of them has as long to stay as before. */
-  private setBack(byMs: number): void {
-    this.blindUntil = Math.max(this.blindUntil, this.at);
-    for (let i = 0; i < this.log.length; i++) (this.log.at(i) as Entry).at -= byMs;
+    return low;
   }
 
   private forget(now: number): void {
@@ -177,8 +156,4 @@ export class SlidingWindow implements Meter {
     for (let i = 0; i < this.log.length; i++) this.used += (this.log.at(i) as Entry).cost;
     this.gone = this.reach = this.reachSum = 0;
   }
-}
-
-function windowMs(perMinute: number, capacity: number): number {
-  return perMinute === Infinity ? 0 : (capacity / perMinute) * 60_000;
 }
