@@ -29,7 +29,6 @@ import type { HolderHooks, Lease as OwnLease } from './ticket.js';
 import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
-const NO_CHARGE: Charge = { slots: 0, requests: 0, tokens: 0 };
 
 /** Levels and costs that differ by less are equal: they are sums of fractions. */
 const ROUNDING = 1e-6;
@@ -147,7 +146,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     if (requests !== undefined) amount(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.laneAt(lane), bidder);
     if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
-    const error = this.refusal(NO_CHARGE);
+    const error = this.refusal(ONE_REQUEST);
     if (error) ticket.refused(error);
     else {
       this.admitPlace(ticket);
@@ -277,13 +276,16 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     this.changes = other.changes;
   }
 
-  /** When something has begun or ended to wait or run. */
-  nextChange(): Promise<void> {
+  /** When this holds. It is asked now, and whenever something has begun or ended to wait or run. */
+  until(holds: () => boolean): Promise<void> {
     return new Promise((resolve) => {
-      const stop = listen(this.changes, () => {
+      const stop = listen(this.changes, look);
+      look();
+      function look(): void {
+        if (!holds()) return;
         stop();
         resolve();
-      });
+      }
     });
   }
 
@@ -362,19 +364,6 @@ export class FlowLimiter extends GrantLoop implements Limiter {
 
   private minRate(unit: string, of: (rate: Rate, now: number) => number): number {
     return this.minOf(({ rates }) => rates?.least(unit, of) ?? Infinity);
-  }
-
-  private until(holds: () => boolean): Promise<void> {
-    const { changes } = this;
-    return new Promise((resolve) => {
-      const stop = listen(changes, look);
-      look();
-      function look(): void {
-        if (!holds()) return;
-        stop();
-        resolve();
-      }
-    });
   }
 }
 
