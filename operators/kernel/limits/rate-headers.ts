@@ -1,5 +1,5 @@
 import type { HeadersLike } from './headers.js';
-import { headerReader } from './headers.js';
+import { DECIMAL, headerReader } from './headers.js';
 import type { RateReport, RateUnit } from './rate-lesson.js';
 
 /** Reads one header of a limit, by the part of its name that says what it is. */
@@ -12,8 +12,6 @@ const DAY_MS = 86_400_000;
 
 /** A later reset (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
 const LONGEST_MS = 2_147_483_647;
-
-const NUMBER = /^\d+(?:\.\d+)?$/;
 
 /** `6m0s`, `1.5s`, `12ms`, `1h2m3.5s`, `1d`: each unit once at most, the largest first. */
 const DURATION =
@@ -89,28 +87,23 @@ function sum(a: number | undefined, b: number | undefined): number | undefined {
 
 /** A number; `-1` stands for "unknown" at some providers. */
 function amount(text: string | undefined, least = 0): number | undefined {
-  const value = NUMBER.test(String(text)) ? Number(text) : NaN;
+  const value = DECIMAL.test(String(text)) ? Number(text) : NaN;
   return value >= least && value < Infinity ? value : undefined;
 }
 
-function resetMs(text: string | undefined, epochMs: number | undefined): number | undefined {
+function resetMs(text: string | undefined, epochMs = NaN): number | undefined {
   if (!text) return undefined;
   const value = amount(text);
   if (value !== undefined) {
     if (value < FIRST_DATE_S) return plausible(value * SECOND_MS);
-    return until(value < FIRST_DATE_MS ? value * SECOND_MS : value, epochMs);
+    return plausible((value < FIRST_DATE_MS ? value * SECOND_MS : value) - epochMs);
   }
-  if (TIMESTAMP.test(text)) return until(Date.parse(text), epochMs);
+  if (TIMESTAMP.test(text)) return plausible(Date.parse(text) - epochMs);
   const parts: (string | undefined)[] | undefined = DURATION.exec(text)?.slice(1);
   return parts && plausible(parts.reduce((total, part, i) => total + Number(part ?? 0) * (UNITS_MS[i] as number), 0));
 }
 
-function until(atMs: number, epochMs: number | undefined): number | undefined {
-  // On a clock that does not count from 1970 every date is far away.
-  const waitMs = atMs - (epochMs ?? NaN);
-  return Math.abs(waitMs) <= LONGEST_MS ? Math.max(0, waitMs) : undefined;
-}
-
+/** On a clock that does not count from 1970 every date is far away. */
 function plausible(waitMs: number): number | undefined {
-  return waitMs <= LONGEST_MS ? waitMs : undefined;
+  return Math.abs(waitMs) <= LONGEST_MS ? Math.max(0, waitMs) : undefined;
 }
