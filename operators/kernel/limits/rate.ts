@@ -10,6 +10,8 @@ export class Rate {
   rule: RateSpec;
   /** What was spent; none without a limit, or before the first one above 0. */
   meter: Meter | undefined = undefined;
+  /** The number of the last payment before there was a limit: what was paid up to then was not paid here. */
+  since = 0;
   private readonly headroom: number;
   /** What was learned, per minute. */
   private learned = Infinity;

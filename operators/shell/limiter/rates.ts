@@ -36,6 +36,7 @@ export class Rates {
   learner: Learner | undefined = undefined;
   readonly all: Rate[] = [];
   private readonly limiter: RatedLimiter;
+  private payments = 0;
 
   constructor(limiter: RatedLimiter) {
     this.limiter = limiter;
@@ -81,8 +82,10 @@ export class Rates {
   set(rule: RateSpec): void {
     const now = this.limiter.now();
     const known = this.find(rule);
+    const rate = known ?? new Rate(rule, this.limiter.settings.headroom, now);
+    if (rule.amount < Infinity && known?.meter === undefined) rate.since = this.payments;
     if (known) known.change(rule, now);
-    else this.all.push(new Rate(rule, this.limiter.settings.headroom, now));
+    else this.all.push(rate);
   }
 
   // ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -113,23 +116,24 @@ export class Rates {
     const { time } = this.limiter;
     lease.tokens = charge.tokens;
     lease.grantedAt = time;
+    lease.payment = ++this.payments;
     for (const rate of this.all) rate.meter?.pay(rate.costOf(charge), time);
     if (this.learner) lease.mark = this.learner.paid(charge.requests, charge.tokens);
   }
 
   /** The lease was not used: refunds what was paid for it. */
   refund(lease: Lease): void {
-    const { charge, tokens = 0, grantedAt = 0 } = lease;
+    const { charge, tokens = 0, grantedAt = 0, payment = 0 } = lease;
     lease.tokens = 0;
     const now = this.limiter.now();
-    for (const rate of this.all) rate.meter?.correct(-rate.costOf({ ...charge, tokens }), grantedAt, now);
+    for (const rate of this.all) if (payment > rate.since) rate.meter?.correct(-rate.costOf({ ...charge, tokens }), grantedAt, now);
     this.learner?.paid(-charge.requests, -tokens);
   }
 
   /** Corrects what the lease paid to the tokens that were really used. Answers the difference. */
   settle(lease: Lease, reported: number): number {
     // A lease granted before there were rates counts as paid, at an unknown time.
-    const { tokens = lease.charge.tokens, grantedAt = 0 } = lease;
+    const { tokens = lease.charge.tokens, grantedAt = 0, payment = 0 } = lease;
     const rates = this.of('tokens');
     const charged = Math.min(reported, ...rates.map((rate) => rate.clampUsage(reported, tokens)));
     if (charged !== reported) this.limiter.tell?.({ type: 'usageClamped', reported, charged });
@@ -137,7 +141,7 @@ export class Rates {
     if (more === 0 || (more < 0 && !this.limiter.settings.refunds)) return 0;
     lease.tokens = charged;
     const now = this.limiter.now();
-    for (const { meter } of rates) meter?.correct(more, grantedAt, now);
+    for (const { meter, since } of rates) if (more > 0 || payment > since) meter?.correct(more, grantedAt, now);
     this.learner?.paid(0, more);
     return more;
   }
