@@ -16,6 +16,8 @@ export class Rate {
   /** What was learned, per minute. */
   private learned = Infinity;
   private share = 1;
+  /** Most in one window, by rule and by what was learned. */
+  private limit = Infinity;
 
   constructor(rule: RateSpec, headroom: number, now: number) {
     this.rule = rule;
@@ -93,8 +95,9 @@ export class Rate {
    * That is an error of whoever reports it, and costs what can be saved up.
    */
   clampUsage(reported: number, paid: number): number {
-    if (this.meter === undefined || reported <= Math.max(MOST_TOKENS, this.scaled(this.limit))) return reported;
-    return Math.max(paid, this.meter.capacity);
+    const { limit, meter, rule } = this;
+    if (meter === undefined || rule.unit !== 'tokens' || reported <= Math.max(MOST_TOKENS, this.scaled(limit))) return reported;
+    return Math.max(paid, meter.capacity);
   }
 
   /** Another amount of the same unit and window. */
@@ -127,11 +130,6 @@ export class Rate {
     if (!this.rule.isStrict) this.lower(-this.refillIn(pauseMs), now);
   }
 
-  private get limit(): number {
-    const { amount, windowMs } = this.rule;
-    return Math.min(amount, (this.learned * windowMs) / MINUTE_MS);
-  }
-
   private scaled(amount: number): number {
     return (amount / this.rule.windowMs) * MINUTE_MS;
   }
@@ -147,7 +145,9 @@ export class Rate {
   }
 
   private resize(now: number): void {
-    const { limit } = this;
+    const { amount, windowMs } = this.rule;
+    const limit = Math.min(amount, (this.learned * windowMs) / MINUTE_MS);
+    this.limit = limit;
     if (limit === Infinity) this.meter = undefined;
     // Nothing passes, and what was saved up until now is kept for later.
     if (limit === Infinity || limit === 0) return;

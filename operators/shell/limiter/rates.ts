@@ -44,7 +44,9 @@ export class Rates {
 
   /** Whether it matters when something is granted. */
   get isTimed(): boolean {
-    return this.learner !== undefined || this.all.some(({ isLimited }) => isLimited);
+    if (this.learner) return true;
+    for (const rate of this.all) if (rate.isLimited) return true;
+    return false;
   }
 
   get borrows(): boolean {
@@ -59,7 +61,9 @@ export class Rates {
   /** The lowest value over the rates of a unit. */
   least(unit: string, of: (rate: Rate, now: number) => number): number {
     const now = this.limiter.now();
-    return Math.min(...this.of(unit).map((rate) => of(rate, now)));
+    let least = Infinity;
+    for (const rate of this.all) if (rate.rule.unit === unit) least = Math.min(least, of(rate, now));
+    return least;
   }
 
   /** What could be spent at once. */
@@ -134,14 +138,15 @@ export class Rates {
   settle(lease: Lease, reported: number): number {
     // A lease granted before there were rates counts as paid, at an unknown time.
     const { tokens = lease.charge.tokens, grantedAt = 0, payment = 0 } = lease;
-    const rates = this.of('tokens');
-    const charged = Math.min(reported, ...rates.map((rate) => rate.clampUsage(reported, tokens)));
+    let charged = reported;
+    for (const rate of this.all) charged = Math.min(charged, rate.clampUsage(reported, tokens));
     if (charged !== reported) this.limiter.tell?.({ type: 'usageClamped', reported, charged });
     const more = charged - tokens;
     if (more === 0 || (more < 0 && !this.limiter.settings.refunds)) return 0;
     lease.tokens = charged;
     const now = this.limiter.now();
-    for (const { meter, since } of rates) if (more > 0 || payment > since) meter?.correct(more, grantedAt, now);
+    for (const { meter, rule, since } of this.all)
+      if (rule.unit === 'tokens' && (more > 0 || payment > since)) meter?.correct(more, grantedAt, now);
     this.learner?.paid(0, more);
     return more;
   }
