@@ -236,7 +236,10 @@ describe('a rate', () => {
           return leases;
         };
         const first = took();
-        for (const lease of old) how === 'unused' ? lease?.release('unused') : lease?.settle({ inputTokens: 0 });
+        for (const lease of old) {
+          if (how === 'unused') lease?.release('unused');
+          else lease?.settle({ inputTokens: 0 });
+        }
         expect([first, took()]).toEqual([10, 0]);
       }),
       { numRuns: 150 },

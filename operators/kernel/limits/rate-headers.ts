@@ -25,7 +25,9 @@ const TIMESTAMP = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d
 const FIRST_DATE_S = 1e9;
 const FIRST_DATE_MS = 1e12;
 
-/** What comes after `x-ratelimit-limit-`, and the window that it names. */
+const UNITS = ['requests', 'tokens'] as const;
+
+/** What comes after `x-ratelimit-limit-requests`, and the window that it names. */
 const WINDOWS: readonly (readonly [suffix: string, windowMs: number | undefined])[] = [
   ['', undefined],
   ['-minute', MINUTE_MS],
@@ -44,10 +46,7 @@ export function parseRateReports(headers: HeadersLike, epochMs?: number): RateRe
     reportOf((field) => read(`x-ratelimit-${field}-${of}`), unit, epochMs, windowMs);
   const anthropic = (unit: RateUnit, of: string = unit): RateReport | undefined =>
     reportOf((field) => read(`anthropic-ratelimit-${of}-${field}`), unit, epochMs);
-  const reports = WINDOWS.flatMap(([suffix, windowMs]) => [
-    x('requests', `requests${suffix}`, windowMs),
-    x('tokens', `tokens${suffix}`, windowMs),
-  ]);
+  const reports = WINDOWS.flatMap(([suffix, windowMs]) => UNITS.map((unit) => x(unit, unit + suffix, windowMs)));
   reports.push(x('tokens', 'project-tokens'), anthropic('requests'));
   reports.push(anthropic('tokens') ?? inAndOut(anthropic('tokens', 'input-tokens'), anthropic('tokens', 'output-tokens')));
   return reports.filter((report) => report !== undefined);

@@ -78,10 +78,6 @@ export class Rate {
     return this.meter ? 1 - this.meter.level(now) / this.meter.capacity : 0;
   }
 
-  canPay(charge: Charge, now: number): boolean {
-    return !this.isStopped && this.meter?.canPay(this.costOf(charge), now) !== false;
-  }
-
   payableAt(charge: Charge, now: number): number {
     return this.isStopped ? Infinity : (this.meter?.payableAt(this.costOf(charge), now) ?? now);
   }

@@ -97,7 +97,7 @@ export class Rates {
   /** The name of the first rate that cannot pay the charge now. */
   blockedBy(charge: Charge): string | undefined {
     const { time } = this.limiter;
-    for (const rate of this.all) if (!rate.canPay(charge, time)) return rate.name;
+    for (const rate of this.all) if (rate.payableAt(charge, time) > time) return rate.name;
     return undefined;
   }
 
