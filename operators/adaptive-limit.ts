@@ -45,14 +45,7 @@ export interface AdaptiveLimitOptions {
   readonly classify?: Classify;
 }
 
-const DEFAULTS = {
-  algorithm: 'aimd',
-  initial: 4,
-  min: 1,
-  max: 64,
-  backoffRatio: 0.75,
-  dropOn: ['throttled', 'timeout', 'overloaded'],
-} as const;
+const DEFAULTS = { algorithm: 'aimd', min: 1, max: 64, dropOn: ['throttled', 'timeout', 'overloaded'], classify: classifyError } as const;
 
 const NAME = 'adaptiveLimit';
 const OVERLOAD_CLASSES = ['throttled', 'timeout', 'overloaded', 'transient'] as const satisfies readonly OverloadClass[];
@@ -94,7 +87,7 @@ const OVERLOAD_CLASSES = ['throttled', 'timeout', 'overloaded', 'transient'] as 
  */
 export function adaptiveLimit(limiter: Limiter, options: AdaptiveLimitOptions = {}): Subscription {
   requiredLimiter(NAME, limiter);
-  const { range, rule, ...drops } = readOptions(options);
+  const { drops, range, rule } = readOptions(options);
   const { min, max } = range;
   let limit = range.initial;
   // Listens first: the limiter notes when a permit is granted only while somebody wants to know.
@@ -128,33 +121,23 @@ function outcomeOf({ outcome, error }: Release, { dropOn, classify }: Drops): Li
 }
 
 function readOptions(options: AdaptiveLimitOptions) {
-  const { initial: usual, backoffRatio: usualRatio, ...defaults } = DEFAULTS;
-  const { algorithm, initial, min, max, backoffRatio, ...drops } = checked(
-    NAME,
-    options,
-    { ...defaults, classify: classifyError },
-    {
-      algorithm: ruleOption,
-      initial: unchecked,
-      min: count,
-      max: count,
-      backoffRatio: unchecked,
-      dropOn: classes,
-      classify: requiredFunction,
-    },
-  );
-  const range = {
-    initial: orDefault(initial, Math.min(max, Math.max(min, usual))),
-    min: within('min', min, 1, max),
-    max,
-  };
-  within('initial', range.initial, min, max);
-  if (algorithm === 'aimd') {
-    const aimd = new Aimd(range, ratio(NAME, 'backoffRatio', orDefault(backoffRatio, usualRatio), 0.1, 0.99));
-    return { ...drops, range, rule: (sample: LimitSample) => aimd.add(sample) };
+  const { algorithm, initial, min, max, backoffRatio, ...drops } = checked(NAME, options, DEFAULTS, {
+    algorithm: ruleOption,
+    initial: unchecked,
+    min: count,
+    max: count,
+    backoffRatio: unchecked,
+    dropOn: classes,
+    classify: requiredFunction,
+  });
+  within('min', min, 1, max);
+  const range = { initial: within('initial', orDefault(initial, Math.min(max, Math.max(min, 4))), min, max), min, max };
+  if (algorithm !== 'aimd') {
+    if (backoffRatio !== undefined) throw new FlowConfigError(NAME, 'backoffRatio', "absent without `algorithm` 'aimd'", backoffRatio);
+    return { drops, range, rule: ownRule(algorithm, range) };
   }
-  if (backoffRatio !== undefined) throw new FlowConfigError(NAME, 'backoffRatio', "absent without `algorithm` 'aimd'", backoffRatio);
-  return { ...drops, range, rule: ownRule(algorithm, range) };
+  const aimd = new Aimd(range, ratio(NAME, 'backoffRatio', orDefault(backoffRatio, 0.75), 0.1, 0.99));
+  return { drops, range, rule: (sample: LimitSample) => aimd.add(sample) };
 }
 
 /** A rule of yours, kept within the range. @throws CallbackError */

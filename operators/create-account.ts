@@ -25,9 +25,7 @@ export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' |
 }
 
 const NAME = 'createAccount';
-const OWN: readonly string[] = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes', 'learn'];
-/** What it says to the limiter itself. */
-const SET: readonly string[] = ['rates', 'queue', 'learn'];
+const OWN: readonly string[] = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes'];
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 
 /**
@@ -47,7 +45,8 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
  * ```
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
-  onlyKnown(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => !SET.includes(name))]);
+  // Those of the limiter, but for what it is told here.
+  onlyKnown(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => name !== 'rates' && name !== 'queue')]);
   const { requestsPerMinute, tokensPerMinute, burst, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };

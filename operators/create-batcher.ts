@@ -199,11 +199,11 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     this.dedupe = dedupe;
     this.shared = (dedupe ?? cache) && new Map();
     this.values = cache?.create<R>(scheduler);
-    this.stoppable = new SignalGroups((group, reason) => {
+    this.stoppable = new SignalGroups((loads, reason) => {
       let left: readonly Load<T, R>[] = [];
       // All of them leave before anybody is told: who is told may do anything.
       this.step(() => {
-        left = group.members.filter((load) => this.leave(load));
+        left = loads.filter((load) => this.leave(load));
       });
       this.run();
       this.runEffects();
@@ -396,7 +396,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     }
     const shared = deadlineMs === undefined ? this.shared : undefined;
     const found = shared?.get(key);
-    if (signal) load.stopWith(this.stoppable.of(signal));
+    if (signal) load.leaveSignal = this.stoppable.add(signal, load);
     if (!found && waits && (this.line.size > 0 || this.machine.room <= 0)) {
       this.line.add(load);
       return;

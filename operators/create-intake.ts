@@ -139,8 +139,8 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.#waiting = queue.create(1);
     this.#tell = teller(NAME, this.#settings, () => scheduler.now());
     this.ready$ = this.#ready.asObservable();
-    this.#stoppable = new SignalGroups(({ members }, reason) => {
-      this.#withdraw(members, reason);
+    this.#stoppable = new SignalGroups((offers, reason) => {
+      this.#withdraw(offers, reason);
     });
     this.shutdown = new Shutdown({
       operator: NAME,
@@ -180,10 +180,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     }
     const offer = new Offer(item, at, key);
     this.#waiting.push(offer);
-    if (signal) {
-      offer.stopping = this.#stoppable.of(signal);
-      offer.stopping.add(offer);
-    }
+    if (signal) offer.leaveSignal = this.#stoppable.add(signal, offer);
     return offer.promise;
   }
 

@@ -1,6 +1,7 @@
 import { parseRetryAfterMs } from './kernel/limits/headers.js';
 import type { RateSpec } from './kernel/limits/limit.js';
 import { parseRateReports } from './kernel/limits/rate-headers.js';
+import type { RateReport } from './kernel/limits/rate-lesson.js';
 import { mostLeft, RateLesson } from './kernel/limits/rate-lesson.js';
 import { drawnFrom } from './options/ask.js';
 import type { LearnRule, RateRule } from './options/limiter.js';
@@ -10,6 +11,7 @@ import { perMinute } from './rates.js';
 import type { Learner, RatedLimiter } from './shell/limiter/rates.js';
 import { Rates } from './shell/limiter/rates.js';
 import { NAME } from './shell/limiter/settings.js';
+import type { Lease } from './shell/limiter/ticket.js';
 
 /** What is learned from headers. */
 export interface FromHeadersOptions {
@@ -47,18 +49,15 @@ export function fromHeaders(options: FromHeadersOptions = {}): LearnRule {
   };
 }
 
-/** What was paid until a lease was granted. */
+/** What was paid until a lease was granted, itself included. */
 type Paid = Readonly<Record<(typeof UNITS)[number], number>>;
 
 class HeaderLearner implements Learner {
   private readonly rates: Rates;
   private readonly limiter: RatedLimiter;
   private readonly setsRates: boolean;
-  /** Made when there is something to learn. */
-  private lesson: RateLesson | undefined = undefined;
-  /** Everything paid so far, and since when. */
+  private readonly lesson = new RateLesson();
   private paidSoFar: Paid = { requests: 0, tokens: 0 };
-  private paidSince = Infinity;
 
   constructor(rates: Rates, limiter: RatedLimiter, setsRates: boolean) {
     this.rates = rates;
@@ -66,54 +65,54 @@ class HeaderLearner implements Learner {
     this.setsRates = setsRates;
   }
 
-  paid(requests: number, tokens: number, now: number): void {
-    this.paidSoFar = { requests: this.paidSoFar.requests + requests, tokens: this.paidSoFar.tokens + tokens };
-    if (this.paidSince === Infinity) this.paidSince = now;
-  }
-
-  mark(): Paid {
-    return this.paidSoFar;
+  paid(requests: number, tokens: number): Paid {
+    return (this.paidSoFar = { requests: this.paidSoFar.requests + requests, tokens: this.paidSoFar.tokens + tokens });
   }
 
   resumed(now: number): void {
-    this.lesson?.resumed(now);
+    this.lesson.resumed(now);
   }
 
-  read(response: ResponseLike, sentAt: number, mark: unknown, now: number): number | undefined {
+  read(response: ResponseLike, lease: Lease | undefined, sentAt: number): void {
     const { status, headers } = Object(response) as ResponseLike;
     const isGood = status >= 200 && status < 300;
     // Those that may say when to come again.
     const isRefused = status === 429 || status === 503 || status === 529;
-    if (!isGood && !isRefused) return undefined;
-    const epochMs = this.limiter.settings.scheduler.now();
+    if (!isGood && !isRefused) return;
+    const { lesson, limiter, setsRates } = this;
+    const { random, scheduler } = limiter.settings;
+    const now = limiter.now();
+    const epochMs = scheduler.now();
     const hintMs = isRefused ? parseRetryAfterMs(headers, epochMs) : undefined;
-    if (!this.setsRates) return hintMs;
-    if (isGood) this.lesson?.succeeded(sentAt, now);
-    const backoffMs = status === 429 && hintMs === undefined ? this.refused(sentAt, now) : undefined;
-    const reports = parseRateReports(headers, epochMs);
-    const isNews = reports.length > 0 && (this.lesson ??= new RateLesson()).report(sentAt, reports);
-    const { lesson } = this;
-    if (lesson === undefined) return hintMs;
+    let backoffMs: number | undefined;
+    if (setsRates) {
+      const at = Math.min(lease?.grantedAt ?? sentAt, now);
+      if (isGood) lesson.succeeded(at, now);
+      if (status === 429 && hintMs === undefined) backoffMs = lesson.refused(at, now, drawnFrom(NAME, random));
+      this.setRates(parseRateReports(headers, epochMs), lease, at, now, backoffMs);
+    }
+    const pauseMs = hintMs ?? backoffMs;
+    if (pauseMs) limiter.penalize(pauseMs);
+  }
+
+  private setRates(reports: readonly RateReport[], lease: Lease | undefined, sentAt: number, now: number, backoffMs?: number): void {
+    const { lesson, limiter, paidSoFar, rates } = this;
+    const isNews = reports.length > 0 && lesson.report(sentAt, reports);
     // Without a lease nobody knows what was spent since.
-    const { paidSoFar } = this;
-    const paidThen = (mark ?? paidSoFar) as Paid;
-    const spanMs = mark === undefined ? 0 : Math.max(0, now - Math.max(sentAt, this.paidSince));
+    const paidThen = (lease?.mark ?? paidSoFar) as Paid;
+    const spanMs = lease ? now - sentAt : 0;
+    let isChanged = false;
     for (const unit of UNITS) {
-      for (const rate of this.rates.of(unit, unlimited)) {
-        rate.learn(lesson.perMinute(unit), lesson.share, now);
+      const most = lesson.perMinute(unit);
+      if (most < Infinity && rates.of(unit).length === 0) rates.set(perMinute(unit, Infinity) as RateSpec & RateRule);
+      for (const rate of rates.of(unit)) {
+        const before = rate.perMinute;
+        rate.learn(most, lesson.share, now);
         if (backoffMs !== undefined) rate.empty(backoffMs, now);
         if (isNews) rate.lower(mostLeft(reports, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs)), now);
+        isChanged ||= rate.perMinute !== before;
       }
     }
-    return hintMs ?? backoffMs;
+    if (isChanged) limiter.freed(true);
   }
-
-  private refused(sentAt: number, now: number): number | undefined {
-    this.lesson ??= new RateLesson();
-    return this.lesson.refused(sentAt, now, drawnFrom(NAME, this.limiter.settings.random));
-  }
-}
-
-function unlimited(unit: string): RateSpec {
-  return perMinute(unit, Infinity) as RateSpec & RateRule;
 }

@@ -84,7 +84,6 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   private readonly kept = new Set<unknown>();
   /** With so many keys, idle ones are looked for again. */
   private sweepAt = FEW;
-  private isPaused = false;
 
   constructor(make: () => FlowLimiter, maxKeys: number) {
     super();
@@ -95,12 +94,11 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
       operator: NAME,
       scheduler: this.model.settings.scheduler,
       stop: () => {
-        void this.end([this.model, ...this.limiters.values()]);
+        void this.end();
       },
       abort: () => {
-        const all = [...this.limiters.values()];
-        for (const limiter of all) limiter.close();
-        void this.end(all);
+        for (const limiter of this.all) limiter.close();
+        void this.end();
       },
     });
   }
@@ -142,40 +140,39 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   }
 
   pause(): void {
-    this.isPaused = true;
-    for (const limiter of this.limiters.values()) limiter.pause();
+    for (const limiter of this.all) limiter.pause();
   }
 
   resume(): void {
-    this.isPaused = false;
-    for (const limiter of this.limiters.values()) limiter.resume();
+    for (const limiter of this.all) limiter.resume();
   }
 
   clear(reason?: unknown): void {
-    for (const limiter of [...this.limiters.values()]) limiter.clear(reason);
+    for (const limiter of this.all) limiter.clear(reason);
   }
 
-  async whenIdle(): Promise<void> {
-    while (this.busy().length > 0) await this.model.nextChange();
+  whenIdle(): Promise<void> {
+    return this.model.until(() => !this.all.some(({ isBusy }) => isBusy));
   }
 
   async whenQueued(options: { readonly below: number }): Promise<void> {
     const below = belowOption(options);
-    while (this.busy().reduce((sum, { queued }) => sum + queued, 0) >= below) await this.model.nextChange();
+    return this.model.until(() => this.all.reduce((sum, { queued }) => sum + queued, 0) < below);
+  }
+
+  /** A copy: who is told of something may bring new keys. */
+  private get all(): readonly FlowLimiter[] {
+    return [this.model, ...this.limiters.values()];
   }
 
   /** Over when all of them are. */
-  private async end(all: readonly FlowLimiter[]): Promise<void> {
-    for (const { done, aborted, dropped } of await Promise.all(all.map((limiter) => limiter.drain()))) {
+  private async end(): Promise<void> {
+    for (const { done, aborted, dropped } of await Promise.all(this.all.map((limiter) => limiter.drain()))) {
       this.shutdown.count('done', done);
       this.shutdown.count('aborted', aborted);
       this.shutdown.count('dropped', dropped);
     }
     this.shutdown.finish();
-  }
-
-  private busy(): FlowLimiter[] {
-    return [...this.limiters.values()].filter(({ isBusy }) => isBusy);
   }
 
   private find(key: unknown): FlowLimiter {
@@ -185,7 +182,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     if (this.limiters.size >= this.maxKeys) throw new OverflowError(NAME, this.maxKeys, 'error', 'maxKeys');
     const limiter = this.make();
     limiter.listenWith(this.model);
-    if (this.isPaused) limiter.pause();
+    if (this.model.pausedForMs > 0) limiter.pause();
     if (this.shutdown.isClosed) limiter.close();
     this.limiters.set(key, limiter);
     return limiter;

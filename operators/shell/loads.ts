@@ -2,7 +2,6 @@ import { noop } from 'rxjs';
 import { Job } from '../kernel/machine/job.js';
 import type { Settled } from '../options/types.js';
 import { settledOf } from './call.js';
-import type { SignalGroup } from './signal-groups.js';
 
 /** Called once with the result of a load; the item is undefined when none was needed, or none accepted. */
 export type OnEnd<T, R> = (failed: boolean, outcome: unknown, item: Item<T, R> | undefined) => void;
@@ -18,24 +17,14 @@ interface LoadChoices {
 export class Load<T, R> {
   /** What it waits for. Set before the item is offered: a caller may leave while that is going on. */
   item: Item<T, R> | undefined = undefined;
-  /** The group of everything that its signal cancels. */
-  private stopping: SignalGroup<Load<T, R>> | undefined = undefined;
+  /** Its signal can cancel it no more. */
+  leaveSignal: () => void = noop;
 
   constructor(
     readonly input: T,
     readonly options: LoadChoices,
     private readonly onEnd: OnEnd<T, R>,
   ) {}
-
-  stopWith(group: SignalGroup<Load<T, R>>): void {
-    this.stopping = group;
-    group.add(this);
-  }
-
-  /** Its signal can cancel it no more. */
-  leaveSignal(): void {
-    this.stopping?.remove(this);
-  }
 
   end(failed: boolean, outcome: unknown, item?: Item<T, R>): void {
     this.leaveSignal();

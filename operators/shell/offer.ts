@@ -1,6 +1,5 @@
 import { noop } from 'rxjs';
 import type { Waiter } from '../kernel/queues/queue.js';
-import type { SignalGroup } from './signal-groups.js';
 
 /** A producer who waits to be let in. */
 export class Offer<T> implements Waiter<Offer<T>> {
@@ -8,8 +7,8 @@ export class Offer<T> implements Waiter<Offer<T>> {
   previous: Offer<T> | undefined = undefined;
   next: Offer<T> | undefined = undefined;
   readonly weight = 1;
-  /** With everything else that its signal ends. */
-  stopping: SignalGroup<Offer<T>> | undefined = undefined;
+  /** Its signal can end it no more. */
+  leaveSignal: () => void = noop;
   #resolve: (isIn: boolean) => void = noop;
   #reject: (error: unknown) => void = noop;
 
@@ -25,13 +24,13 @@ export class Offer<T> implements Waiter<Offer<T>> {
   }
 
   answer(isIn: boolean): void {
-    this.stopping?.remove(this);
+    this.leaveSignal();
     this.#resolve(isIn);
   }
 
   /** Whoever awaits it sees the rejection; whoever does not is not killed by it. */
   refuse(error: unknown): void {
-    this.stopping?.remove(this);
+    this.leaveSignal();
     this.promise.catch(noop);
     this.#reject(error);
   }

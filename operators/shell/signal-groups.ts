@@ -1,52 +1,33 @@
 import type { Subscription } from 'rxjs';
 import { onAbort } from './abort.js';
 
-/** Everything that one signal cancels. */
-export class SignalGroup<M> {
-  readonly #members = new Set<M>();
-  readonly #emptied: () => void;
-
-  constructor(emptied: () => void) {
-    this.#emptied = emptied;
-  }
-
-  /** A copy: whoever looks at them takes them out. */
-  get members(): readonly M[] {
-    return [...this.#members];
-  }
-
-  add(member: M): void {
-    this.#members.add(member);
-  }
-
-  remove(member: M): void {
-    if (this.#members.delete(member) && this.#members.size === 0) this.#emptied();
-  }
-}
-
-/** Members by signal. Each signal gets one listener, however many members it cancels: Node warns of a leak above ten. */
+/** What signals cancel. Each signal gets one listener, however many members it cancels: Node warns of a leak above ten. */
 export class SignalGroups<M> {
-  readonly #groups = new Map<AbortSignal, SignalGroup<M>>();
-  readonly #aborted: (group: SignalGroup<M>, reason: unknown) => void;
+  readonly #groups = new Map<AbortSignal, { readonly members: Set<M>; readonly stopListening: () => void }>();
+  readonly #aborted: (members: readonly M[], reason: unknown) => void;
 
-  /** @param aborted ends the members, and takes each of them out of the group */
-  constructor(aborted: (group: SignalGroup<M>, reason: unknown) => void) {
+  /** @param aborted ends all that a signal cancels, and takes each of them out */
+  constructor(aborted: (members: readonly M[], reason: unknown) => void) {
     this.#aborted = aborted;
   }
 
-  /** The group of a signal that has not aborted; it is given up when its last member is taken out. */
-  of(signal: AbortSignal): SignalGroup<M> {
-    return this.#groups.get(signal) ?? this.#make(signal);
-  }
-
-  #make(signal: AbortSignal): SignalGroup<M> {
-    const group = new SignalGroup<M>(() => {
+  /** Has a signal that has not aborted cancel the member; the answer takes it out. */
+  add(signal: AbortSignal, member: M): () => void {
+    const { members, stopListening } = this.#groups.get(signal) ?? this.#make(signal);
+    members.add(member);
+    return () => {
+      if (!members.delete(member) || members.size > 0) return;
       stopListening();
       this.#groups.delete(signal);
-    });
+    };
+  }
+
+  #make(signal: AbortSignal) {
+    const members = new Set<M>();
     const stopListening = onAbort(signal, () => {
-      this.#aborted(group, signal.reason);
+      this.#aborted([...members], signal.reason);
     });
+    const group = { members, stopListening };
     this.#groups.set(signal, group);
     return group;
   }
@@ -58,9 +39,9 @@ export class AbortCalls {
 
   /** @param together is given the calls of one signal to make, when something has to be done around them */
   constructor(together: (makeCalls: () => void) => void = callDirectly) {
-    this.#groups = new SignalGroups(({ members }, reason) => {
+    this.#groups = new SignalGroups((calls, reason) => {
       together(() => {
-        for (const stop of members) stop(reason);
+        for (const stop of calls) stop(reason);
       });
     });
   }
@@ -68,15 +49,8 @@ export class AbortCalls {
   /** Stops something when the signal aborts, at once if it has already, unless its owner is over by then. */
   stop(signal: AbortSignal, owner: Subscription, stop: (reason: unknown) => void): void {
     if (owner.closed) return;
-    if (signal.aborted) {
-      stop(signal.reason);
-      return;
-    }
-    const group = this.#groups.of(signal);
-    group.add(stop);
-    owner.add(() => {
-      group.remove(stop);
-    });
+    if (signal.aborted) stop(signal.reason);
+    else owner.add(this.#groups.add(signal, stop));
   }
 }
 

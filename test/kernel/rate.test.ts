@@ -201,6 +201,51 @@ describe('a rate', () => {
     expect(limiter.snapshot().tokens).toBe(20);
   });
 
+  const setting = fc.record({
+    kind: fc.constantFrom('per', 'strict'),
+    unit: fc.constantFrom('requests', 'tokens', 'usd'),
+    /** Of a rate that was there before the leases, if any. */
+    before: fc.constantFrom(undefined, 0, Infinity),
+    others: fc.boolean(),
+    waitMs: fc.constantFrom(0, 1, 500),
+    how: fc.constantFrom('unused', 'settle'),
+  });
+
+  it('gives nothing back of what was granted before there was a limit', () => {
+    fc.assert(
+      fc.property(setting, ({ kind, unit, before, others, waitMs, how }) => {
+        const rate = (amount: number): RateRule => {
+          const quota = { unit, amount, windowMs: 10_000 };
+          return kind === 'strict' ? strict(quota) : per({ ...quota, burst: 10 });
+        };
+        const clock = new VirtualTimeScheduler();
+        // One of another window is limited all the time, or there is none.
+        const rates = others ? [per({ unit, amount: 1e6, windowMs: 1000, burst: 1e6 })] : [];
+        if (before === Infinity) rates.push(rate(before));
+        const limiter = createLimiter({ rates, headroom: 1, scheduler: clock });
+        const job = (): LimiterJob => ({
+          cost: { tokens: 1, ...(limiter.snapshot().rates.some((each) => each.unit === 'usd') && { usd: 1 }) },
+        });
+        const old = Array.from({ length: 20 }, () => limiter.tryAcquire(job()));
+        if (before === 0) limiter.setLimits({ rates: [rate(0)] });
+        clock.frame += waitMs;
+        limiter.setLimits({ rates: [rate(10)] });
+        const took = (): number => {
+          let leases = 0;
+          while (limiter.tryAcquire(job())) leases++;
+          return leases;
+        };
+        const first = took();
+        for (const lease of old) {
+          if (how === 'unused') lease?.release('unused');
+          else lease?.settle({ inputTokens: 0 });
+        }
+        expect([first, took()]).toEqual([10, 0]);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
   it('does not look at the clock for who is not limited', () => {
     let looks = 0;
     const limiter = createLimiter({

@@ -288,85 +288,16 @@ describe('SlidingWindow', () => {
     expect([window.level(3000), window.payableAt(10, 3000)]).toEqual([6, 3900]);
   });
 
-  describe('with a clock that is set back', () => {
-    it('keeps each payment for as long as it still had to stay', () => {
-      const window = new SlidingWindow(100, 100, 1_000_000);
-      window.pay(60, 1_000_000);
-      window.pay(30, 1_030_000);
-      expect(window.level(5000)).toBe(10);
-      expect([window.payableAt(40, 5000), window.payableAt(100, 5000)]).toEqual([35_000, 65_000]);
-      expect([window.level(34_999), window.level(35_000), window.level(65_000)]).toEqual([10, 70, 100]);
-    });
-
-    it('does not take one time for another: nothing is given back, and what costs more counts from now', () => {
-      const window = new SlidingWindow(100, 100, 0);
-      window.pay(60, 10_000);
-      window.pay(10, 8000);
-      window.pay(10, 9000);
-      // Which of them was paid at 8,000 or 9,000 on the clock as it was before nobody can tell.
-      window.correct(-10, 8000, 9000);
-      window.correct(-60, 10_000, 9000);
-      expect(window.level(9000)).toBe(20);
-      window.correct(5, 10_000, 9500);
-      expect([window.level(67_999), window.level(68_000), window.level(69_499), window.level(69_500)]).toEqual([15, 85, 95, 100]);
-    });
-
-    it('can tell again once the clock has passed where it was', () => {
-      const window = new SlidingWindow(100, 100, 0);
-      window.pay(10, 10_000);
-      window.pay(10, 5000);
-      window.pay(10, 10_001);
-      window.correct(-10, 10_001, 10_001);
-      expect(window.level(10_001)).toBe(80);
-      window.pay(10, 7000);
-      window.pay(10, 10_001);
-      window.correct(-10, 10_001, 10_001);
-      window.pay(10, 10_002);
-      window.correct(-10, 10_002, 10_002);
-      expect(window.level(10_002)).toBe(60);
-    });
-
-    it('never grants more than in the time that has really passed, and never stops for good', () => {
-      const jump = fc.record({ do: fc.constant('jump' as const), waitMs: fc.integer({ min: -200_000, max: -1 }) });
-      fc.assert(
-        fc.property(fc.array(fc.oneof(pay, pay, correct, jump), { maxLength: 40, size: 'max' }), (steps) => {
-          const window = new SlidingWindow(CAPACITY, CAPACITY, 1_000_000);
-          const log: { readonly paidAt: number; readonly at: number; cost: number }[] = [];
-          let clock = 1_000_000;
-          let passed = 0;
-          const used = (): number => log.reduce((sum, { at, cost }) => (at + MINUTE_MS > passed ? sum + cost : sum), 0);
-          for (const step of steps) {
-            clock += step.waitMs;
-            passed += Math.max(0, step.waitMs);
-            if (step.do === 'pay' && window.canPay(step.cost, clock)) {
-              window.pay(step.cost, clock);
-              log.push({ paidAt: clock, at: passed, cost: step.cost });
-            } else if (step.do === 'correct' && log.length > 0) {
-              const entry = log[step.which % log.length]!;
-              const delta = Math.max(step.delta, -entry.cost);
-              window.correct(delta, entry.paidAt, clock);
-              if (entry.at + MINUTE_MS > passed) entry.cost += delta;
-            }
-            expect(window.level(clock)).toBeLessThanOrEqual(CAPACITY - used());
-          }
-          expect([window.level(clock + MINUTE_MS), window.canPay(CAPACITY, clock + MINUTE_MS)]).toEqual([CAPACITY, true]);
-        }),
-        { numRuns: draws(60, 150) },
-      );
-    });
-  });
-
   it('goes on from what was saved so long ago, as if it had been there all the time', () => {
     const payments = fc.array(pay, { maxLength: 20, size: 'max' });
     fc.assert(
-      fc.property(payments, fc.integer({ min: -90_000, max: 90_000 }), fc.array(fc.nat({ max: 20_000 })), (paid, elapsedMs, looks) => {
+      fc.property(payments, fc.nat({ max: 90_000 }), fc.array(fc.nat({ max: 20_000 })), (paid, elapsedMs, looks) => {
         const [window, again] = [new SlidingWindow(CAPACITY, CAPACITY, 0), new SlidingWindow(CAPACITY, CAPACITY, 7)];
         let now = 0;
         for (const { cost, waitMs } of paid) window.pay(cost, (now += waitMs % 9000));
         again.pay(1, 7);
         again.load(window.save(now), elapsedMs, 1e6);
-        // A clock that was set back says that no time has passed.
-        let passedMs = Math.max(0, elapsedMs);
+        let passedMs = elapsedMs;
         let laterMs = 0;
         for (const look of [0, ...looks]) {
           passedMs += look;

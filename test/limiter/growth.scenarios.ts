@@ -1,5 +1,5 @@
 import { Subscription } from 'rxjs';
-import { createLimiter } from '../../operators/index.js';
+import { createLimiter, heldBy, keyedLimiter } from '../../operators/index.js';
 import type { Scenario } from '../support/steps.js';
 
 const FEW = 1000;
@@ -71,8 +71,26 @@ const abandoned =
     };
   };
 
+/** Each is of a key of its own, and waits there while it holds a lease of another limiter. */
+const nested =
+  (jobs: number): Scenario =>
+  () => {
+    const outer = createLimiter().tryAcquire();
+    const keys = keyedLimiter({ concurrency: 1, scheduler: clock().scheduler as never });
+    return () => {
+      for (let key = 0; key < jobs; key++) {
+        const lease = keys.tryAcquire({ key });
+        keys.acquire({ key, holder: heldBy(outer as never) }).subscribe((inner) => {
+          inner.release();
+        });
+        keys.acquire({ key, holder: heldBy(lease as never) }).subscribe({ error: () => undefined });
+        lease?.release();
+      }
+    };
+  };
+
 export const scenarios: Readonly<Record<string, Scenario>> = Object.fromEntries(
-  Object.entries({ expired, granted, abandoned }).flatMap(([name, of]) => [
+  Object.entries({ expired, granted, abandoned, nested }).flatMap(([name, of]) => [
     [`${name}, few`, of(FEW)],
     [`${name}, many`, of(MANY)],
   ]),

@@ -15,6 +15,7 @@ describe('steps for each job', () => {
     ['whose deadline comes', 'expired'],
     ['that is granted before its deadline', 'granted'],
     ['that was given up while its work ran', 'abandoned'],
+    ['that waits under a key of its own while it holds a lease', 'nested'],
   ])('%s: about as many when many wait as when few do', (_, name) => {
     const [few, many] = [steps[`${name}, few`]! / ITEMS.few, steps[`${name}, many`]! / ITEMS.many];
     expect(few).toBeGreaterThan(0);

@@ -359,6 +359,60 @@ describe('what remains', () => {
   });
 });
 
+describe('without a configured rate', () => {
+  const step = fc.oneof(
+    { weight: 3, arbitrary: fc.record({ do: fc.constant('call' as const), tokens: fc.nat({ max: 300 }) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.nat({ max: 4000 }) }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant('settle' as const), which: fc.nat(), tokens: fc.nat({ max: 600 }) }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant('unused' as const), which: fc.nat() }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('answer' as const),
+        which: fc.nat(),
+        isRefused: fc.boolean(),
+        limit: fc.integer({ min: 100, max: 9000 }),
+        remaining: fc.option(fc.nat({ max: 9000 })),
+      }),
+    },
+  );
+
+  it('the same is learned of any answer as below a rate that is never reached', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30, size: 'max' }), (script) => {
+        const seen = [[], [perMinute('requests', 1e9), perMinute('tokens', 1e9)]].map((rates) =>
+          virtualTime(({ advance, flush, now }) => {
+            const limiter = createLimiter({ rates, headroom: 1, learn: fromHeaders(), random: () => 0 });
+            const leases: Lease[] = [];
+            const log: unknown[] = [];
+            for (const each of script) {
+              const lease = leases[('which' in each ? each.which : 0) % (leases.length || 1)];
+              if (each.do === 'wait') advance(each.ms);
+              else if (each.do === 'call') {
+                const granted = limiter.tryAcquire({ cost: { tokens: each.tokens } });
+                if (granted) leases.push(granted);
+                log.push(granted !== undefined);
+              } else if (each.do === 'settle') lease?.settle({ inputTokens: each.tokens });
+              else if (each.do === 'unused') lease?.release('unused');
+              else if (lease) {
+                const { isRefused, limit, remaining } = each;
+                const headers = { ...limited(limit, remaining ?? undefined), 'x-ratelimit-limit-tokens': String(limit * 10) };
+                lease.observe(isRefused ? refusal(headers) : ok(headers));
+                const { requests, tokens, pausedForMs, requestsPerMinute } = limiter.snapshot();
+                log.push({ at: now(), requests, tokens, pausedForMs, requestsPerMinute });
+              }
+            }
+            flush();
+            return log;
+          }),
+        );
+        expect(seen[0]).toEqual(seen[1]);
+      }),
+      { numRuns: sized(100, 400) },
+    );
+  });
+});
+
 describe('a refusal without a reason', () => {
   it('says the same of a halved rate in both of its figures', () => {
     const limiter = createLimiter({ rates: [perMinute('requests', 600)], learn: fromHeaders(), random: () => 1 });

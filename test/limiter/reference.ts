@@ -52,6 +52,8 @@ interface Waiter {
 }
 
 interface Held {
+  /** How many were granted before it. */
+  readonly order: number;
   readonly requests: number;
   tokens: number;
   released: boolean;
@@ -65,6 +67,8 @@ interface Account {
   perMinute: number;
   capacity: number;
   level: number;
+  /** How many were granted before there was a limit. */
+  since: number;
 }
 
 /** A limiter as it would be explained on a blackboard: arrays, walked from the front, a clock that ticks every ms. */
@@ -259,7 +263,7 @@ export class ReferenceLimiter {
         if (!lease) return;
         const more = action.tokens - lease.tokens;
         lease.tokens = action.tokens;
-        pay(this.tokens, more);
+        if (more > 0 || paidBy(lease, this.tokens)) pay(this.tokens, more);
         if (more < 0) this.#settle();
         return;
       }
@@ -303,8 +307,8 @@ export class ReferenceLimiter {
   }
 
   #accounts(): void {
-    this.requests = account(this.requests, this.limits.requestsPerMinute, this.setup.burstSeconds);
-    this.tokens = account(this.tokens, this.limits.tokensPerMinute, this.setup.burstSeconds);
+    this.requests = account(this.requests, this.limits.requestsPerMinute, this.setup.burstSeconds, this.held.size);
+    this.tokens = account(this.tokens, this.limits.tokensPerMinute, this.setup.burstSeconds, this.held.size);
   }
 
   #tooHeavy(requests: number, tokens: number): boolean {
@@ -373,8 +377,8 @@ export class ReferenceLimiter {
     lease.released = true;
     lease.lingersUntil = undefined;
     if (outcome === 'unused') {
-      pay(this.requests, -lease.requests);
-      pay(this.tokens, -lease.tokens);
+      if (paidBy(lease, this.requests)) pay(this.requests, -lease.requests);
+      if (paidBy(lease, this.tokens)) pay(this.tokens, -lease.tokens);
       lease.tokens = 0;
     }
     // Leaving lets nobody in; what happens next does, at the latest the end of the frame.
@@ -433,7 +437,7 @@ export class ReferenceLimiter {
     });
     pay(this.requests, requests);
     pay(this.tokens, tokens);
-    this.held.set(id, { requests, tokens, released: false, lingersUntil: undefined });
+    this.held.set(id, { order: this.held.size, requests, tokens, released: false, lingersUntil: undefined });
   }
 
   /** Everybody who can go goes, then everybody who has waited too long is refused, until neither happens. */
@@ -473,14 +477,19 @@ export class ReferenceLimiter {
   }
 }
 
-function account(current: Account | undefined, perMinute: number, burstSeconds: number): Account | undefined {
+function account(current: Account | undefined, perMinute: number, burstSeconds: number, granted: number): Account | undefined {
   if (perMinute === Infinity) return undefined;
   const capacity = Math.max(UNIT, perMinute * 1000 * burstSeconds);
-  return { perMinute, capacity, level: Math.min(current?.level ?? capacity, capacity) };
+  return { perMinute, capacity, level: Math.min(current?.level ?? capacity, capacity), since: current?.since ?? granted };
 }
 
 function missing(owner: Account | undefined, cost: number): number {
   return owner ? Math.min(cost * UNIT, owner.capacity) - owner.level : 0;
+}
+
+/** Nothing comes back of what was granted before there was a limit. */
+function paidBy({ order }: Held, owner: Account | undefined): boolean {
+  return owner !== undefined && order >= owner.since;
 }
 
 function pay(owner: Account | undefined, cost: number): void {

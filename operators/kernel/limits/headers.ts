@@ -12,7 +12,8 @@ export interface ResponseLike {
 /** The year 2001. A clock that is not there yet does not count from 1970, and no date can be compared with it. */
 const FIRST_EPOCH_MS = 1e12;
 
-const DECIMAL = /^\d+(?:\.\d+)?$/;
+/** A number without a sign. */
+export const DECIMAL = /^\d+(?:\.\d+)?$/;
 
 /** An HTTP date in either form that names its zone; `Date.parse` alone would take `-5` for a year. */
 const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;

@@ -11,12 +11,6 @@ export interface Charge {
 /** What most jobs take. */
 export const ONE_REQUEST: Charge = { slots: 1, requests: 1, tokens: 0 };
 
-export function amountOf(unit: string, charge: Charge): number {
-  if (unit === 'requests') return charge.requests;
-  // A unit may have the name of what every object has, which is no number.
-  return unit === 'tokens' ? charge.tokens : Number(charge.others?.[unit]) || 0;
-}
-
 /** How a rate is counted: what may still be spent, and when more will be there. */
 export interface Meter {
   /** Most that can be saved up. */

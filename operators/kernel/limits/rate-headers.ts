@@ -1,5 +1,5 @@
 import type { HeadersLike } from './headers.js';
-import { headerReader } from './headers.js';
+import { DECIMAL, headerReader } from './headers.js';
 import type { RateReport, RateUnit } from './rate-lesson.js';
 
 /** Reads one header of a limit, by the part of its name that says what it is. */
@@ -13,8 +13,6 @@ const DAY_MS = 86_400_000;
 /** A later reset (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
 const LONGEST_MS = 2_147_483_647;
 
-const NUMBER = /^\d+(?:\.\d+)?$/;
-
 /** `6m0s`, `1.5s`, `12ms`, `1h2m3.5s`, `1d`: each unit once at most, the largest first. */
 const DURATION =
   /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?(?:(\d+(?:\.\d+)?)[uµμ]s)?$/;
@@ -27,7 +25,9 @@ const TIMESTAMP = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d
 const FIRST_DATE_S = 1e9;
 const FIRST_DATE_MS = 1e12;
 
-/** What comes after `x-ratelimit-limit-`, and the window that it names. */
+const UNITS = ['requests', 'tokens'] as const;
+
+/** What comes after `x-ratelimit-limit-requests`, and the window that it names. */
 const WINDOWS: readonly (readonly [suffix: string, windowMs: number | undefined])[] = [
   ['', undefined],
   ['-minute', MINUTE_MS],
@@ -46,10 +46,7 @@ export function parseRateReports(headers: HeadersLike, epochMs?: number): RateRe
     reportOf((field) => read(`x-ratelimit-${field}-${of}`), unit, epochMs, windowMs);
   const anthropic = (unit: RateUnit, of: string = unit): RateReport | undefined =>
     reportOf((field) => read(`anthropic-ratelimit-${of}-${field}`), unit, epochMs);
-  const reports = WINDOWS.flatMap(([suffix, windowMs]) => [
-    x('requests', `requests${suffix}`, windowMs),
-    x('tokens', `tokens${suffix}`, windowMs),
-  ]);
+  const reports = WINDOWS.flatMap(([suffix, windowMs]) => UNITS.map((unit) => x(unit, unit + suffix, windowMs)));
   reports.push(x('tokens', 'project-tokens'), anthropic('requests'));
   reports.push(anthropic('tokens') ?? inAndOut(anthropic('tokens', 'input-tokens'), anthropic('tokens', 'output-tokens')));
   return reports.filter((report) => report !== undefined);
@@ -89,28 +86,23 @@ function sum(a: number | undefined, b: number | undefined): number | undefined {
 
 /** A number; `-1` stands for "unknown" at some providers. */
 function amount(text: string | undefined, least = 0): number | undefined {
-  const value = NUMBER.test(String(text)) ? Number(text) : NaN;
+  const value = DECIMAL.test(String(text)) ? Number(text) : NaN;
   return value >= least && value < Infinity ? value : undefined;
 }
 
-function resetMs(text: string | undefined, epochMs: number | undefined): number | undefined {
+function resetMs(text: string | undefined, epochMs = NaN): number | undefined {
   if (!text) return undefined;
   const value = amount(text);
   if (value !== undefined) {
     if (value < FIRST_DATE_S) return plausible(value * SECOND_MS);
-    return until(value < FIRST_DATE_MS ? value * SECOND_MS : value, epochMs);
+    return plausible((value < FIRST_DATE_MS ? value * SECOND_MS : value) - epochMs);
   }
-  if (TIMESTAMP.test(text)) return until(Date.parse(text), epochMs);
+  if (TIMESTAMP.test(text)) return plausible(Date.parse(text) - epochMs);
   const parts: (string | undefined)[] | undefined = DURATION.exec(text)?.slice(1);
   return parts && plausible(parts.reduce((total, part, i) => total + Number(part ?? 0) * (UNITS_MS[i] as number), 0));
 }
 
-function until(atMs: number, epochMs: number | undefined): number | undefined {
-  // On a clock that does not count from 1970 every date is far away.
-  const waitMs = atMs - (epochMs ?? NaN);
-  return Math.abs(waitMs) <= LONGEST_MS ? Math.max(0, waitMs) : undefined;
-}
-
+/** On a clock that does not count from 1970 every date is far away. */
 function plausible(waitMs: number): number | undefined {
-  return waitMs <= LONGEST_MS ? waitMs : undefined;
+  return Math.abs(waitMs) <= LONGEST_MS ? Math.max(0, waitMs) : undefined;
 }

@@ -1,5 +1,4 @@
 import type { Charge, Meter, RateSpec } from './limit.js';
-import { amountOf } from './limit.js';
 
 const MINUTE_MS = 60_000;
 
@@ -9,20 +8,21 @@ const MOST_TOKENS = 10_000_000;
 /** One rate of a limiter: what it allows by its rule, by what was learned and by the share in use, and what was spent of it. */
 export class Rate {
   rule: RateSpec;
+  /** What was spent; none without a limit, or before the first one above 0. */
+  meter: Meter | undefined = undefined;
+  /** The number of the last payment before there was a limit: what was paid up to then was not paid here. */
+  since = 0;
   private readonly headroom: number;
-  private meter: Meter | undefined = undefined;
   /** What was learned, per minute. */
   private learned = Infinity;
   private share = 1;
+  /** Most in one window, by rule and by what was learned. */
+  private limit = Infinity;
 
   constructor(rule: RateSpec, headroom: number, now: number) {
     this.rule = rule;
     this.headroom = headroom;
     this.resize(now);
-  }
-
-  get unit(): string {
-    return this.rule.unit;
   }
 
   /** What errors call it. */
@@ -47,8 +47,11 @@ export class Rate {
   }
 
   /** What a job costs of it. */
-  costOf(charge: Charge): number {
-    return amountOf(this.rule.unit, charge);
+  costOf({ requests, tokens, others }: Charge): number {
+    const { unit } = this.rule;
+    if (unit === 'requests') return requests;
+    // A unit may have the name of what every object has, which is no number.
+    return unit === 'tokens' ? tokens : Number(others?.[unit]) || 0;
   }
 
   /** The rate in force, before the headroom. */
@@ -75,26 +78,12 @@ export class Rate {
     return this.meter ? 1 - this.meter.level(now) / this.meter.capacity : 0;
   }
 
-  /** Of a limited one, as all about paying: what is not stopped has a meter then. */
-  canPay(charge: Charge, now: number): boolean {
-    return !this.isStopped && (this.meter as Meter).canPay(this.costOf(charge), now);
-  }
-
   payableAt(charge: Charge, now: number): number {
-    return this.isStopped ? Infinity : (this.meter as Meter).payableAt(this.costOf(charge), now);
+    return this.isStopped ? Infinity : (this.meter?.payableAt(this.costOf(charge), now) ?? now);
   }
 
   isTooHeavy(charge: Charge): boolean {
     return !this.rule.borrows && this.costOf(charge) > this.capacity;
-  }
-
-  take(charge: Charge, now: number): void {
-    this.meter?.pay(this.costOf(charge), now);
-  }
-
-  /** Changes what was paid then. */
-  correct(delta: number, paidAt: number, now: number): void {
-    this.meter?.correct(delta, paidAt, now);
   }
 
   /**
@@ -102,8 +91,9 @@ export class Rate {
    * That is an error of whoever reports it, and costs what can be saved up.
    */
   clampUsage(reported: number, paid: number): number {
-    if (this.meter === undefined || reported <= Math.max(MOST_TOKENS, this.scaled(this.limit))) return reported;
-    return Math.max(paid, this.meter.capacity);
+    const { limit, meter, rule } = this;
+    if (meter === undefined || rule.unit !== 'tokens' || reported <= Math.max(MOST_TOKENS, this.scaled(limit))) return reported;
+    return Math.max(paid, meter.capacity);
   }
 
   /** Another amount of the same unit and window. */
@@ -136,19 +126,6 @@ export class Rate {
     if (!this.rule.isStrict) this.lower(-this.refillIn(pauseMs), now);
   }
 
-  save(now: number): readonly number[] {
-    return this.meter?.save(now) ?? [];
-  }
-
-  restore(saved: readonly number[], elapsedMs: number, now: number): void {
-    this.meter?.load(saved, elapsedMs, now);
-  }
-
-  private get limit(): number {
-    const { amount, windowMs } = this.rule;
-    return Math.min(amount, (this.learned * windowMs) / MINUTE_MS);
-  }
-
   private scaled(amount: number): number {
     return (amount / this.rule.windowMs) * MINUTE_MS;
   }
@@ -164,7 +141,9 @@ export class Rate {
   }
 
   private resize(now: number): void {
-    const { limit } = this;
+    const { amount, windowMs } = this.rule;
+    const limit = Math.min(amount, (this.learned * windowMs) / MINUTE_MS);
+    this.limit = limit;
     if (limit === Infinity) this.meter = undefined;
     // Nothing passes, and what was saved up until now is kept for later.
     if (limit === Infinity || limit === 0) return;

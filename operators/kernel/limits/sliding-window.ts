@@ -13,12 +13,12 @@ interface Entry {
  * A sliding log: whatever was paid counts for exactly one window, from the time it was paid. In no span of that length is more paid than the
  * capacity, which a bucket that fills meanwhile cannot promise. Corrections may bring it into debt; that leaves with the entries it is in.
  *
- * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most.
+ * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most. It is told of no time before one
+ * that it was told of.
  */
 export class SlidingWindow implements Meter {
-  private span: number;
-  private most: number;
-  private at: number;
+  private span = 0;
+  private most = 0;
   /** By time; the first `gone` of them have left the window since they were last added up, all others are inside. */
   private log: Entry[] = [];
   private gone = 0;
@@ -26,14 +26,10 @@ export class SlidingWindow implements Meter {
   /** How many of the oldest entries the last answer waited for, and their sum: the next answer is near. */
   private reach = 0;
   private reachSum = 0;
-  /** The clock was set back from here, so that times up to here may mean two moments. */
-  private blindUntil = -Infinity;
 
   /** Starts empty. The window is as long as `perMinute` takes to bring in the `capacity`: a minute when they are the same. */
   constructor(perMinute: number, capacity: number, now: number) {
-    this.span = windowMs(perMinute, capacity);
-    this.most = capacity;
-    this.at = now;
+    this.resize(perMinute, capacity, now);
   }
 
   get capacity(): number {
@@ -42,7 +38,7 @@ export class SlidingWindow implements Meter {
 
   /** What may still be paid; negative in debt. */
   level(now: number): number {
-    this.advance(now);
+    this.forget(now);
     return this.most - this.used;
   }
 
@@ -59,13 +55,10 @@ export class SlidingWindow implements Meter {
 
   /** Pays without asking; the level may become negative. */
   pay(cost: number, now: number): void {
-    this.advance(now);
-    // An entry of 0 is made as well: it may be corrected.
-    if (this.entry(this.size - 1)?.at === now) this.change(this.size - 1, cost);
-    else {
-      this.log.push({ at: now, cost });
-      this.used += cost;
-    }
+    this.forget(now);
+    // Of what costs nothing as well: it may be corrected.
+    if (this.entry(this.size - 1)?.at !== now) this.log.push({ at: now, cost: 0 });
+    this.change(this.size - 1, cost);
   }
 
   /**
@@ -73,23 +66,23 @@ export class SlidingWindow implements Meter {
    * nothing is known to have been paid nothing is given back, and what is to be paid more counts from now.
    */
   correct(delta: number, paidAt: number, now: number): void {
-    this.advance(now);
+    this.forget(now);
     if (paidAt + this.span <= now) return;
     const index = this.find(paidAt);
-    if (index !== -1) this.change(index, delta);
+    if (this.entry(index)?.at === paidAt) this.change(index, delta);
     else if (delta > 0) this.pay(delta, now);
   }
 
   /** Changes rate and capacity; what was paid stays paid. */
   resize(perMinute: number, capacity: number, now: number): void {
-    this.advance(now);
-    this.span = windowMs(perMinute, capacity);
+    this.forget(now);
+    this.span = perMinute === Infinity ? 0 : (capacity / perMinute) * 60_000;
     this.most = capacity;
     this.forget(now);
   }
 
   save(now: number): readonly number[] {
-    this.advance(now);
+    this.forget(now);
     return this.log.slice(this.gone).flatMap(({ at, cost }) => [now - at, cost]);
   }
 
@@ -98,8 +91,7 @@ export class SlidingWindow implements Meter {
     this.log = [];
     this.gone = 0;
     for (let i = 0; i + 1 < saved.length; i += 2)
-      this.log.push({ at: now - (saved[i] as number) - Math.max(0, elapsedMs), cost: saved[i + 1] as number });
-    this.at = now;
+      this.log.push({ at: now - (saved[i] as number) - elapsedMs, cost: saved[i + 1] as number });
     this.addUp();
     this.forget(now);
   }
@@ -109,7 +101,7 @@ export class SlidingWindow implements Meter {
     return this.log.length - this.gone;
   }
 
-  /** Of those in the window the one at this place; undefined past the end. */
+  /** Of those in the window the one at this place; undefined past either end. */
   private entry(index: number): Entry | undefined {
     return index < 0 ? undefined : this.log[this.gone + index];
   }
@@ -142,9 +134,8 @@ export class SlidingWindow implements Meter {
     return last.at + this.span;
   }
 
-  /** The place of the entry that was paid then; -1 when there is none, or when it cannot be told. */
+  /** The place of the first entry that was not paid before. */
   private find(paidAt: number): number {
-    if (paidAt <= this.blindUntil) return -1;
     let low = 0;
     let high = this.size;
     while (low < high) {
@@ -152,19 +143,7 @@ export class SlidingWindow implements Meter {
       if ((this.entry(middle) as Entry).at < paidAt) low = middle + 1;
       else high = middle;
     }
-    return this.entry(low)?.at === paidAt ? low : -1;
-  }
-
-  private advance(now: number): void {
-    if (now < this.at) this.setBack(this.at - now);
-    this.at = now;
-    this.forget(now);
-  }
-
-  /** The entries go back with the clock, so that each of them has as long to stay as before. */
-  private setBack(byMs: number): void {
-    this.blindUntil = Math.max(this.blindUntil, this.at);
-    for (const entry of this.log) entry.at -= byMs;
+    return low;
   }
 
   private forget(now: number): void {
@@ -184,8 +163,4 @@ export class SlidingWindow implements Meter {
     this.used = this.log.reduce((sum, { cost }) => sum + cost, 0);
     this.gone = this.reach = this.reachSum = 0;
   }
-}
-
-function windowMs(perMinute: number, capacity: number): number {
-  return perMinute === Infinity ? 0 : (capacity / perMinute) * 60_000;
 }

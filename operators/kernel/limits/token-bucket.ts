@@ -13,17 +13,15 @@ const EARLY_MS = 0.001;
  * Source: token bucket / leaky bucket as a meter (ITU-T I.371); debt as in GCRA's virtual scheduling.
  */
 export class TokenBucket implements Meter {
-  private perMs: number;
-  private most: number;
-  private saved: number;
+  private perMs = 0;
+  private most = Infinity;
+  private saved = Infinity;
   private at: number;
 
   /** Starts full. `perMinute` is the refill rate, `capacity` the most that can be saved up. */
   constructor(perMinute: number, capacity: number, now: number) {
-    this.perMs = perMinute / 60_000;
-    this.most = capacity;
-    this.saved = capacity;
     this.at = now;
+    this.resize(perMinute, capacity, now);
   }
 
   get capacity(): number {
@@ -72,7 +70,7 @@ export class TokenBucket implements Meter {
 
   /** Goes on from what was saved so long ago. */
   load([level = this.most]: readonly number[], elapsedMs: number, now: number): void {
-    this.saved = Math.min(this.most, level + Math.max(0, elapsedMs) * this.perMs);
+    this.saved = Math.min(this.most, level + elapsedMs * this.perMs);
     this.at = now;
   }
 
@@ -83,7 +81,6 @@ export class TokenBucket implements Meter {
   }
 
   private refill(now: number): void {
-    // A clock that went backwards starts a new span: never a negative refill.
     if (now > this.at) this.saved = Math.min(this.most, this.saved + (now - this.at) * this.perMs);
     this.at = now;
   }

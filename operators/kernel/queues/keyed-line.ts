@@ -50,11 +50,10 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   push(entry: E): void {
-    const key = this.keyOf(entry);
-    let line = this.keys.get(key);
+    let line = this.lineOf(entry);
     if (line === undefined) {
       line = new KeyLine();
-      this.keys.set(key, line);
+      if (this.isKeyed) this.keys.set(entry.key, line);
       this.rotation.push(line);
     }
     line.push(entry);
@@ -67,17 +66,16 @@ export class KeyedLine<E extends Waiter<E>> {
 
   /** Takes an entry out. When it had its turn, its key goes behind the others. */
   remove(entry: E, hasTurn = false): void {
-    if (this.cameBack.delete(entry)) {
+    if (this.returned.size > 0 && this.cameBack.delete(entry)) {
       this.returned.remove(entry);
       return;
     }
-    const key = this.keyOf(entry);
-    const line = this.keys.get(key) as KeyLine<E>;
+    const line = this.lineOf(entry) as KeyLine<E>;
     line.remove(entry);
     if (line.size > 0 && !hasTurn) return;
     this.rotation.remove(line);
     if (line.size > 0) this.rotation.push(line);
-    else this.keys.delete(key);
+    else this.keys.delete(entry.key);
   }
 
   /**
@@ -105,12 +103,12 @@ export class KeyedLine<E extends Waiter<E>> {
     const oldest = this.oldest();
     if (oldest === undefined || !show(oldest)) return;
     const others: E[] = [];
-    for (const line of this.keys.values()) line.visit((entry) => entry === oldest || others.push(entry) > 0);
+    for (const line of this.rotation.members) line.visit((entry) => entry === oldest || others.push(entry) > 0);
     others.sort((one, other) => arrival(one) - arrival(other)).every(show);
   }
 
-  private keyOf(entry: E): unknown {
-    return this.isKeyed ? entry.key : undefined;
+  private lineOf({ key }: E): KeyLine<E> | undefined {
+    return this.isKeyed ? this.keys.get(key) : this.rotation.first;
   }
 
   /** Of one entry of each key the one that came first (-1) or last (1). */

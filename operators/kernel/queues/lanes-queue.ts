@@ -13,6 +13,10 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   /** Entries waiting in each lane. */
   private readonly counts: number[];
   private readonly discipline: Discipline;
+  /** What each lane is given by a turn; zeros in between. */
+  private readonly given: number[];
+  /** The lane whose turn it is, since it was asked for; undefined when something has happened. */
+  private leading: number | undefined = undefined;
 
   /**
    * @param places - places in one turn: 1 when turns are single grants, the batch size when they are batches
@@ -26,6 +30,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   ) {
     this.lines = lanes.map(() => new KeyedLine<E>(isKeyed));
     this.counts = lanes.map(() => 0);
+    this.given = lanes.map(() => 0);
     this.discipline = (fairness as FairnessRule).create(lanes, places === Infinity ? 1 : places, this.counts);
   }
 
@@ -48,10 +53,11 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
     this.line(lane).remove(entry, hasTurn);
     this.size--;
     (this.counts[lane] as number) -= 1;
+    this.leading = undefined;
   }
 
   lead(): number {
-    return this.size === 0 ? -1 : this.discipline.lead();
+    return this.size === 0 ? -1 : (this.leading ??= this.discipline.lead());
   }
 
   goesFirst(lane: number): boolean {
@@ -75,10 +81,8 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   turn(lane: number, taken = 1): void {
     // With nobody left to go without, nothing is owed.
     if (this.size === 0) return;
-    this.discipline.ended(
-      this.lanes.map((_, at) => (at === lane ? taken : 0)),
-      taken,
-    );
+    this.given[lane] = taken;
+    this.ended(taken);
   }
 
   plan(lane: number, places: number, budget: number): E[] {
@@ -93,12 +97,11 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   takeAll(entries: readonly E[]): void {
-    const taken = this.lanes.map(() => 0);
     for (const entry of entries) {
-      (taken[entry.lane] as number) += 1;
+      (this.given[entry.lane] as number) += 1;
       this.remove(entry, true);
     }
-    this.discipline.ended(taken, entries.length);
+    this.ended(entries.length);
   }
 
   after(lane: number): number {
@@ -125,8 +128,15 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
     return this.line(lane).turns(most);
   }
 
+  private ended(total: number): void {
+    this.discipline.ended(this.given, total);
+    this.given.fill(0);
+    this.leading = undefined;
+  }
+
   private added(lane: number): void {
     this.size++;
+    this.leading = undefined;
     if (this.counts[lane] === 0) this.discipline.filled(lane);
     (this.counts[lane] as number) += 1;
   }

@@ -135,7 +135,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     // A shorter pause never ends a longer one; one of 0 does.
     if (pauseMs > 0 ? now + pauseMs <= this.pausedUntil : now >= this.pausedUntil) return;
     this.pausedUntil = pauseMs > 0 ? now + pauseMs : -Infinity;
-    if (pauseMs === 0) this.rates?.resumed();
+    if (pauseMs === 0) this.rates?.learner?.resumed(now);
     this.tell?.({ type: 'throttled', pauseMs });
     if (pauseMs === 0) this.freed();
     else this.arm();
@@ -159,7 +159,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** Whether a grant depends on the time; if not, the clock need not be read. */
   protected get isTimed(): boolean {
-    return this.rates?.isLimited === true || this.pausedUntil !== -Infinity || this.isPaused;
+    return this.rates?.isTimed === true || this.pausedUntil !== -Infinity || this.isPaused;
   }
 
   /** The limit here that is in the way of a job. */
@@ -354,7 +354,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     if (!ticket.bid) return true;
     let failure: { readonly error: unknown } | undefined;
     try {
-      if (ticket.bid(Math.min(affordable, this.rates?.left('tokens', this.time) ?? Infinity))) return ticket.isWaiting;
+      if (ticket.bid(Math.min(affordable, this.rates?.left('tokens') ?? Infinity))) return ticket.isWaiting;
     } catch (error) {
       failure = { error };
     }

@@ -3,6 +3,7 @@ import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import type { Rate } from '../../kernel/limits/rate.js';
 import { ClosedError, FlowConfigError } from '../../options/errors.js';
 import type {
   Lease,
@@ -22,14 +23,12 @@ import { laneAt } from '../describe-item.js';
 import { passLastValue } from '../last-value.js';
 import { AbortCalls } from '../signal-groups.js';
 import { GrantLoop } from './grant-loop.js';
-import type { Rates } from './rates.js';
 import type { LimiterSettings } from './settings.js';
 import { belowOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
 import type { HolderHooks, Lease as OwnLease } from './ticket.js';
 import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
-const NO_CHARGE: Charge = { slots: 0, requests: 0, tokens: 0 };
 
 /** Levels and costs that differ by less are equal: they are sums of fractions. */
 const ROUNDING = 1e-6;
@@ -62,15 +61,15 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   get tokenCapacity(): number {
-    return this.minRate((rates) => rates.capacity('tokens'));
+    return this.minRate('tokens', ({ capacity }) => capacity);
   }
 
   get requestCapacity(): number {
-    return this.minRate((rates) => rates.capacity('requests'));
+    return this.minRate('requests', ({ capacity }) => capacity);
   }
 
   get borrows(): boolean {
-    return this.minRate(({ borrows }) => (borrows ? 1 : 0)) > 0;
+    return this.minOf(({ rates }) => (rates?.borrows === false ? 0 : 1)) > 0;
   }
 
   get lanes(): readonly string[] | undefined {
@@ -147,7 +146,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     if (requests !== undefined) amount(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.laneAt(lane), bidder);
     if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
-    const error = this.refusal(NO_CHARGE);
+    const error = this.refusal(ONE_REQUEST);
     if (error) ticket.refused(error);
     else {
       this.admitPlace(ticket);
@@ -221,8 +220,8 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   snapshot(): LimiterSnapshot {
     const { executing, rates } = this;
     const queued = this.queue.size;
-    const left = (unit: string): number => this.minRate((each) => each.left(unit));
-    const inForce = (unit: string): number => this.minRate((each) => each.perMinute(unit));
+    const left = (unit: string): number => this.minRate(unit, (rate, now) => rate.level(now));
+    const inForce = (unit: string): number => this.minRate(unit, ({ perMinute }) => perMinute);
     const [requests, tokens] = [left('requests'), left('tokens')];
     const pausedForMs = Math.max(0, -this.minOf((each) => -each.pausedForMs));
     const isFull = this.minOf((each) => each.slots - each.executing) <= 0;
@@ -277,13 +276,16 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     this.changes = other.changes;
   }
 
-  /** When something has begun or ended to wait or run. */
-  nextChange(): Promise<void> {
+  /** When this holds. It is asked now, and whenever something has begun or ended to wait or run. */
+  until(holds: () => boolean): Promise<void> {
     return new Promise((resolve) => {
-      const stop = listen(this.changes, () => {
+      const stop = listen(this.changes, look);
+      look();
+      function look(): void {
+        if (!holds()) return;
         stop();
         resolve();
-      });
+      }
     });
   }
 
@@ -297,7 +299,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
 
   /** Whether a job may name the unit in its cost. */
   counts(unit: string): boolean {
-    return this.minRate((rates) => (rates.counts(unit) ? 0 : 1)) === 0;
+    return this.minOf(({ rates }) => (rates?.of(unit).length ? 0 : 1)) === 0;
   }
 
   /** A stream of the lease, or of the values of work under it. For a promise it waits for room, and the signal cancels the work as well. */
@@ -360,21 +362,8 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     return job.cost === undefined ? ONE_REQUEST : chargeOf(NAME, job.cost, (unit) => this.counts(unit));
   }
 
-  private minRate(of: (rates: Rates) => number): number {
-    return this.minOf(({ rates }) => (rates ? of(rates) : Infinity));
-  }
-
-  private until(holds: () => boolean): Promise<void> {
-    const { changes } = this;
-    return new Promise((resolve) => {
-      const stop = listen(changes, look);
-      look();
-      function look(): void {
-        if (!holds()) return;
-        stop();
-        resolve();
-      }
-    });
+  private minRate(unit: string, of: (rate: Rate, now: number) => number): number {
+    return this.minOf(({ rates }) => rates?.least(unit, of) ?? Infinity);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Observable } from 'rxjs';
+import type { Observable, Subscription } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { NestedAcquireError } from '../../options/errors.js';
 import { NAME } from './settings.js';
@@ -15,11 +15,9 @@ export interface NestingLimiter extends LeaseOwner {
   minOf(of: (limiter: { readonly slots: number }) => number): number;
 }
 
-/** A waiting job, and how to refuse it. */
+/** A waiting job; its order is higher than those of earlier ones. */
 interface NestedJob {
   readonly ticket: Ticket;
-  readonly refuse: () => void;
-  /** Higher for a later job. */
   readonly order: number;
 }
 
@@ -33,17 +31,15 @@ class Nesting {
   private readonly jobs = new Map<Lease, NestedJob[]>();
   private order = 0;
   private sweepAt = 64;
+  /** Only while there are jobs: the changes of one limiter of many may be those of all. */
+  private listening: Subscription | undefined = undefined;
 
   constructor(limiter: NestingLimiter) {
     this.limiter = limiter;
-    // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
-    limiter.changes.subscribe(() => {
-      this.refuseStuck();
-    });
   }
 
   /** Notes that the work which holds this lease waits for another one. */
-  add(ticket: Ticket, holder: Lease, refuse: () => void): void {
+  add(ticket: Ticket, holder: Lease): void {
     const held = leaseOf(holder, this.limiter) ?? outerLease(holder, this.limiter);
     if (held?.isReleased !== false) return;
     let jobs = this.jobs.get(held) ?? [];
@@ -53,12 +49,23 @@ class Nesting {
       this.sweepAt = 2 * jobs.length + 64;
     }
     this.jobs.set(held, jobs);
-    jobs.push({ ticket, refuse, order: this.order++ });
+    jobs.push({ ticket, order: this.order++ });
+    // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
+    this.listening ??= this.limiter.changes.subscribe(() => {
+      this.refuseStuck();
+    });
   }
 
   /** Refuses the newest job, until not all granted leases are held by work that waits for another one. */
   refuseStuck(): void {
-    for (let job = this.deadlocked(); job; job = this.deadlocked()) job.refuse();
+    for (let job = this.deadlocked(); job; job = this.deadlocked()) {
+      const limiter = job.ticket.limiter as NestingLimiter;
+      const slots = limiter.minOf((each) => each.slots);
+      limiter.refuse(job.ticket, new NestedAcquireError(NAME, slots));
+    }
+    if (this.jobs.size > 0) return;
+    this.listening?.unsubscribe();
+    this.listening = undefined;
   }
 
   /**
@@ -82,20 +89,7 @@ class Nesting {
 
 /** Notes that the work which holds this lease waits for another one, here and in the parent limiters. */
 export function nest(limiter: NestingLimiter, ticket: Ticket, holder: Lease): void {
-  const refuse = (): void => {
-    limiter.refuse(
-      ticket,
-      new NestedAcquireError(
-        NAME,
-        limiter.minOf(({ slots }) => slots),
-      ),
-    );
-  };
-  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent) {
-    const nesting = at.nesting ?? new Nesting(at);
-    at.nesting = nesting;
-    nesting.add(ticket, holder, refuse);
-  }
+  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent) (at.nesting ??= new Nesting(at)).add(ticket, holder);
   for (let at: NestingLimiter | undefined = limiter; at; at = at.parent) at.nesting?.refuseStuck();
 }
 

@@ -21,14 +21,12 @@ export interface RatedLimiter {
   penalize(pauseMs: number): void;
 }
 
-/** Reads the responses to a limiter's requests. */
+/** Learns from the responses to a limiter's requests. */
 export interface Learner {
-  /** Something was paid or, below 0, refunded. */
-  paid(requests: number, tokens: number, now: number): void;
-  /** A mark of the request that was paid last; `read` gets it back with the response. */
-  mark(): unknown;
-  /** Answers how long to pause, in ms, if the response asks for that. */
-  read(response: ResponseLike, sentAt: number, mark: unknown, now: number): number | undefined;
+  /** Something was paid or, below 0, refunded. Answers a mark of it; `read` gets it back in the lease. */
+  paid(requests: number, tokens: number): unknown;
+  /** Sets rates, and pauses if the response asks for that. */
+  read(response: ResponseLike, lease: Lease | undefined, sentAt: number): void;
   /** A pause was ended by hand. */
   resumed(now: number): void;
 }
@@ -36,59 +34,62 @@ export interface Learner {
 /** The rates of one limiter, and what it learns about them. */
 export class Rates {
   learner: Learner | undefined = undefined;
+  readonly all: Rate[] = [];
   private readonly limiter: RatedLimiter;
-  private readonly all: Rate[] = [];
-  /** Those that limit anything. */
-  private limited: readonly Rate[] = [];
+  private payments = 0;
 
   constructor(limiter: RatedLimiter) {
     this.limiter = limiter;
   }
 
-  get isLimited(): boolean {
-    return this.limited.length > 0;
+  /** Whether it matters when something is granted. */
+  get isTimed(): boolean {
+    if (this.learner) return true;
+    for (const rate of this.all) if (rate.isLimited) return true;
+    return false;
   }
 
   get borrows(): boolean {
     return this.all.every(({ rule }) => rule.borrows);
   }
 
-  /** Whether a job may name the unit in its cost. */
-  counts(unit: string): boolean {
-    return this.all.some((rate) => rate.unit === unit);
+  /** The rates of a unit. */
+  of(unit: string): readonly Rate[] {
+    return this.all.filter(({ rule }) => rule.unit === unit);
   }
 
-  capacity(unit: string): number {
-    return this.minOf(unit, ({ capacity }) => capacity);
+  /** The lowest value over the rates of a unit. */
+  least(unit: string, of: (rate: Rate, now: number) => number): number {
+    const now = this.limiter.now();
+    let least = Infinity;
+    for (const rate of this.all) if (rate.rule.unit === unit) least = Math.min(least, of(rate, now));
+    return least;
   }
 
   /** What could be spent at once. */
-  left(unit: string, now = this.limiter.now()): number {
-    return this.minOf(unit, (rate) => rate.level(now));
-  }
-
-  perMinute(unit: string): number {
-    return this.minOf(unit, ({ perMinute }) => perMinute);
+  left(unit: string): number {
+    return this.least(unit, (rate, now) => rate.level(now));
   }
 
   /** The part of the capacity that is spent, 0 to 1. */
   load(): number {
-    if (this.limited.length === 0) return 0;
     const now = this.limiter.now();
-    return Math.min(1, Math.max(0, ...this.limited.map((rate) => rate.load(now))));
+    return Math.min(1, Math.max(0, ...this.all.map((rate) => rate.load(now))));
   }
 
   snapshots(): RateSnapshot[] {
     const now = this.limiter.now();
-    return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, amount: rate.amount, left: rate.level(now) }));
+    return this.all.map((rate) => ({ unit: rate.rule.unit, windowMs: rate.rule.windowMs, amount: rate.amount, left: rate.level(now) }));
   }
 
   /** Sets a rate: another amount of one that there is, or a new one. */
   set(rule: RateSpec): void {
+    const now = this.limiter.now();
     const known = this.find(rule);
-    if (known) known.change(rule, this.limiter.now());
-    else this.all.push(new Rate(rule, this.limiter.settings.headroom, this.limiter.now()));
-    this.update();
+    const rate = known ?? new Rate(rule, this.limiter.settings.headroom, now);
+    if (rule.amount < Infinity && known?.meter === undefined) rate.since = this.payments;
+    if (known) known.change(rule, now);
+    else this.all.push(rate);
   }
 
   // ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -96,14 +97,14 @@ export class Rates {
   /** The name of the first rate that cannot pay the charge now. */
   blockedBy(charge: Charge): string | undefined {
     const { time } = this.limiter;
-    for (const rate of this.limited) if (!rate.canPay(charge, time)) return rate.name;
+    for (const rate of this.all) if (rate.payableAt(charge, time) > time) return rate.name;
     return undefined;
   }
 
   payableAt(charge: Charge): number {
     const { time } = this.limiter;
     let at = time;
-    for (const rate of this.limited) at = Math.max(at, rate.payableAt(charge, time));
+    for (const rate of this.all) at = Math.max(at, rate.payableAt(charge, time));
     return at;
   }
 
@@ -119,86 +120,57 @@ export class Rates {
     const { time } = this.limiter;
     lease.tokens = charge.tokens;
     lease.grantedAt = time;
-    for (const rate of this.limited) rate.take(charge, time);
-    if (this.learner === undefined) return;
-    if (this.isLimited) this.learner.paid(charge.requests, charge.tokens, time);
-    lease.mark = this.learner.mark();
+    lease.payment = ++this.payments;
+    for (const rate of this.all) rate.meter?.pay(rate.costOf(charge), time);
+    if (this.learner) lease.mark = this.learner.paid(charge.requests, charge.tokens);
   }
 
   /** The lease was not used: refunds what was paid for it. */
   refund(lease: Lease): void {
-    const { charge, tokens = 0, grantedAt = 0 } = lease;
+    const { charge, tokens = 0, grantedAt = 0, payment = 0 } = lease;
     lease.tokens = 0;
-    if (!this.isLimited) return;
     const now = this.limiter.now();
-    for (const rate of this.limited) rate.correct(-rate.costOf({ ...charge, tokens }), grantedAt, now);
-    this.learner?.paid(-charge.requests, -tokens, now);
+    for (const rate of this.all) if (payment > rate.since) rate.meter?.correct(-rate.costOf({ ...charge, tokens }), grantedAt, now);
+    this.learner?.paid(-charge.requests, -tokens);
   }
 
   /** Corrects what the lease paid to the tokens that were really used. Answers the difference. */
   settle(lease: Lease, reported: number): number {
     // A lease granted before there were rates counts as paid, at an unknown time.
-    const { tokens = lease.charge.tokens, grantedAt = 0 } = lease;
-    const rates = this.limited.filter(({ unit }) => unit === 'tokens');
-    const charged = Math.min(...rates.map((rate) => rate.clampUsage(reported, tokens)), reported);
+    const { tokens = lease.charge.tokens, grantedAt = 0, payment = 0 } = lease;
+    let charged = reported;
+    for (const rate of this.all) charged = Math.min(charged, rate.clampUsage(reported, tokens));
     if (charged !== reported) this.limiter.tell?.({ type: 'usageClamped', reported, charged });
     const more = charged - tokens;
     if (more === 0 || (more < 0 && !this.limiter.settings.refunds)) return 0;
     lease.tokens = charged;
-    if (rates.length === 0) return more;
     const now = this.limiter.now();
-    for (const rate of rates) rate.correct(more, grantedAt, now);
-    this.learner?.paid(0, more, now);
+    for (const { meter, rule, since } of this.all)
+      if (rule.unit === 'tokens' && (more > 0 || payment > since)) meter?.correct(more, grantedAt, now);
+    this.learner?.paid(0, more);
     return more;
   }
 
   // ---- learning, saving -----------------------------------------------------------------------------------------------
 
-  /** The rates of a unit, for a learner. Makes one without a limit when there is none. */
-  of(unit: string, rule: (unit: string) => RateSpec): readonly Rate[] {
-    if (!this.counts(unit)) this.set(rule(unit));
-    return this.all.filter((rate) => rate.unit === unit);
-  }
-
   /** False without a learner. */
   learn(response: ResponseLike, lease: Lease | undefined, sentAt: number): boolean {
-    if (this.learner === undefined) return false;
-    const now = this.limiter.now();
-    const before = this.all.map(({ perMinute }) => perMinute);
-    const pauseMs = this.learner.read(response, Math.min(lease?.grantedAt ?? sentAt, now), lease?.mark, now);
-    this.update();
-    if (this.all.some(({ perMinute }, i) => perMinute !== (before[i] ?? Infinity))) this.limiter.freed(true);
-    if (pauseMs) this.limiter.penalize(pauseMs);
-    return true;
-  }
-
-  /** A pause was ended by hand. */
-  resumed(): void {
-    this.learner?.resumed(this.limiter.time);
+    this.learner?.read(response, lease, sentAt);
+    return this.learner !== undefined;
   }
 
   save(): SavedLimits['rates'] {
     const now = this.limiter.now();
-    return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, isStrict: rate.rule.isStrict, spent: rate.save(now) }));
+    return this.all.map(({ rule: { unit, windowMs, isStrict }, meter }) => ({ unit, windowMs, isStrict, spent: meter?.save(now) ?? [] }));
   }
 
   /** Goes on from what was saved so long ago. */
   restore(saved: SavedLimits['rates'], elapsedMs: number): void {
     const now = this.limiter.now();
-    for (const rate of saved) this.find(rate)?.restore(rate.spent, elapsedMs, now);
+    for (const rate of saved) this.find(rate)?.meter?.load(rate.spent, elapsedMs, now);
   }
 
   private find(rule: RateKey): Rate | undefined {
     return this.all.find((rate) => isSameRate(rate.rule, rule));
-  }
-
-  private update(): void {
-    this.limited = this.all.filter(({ isLimited }) => isLimited);
-  }
-
-  private minOf(unit: string, of: (rate: Rate) => number): number {
-    let least = Infinity;
-    for (const rate of this.all) if (rate.unit === unit) least = Math.min(least, of(rate));
-    return least;
   }
 }

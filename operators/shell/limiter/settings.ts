@@ -51,7 +51,7 @@ export interface LimiterSettings extends Omit<Checked<LimiterOptions, typeof DEF
 export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   concurrency: count,
   rates: ratesOption,
-  headroom: headroomOption,
+  headroom: (operator: string, option: string, value: number) => ratio(operator, option, value, 0.01),
   queue: madeBy<GrantQueueRule<LimiterJob>>('create', 'a queue made by lanes'),
   maxQueued: countFromZero,
   overflow: oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
@@ -94,10 +94,6 @@ export function ratesOption(operator: string, option: string, rates: readonly Ra
     rules.push(rule);
   }
   return rules;
-}
-
-function headroomOption(operator: string, option: string, value: number): number {
-  return ratio(operator, option, value, 0.01);
 }
 
 /** @throws FlowConfigError */

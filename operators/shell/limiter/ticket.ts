@@ -46,9 +46,10 @@ export class Lease implements Permit {
   // Few leases have the fields below, so they are not made for all.
   /** The lease of the parent limiter; settled and released together with this one. */
   declare parent?: Lease;
-  /** Under rates: the tokens paid so far, when they were paid, and a mark for whoever learns from responses. */
+  /** Under rates: the tokens paid so far, when they were paid, the number of the payment, and a mark for whoever learns from responses. */
   declare tokens?: number;
   declare grantedAt?: number;
+  declare payment?: number;
   declare mark?: unknown;
   /** The lease of the work that asked for this one. */
   declare holder?: Lease | undefined;
