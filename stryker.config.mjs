@@ -1,4 +1,4 @@
-/** Mutation tests of the kernels: `npm run mutation`; of one alone: `npm run mutation -- --mutate operators/kernel/queues/ring.ts`. */
+/** Mutation tests of the kernels: `npm run mutation`; of one alone: `npm run mutation -- --mutate operators/kernel/queues/line.ts`. */
 export default {
   testRunner: 'vitest',
   vitest: { configFile: 'test/kernel/vitest.config.ts', related: false },

@@ -28,7 +28,7 @@ export { LanesQueue } from './queues/lanes-queue.js';
 export type { Linked } from './queues/line.js';
 export { Backlog, Chain, FIFO, Line, ONE_LINE } from './queues/line.js';
 export type { Order } from './queues/order.js';
-export { victims } from './queues/overflow.js';
+export { squeezeIn, victims } from './queues/overflow.js';
 export type { GrantQueue, GrantQueueRule, LaneRule, Overflow, Queue, QueueRule, Waiter } from './queues/queue.js';
 export type { OrderedPlace } from './queues/reorder-buffer.js';
 export { ReorderBuffer } from './queues/reorder-buffer.js';

@@ -53,6 +53,7 @@ import {
   type LimitSample,
   Line,
   type Linked,
+  squeezeIn,
   victims,
   createRepairer,
   mostLeft,
@@ -147,6 +148,8 @@ const queue: Queue<Entry> = new LanesQueue<Entry>(claims, fairness, 8, false);
 same<Entry[]>()(queue.plan(0, 8, Infinity));
 const overflow: Overflow = 'dropOldest';
 same<readonly Entry[]>()(victims(queue, 0, overflow, true));
+same<string[]>()(squeezeIn(backlog, 'b', overflow));
+same<string[]>()(squeezeIn(backlog, 'b', overflow, () => backlog.length < 1));
 const line = new Line<Entry>();
 same<Entry | undefined>()(line.head());
 const rule: QueueRule<unknown> = FIFO;
