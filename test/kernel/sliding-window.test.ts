@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SlidingWindow } from '../../operators/kernel/index.js';
 import { draws } from '../support/deep.js';
 
@@ -265,6 +265,32 @@ describe('SlidingWindow', () => {
     expect(window.payableAt(60, 3000)).toBe(61_000);
     window.correct(-20, 0, 3000);
     expect(window.payableAt(60, 3000)).toBe(61_000);
+  });
+
+  it('looks at few entries for an answer, and seldom at all of them, however many there are', () => {
+    const inside = SlidingWindow.prototype as unknown as Record<'entry' | 'addUp', () => unknown>;
+    const looks = vi.spyOn(inside, 'entry');
+    const sums = vi.spyOn(inside, 'addUp');
+    onTestFinished(() => {
+      looks.mockRestore();
+      sums.mockRestore();
+    });
+    const window = new SlidingWindow(1000, 1000, 0);
+    for (let n = 0; n < 1000; n++) window.pay(1, n * 60);
+    looks.mockClear();
+    for (let n = 1000; n < 4000; n++) {
+      window.pay(1, n * 60);
+      window.payableAt(500, n * 60);
+    }
+    expect(looks.mock.calls.length).toBeLessThan(20 * 3000);
+    expect(sums.mock.calls.length).toBeLessThan(5);
+  });
+
+  it('saves what is inside the window, and nothing that has left it', () => {
+    const window = new SlidingWindow(100, 100, 0);
+    for (const at of [0, 1000, 2000, 3000]) window.pay(10, at);
+    expect(window.save(61_500)).toEqual([59_500, 10, 58_500, 10]);
+    expect([window.level(61_500), window.payableAt(100, 61_500)]).toEqual([80, 63_000]);
   });
 
   it('keeps nothing of what costs nothing more, and of half an entry', () => {

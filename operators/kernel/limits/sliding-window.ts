@@ -101,9 +101,9 @@ export class SlidingWindow implements Meter {
     return this.log.length - this.gone;
   }
 
-  /** Of those in the window the one at this place; undefined past either end. */
+  /** Of those in the window the one at this place; undefined past the end, and of none the last. */
   private entry(index: number): Entry | undefined {
-    return index < 0 ? undefined : this.log[this.gone + index];
+    return this.log[this.gone + index];
   }
 
   private change(index: number, delta: number): void {
