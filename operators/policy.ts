@@ -141,7 +141,7 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>,
     requiredFunction(operator, 'work', work);
     const { signal, job, idempotent } = callOptions(operator, call, rules.limiter);
     const lane = job?.lane ?? rules.job?.lane ?? DEFAULT_LANE;
-    const own = { job: job ? { ...rules.job, ...job } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
+    const own = { job: job ? { ...rules.job, ...givenOf(job) } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
     return new Observable<R | F>((subscriber) => {
       if (signal) {
         signals.stop(signal, subscriber, (reason) => {
@@ -152,6 +152,11 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>,
       new PolicyCall<R, F>({ operator, ...rules, ...own, id: id ?? `p${load.calls++}` }, work, subscriber).start();
     });
   };
+}
+
+/** As everywhere, what is undefined is left out. */
+function givenOf(job: LimiterJob): LimiterJob {
+  return Object.fromEntries(Object.entries(job).filter(([, value]) => value !== undefined));
 }
 
 function readOptions<F>(operator: string, options: PolicyOptions<F>) {

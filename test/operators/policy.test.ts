@@ -431,6 +431,20 @@ describe('with a limiter', () => {
     });
   });
 
+  it.each(['id', 'lane', 'key', 'cost', 'signal', 'deadlineMs', 'holder'])('a `%s` of a call that is undefined is left out', (field) => {
+    virtualTime(() => {
+      const limiter = createAccount({ concurrency: 1, lanes: ['p0', 'p2'] });
+      const careful = policy({ limiter, job: { lane: 'p0', id: 'one' } });
+      const slot = limiter.tryAcquire();
+      const served: string[] = [];
+      const serve = (lane: string) => () => of(served.push(lane));
+      watch(limiter.run(serve('p2'), { lane: 'p2' }));
+      watch(careful(serve('p0'), { job: { [field]: undefined } }));
+      slot?.release();
+      expect(served).toEqual(['p0', 'p2']);
+    });
+  });
+
   it('a job that the limiter does not take errors the call, and is not tried again', () => {
     virtualTime(({ pending }) => {
       const limiter = createLimiter();

@@ -65,8 +65,8 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   /** Takes an entry out. When it had its turn, its key goes behind the others. */
-  remove(entry: E, hasTurn = false): void {
-    if (this.returned.size > 0 && this.cameBack.delete(entry)) {
+  remove(entry: E, hasTurn: boolean): void {
+    if (this.cameBack.delete(entry)) {
       this.returned.remove(entry);
       return;
     }
