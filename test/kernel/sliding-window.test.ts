@@ -286,6 +286,17 @@ describe('SlidingWindow', () => {
     expect(sums.mock.calls.length).toBeLessThan(5);
   });
 
+  it('adds up anew once more have left than are inside', () => {
+    const sums = vi.spyOn(SlidingWindow.prototype as unknown as Record<'addUp', () => void>, 'addUp');
+    onTestFinished(() => {
+      sums.mockRestore();
+    });
+    const window = new SlidingWindow(100, 100, 0);
+    for (const at of [0, 1000, 2000, 3000]) window.pay(10, at);
+    expect([window.level(61_500), sums.mock.calls.length]).toEqual([80, 0]);
+    expect([window.level(62_500), sums.mock.calls.length]).toEqual([90, 1]);
+  });
+
   it('saves what is inside the window, and nothing that has left it', () => {
     const window = new SlidingWindow(100, 100, 0);
     for (const at of [0, 1000, 2000, 3000]) window.pay(10, at);
