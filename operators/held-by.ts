@@ -6,7 +6,8 @@ import type { Lease as OwnLease, Ticket } from './shell/limiter/ticket.js';
 
 /**
  * Says that work which holds this lease asks for another one, as `holder` of a job. With all slots held by work that waits in this way nobody
- * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`).
+ * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`). Seen within one limiter and those above it, not over
+ * several keys or limiters beside each other: give those jobs a `deadlineMs`.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when it is no lease of a limiter.
  * @example

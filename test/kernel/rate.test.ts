@@ -246,6 +246,43 @@ describe('a rate', () => {
     );
   });
 
+  const added = fc.record({
+    base: fc.constantFrom(0, 1_790_000_000_000),
+    kind: fc.constantFrom('strict', 'bucket'),
+    isFirst: fc.boolean(),
+    waits: fc.tuple(fc.nat({ max: 20 }), fc.nat({ max: 20 })),
+    usages: fc.array(fc.nat({ max: 1000 }), { maxLength: 6 }),
+    isUnused: fc.boolean(),
+  });
+
+  it('is paid what a lease from before it used above its estimate, in the end, by whatever way it came there', () => {
+    fc.assert(
+      fc.property(added, ({ base, kind, isFirst, waits: [before, after], usages, isUnused }) => {
+        const clock = Object.assign(new VirtualTimeScheduler(), { frame: base });
+        const limiter = createLimiter({ rates: isFirst ? [] : [perMinute('requests', 1000)], headroom: 1, scheduler: clock });
+        const lease = limiter.tryAcquire({ cost: { tokens: 500 } });
+        clock.frame += before;
+        const amount = 10_000;
+        limiter.setLimits({
+          // A bucket that does not fill while it is looked at.
+          rates: [
+            kind === 'strict'
+              ? strict({ unit: 'tokens', amount, windowMs: 60_000 })
+              : per({ unit: 'tokens', amount, windowMs: 1e12, burst: amount }),
+          ],
+        });
+        limiter.tryAcquire({ cost: { tokens: 5000 } });
+        clock.frame += after;
+        for (const inputTokens of usages) lease?.settle({ inputTokens });
+        const above = Math.max(0, (usages.at(-1) ?? 0) - 500);
+        expect(limiter.snapshot().tokens).toBeCloseTo(5000 - above, 3);
+        if (isUnused) lease?.release('unused');
+        expect(limiter.snapshot().tokens).toBeCloseTo(isUnused ? 5000 : 5000 - above, 3);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it('does not look at the clock for who is not limited', () => {
     let looks = 0;
     const limiter = createLimiter({

@@ -55,6 +55,7 @@ interface Held {
   /** How many were granted before it. */
   readonly order: number;
   readonly requests: number;
+  readonly estimate: number;
   tokens: number;
   released: boolean;
   lingersUntil: number | undefined;
@@ -262,8 +263,9 @@ export class ReferenceLimiter {
         const lease = this.held.get(this.idOf(action.id));
         if (!lease) return;
         const more = action.tokens - lease.tokens;
+        const before = tokensPaid(lease, this.tokens);
         lease.tokens = action.tokens;
-        if (more > 0 || paidBy(lease, this.tokens)) pay(this.tokens, more);
+        pay(this.tokens, tokensPaid(lease, this.tokens) - before);
         if (more < 0) this.#settle();
         return;
       }
@@ -378,7 +380,7 @@ export class ReferenceLimiter {
     lease.lingersUntil = undefined;
     if (outcome === 'unused') {
       if (paidBy(lease, this.requests)) pay(this.requests, -lease.requests);
-      if (paidBy(lease, this.tokens)) pay(this.tokens, -lease.tokens);
+      pay(this.tokens, -tokensPaid(lease, this.tokens));
       lease.tokens = 0;
     }
     // Leaving lets nobody in; what happens next does, at the latest the end of the frame.
@@ -437,7 +439,7 @@ export class ReferenceLimiter {
     });
     pay(this.requests, requests);
     pay(this.tokens, tokens);
-    this.held.set(id, { order: this.held.size, requests, tokens, released: false, lingersUntil: undefined });
+    this.held.set(id, { order: this.held.size, requests, estimate: tokens, tokens, released: false, lingersUntil: undefined });
   }
 
   /** Everybody who can go goes, then everybody who has waited too long is refused, until neither happens. */
@@ -487,7 +489,12 @@ function missing(owner: Account | undefined, cost: number): number {
   return owner ? Math.min(cost * UNIT, owner.capacity) - owner.level : 0;
 }
 
-/** Nothing comes back of what was granted before there was a limit. */
+/** What was granted before there was a limit has paid nothing to it but what it used above its estimate. */
+function tokensPaid(lease: Held, owner: Account | undefined): number {
+  return paidBy(lease, owner) ? lease.tokens : Math.max(0, lease.tokens - lease.estimate);
+}
+
+/** Nothing else comes back of what was granted before there was a limit. */
 function paidBy({ order }: Held, owner: Account | undefined): boolean {
   return owner !== undefined && order >= owner.since;
 }

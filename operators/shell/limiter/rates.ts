@@ -127,17 +127,16 @@ export class Rates {
 
   /** The lease was not used: refunds what was paid for it. */
   refund(lease: Lease): void {
-    const { charge, tokens = 0, grantedAt = 0, payment = 0 } = lease;
-    lease.tokens = 0;
+    const { charge, tokens = charge.tokens } = lease;
     const now = this.limiter.now();
-    for (const rate of this.all) if (payment > rate.since) rate.meter?.correct(-rate.costOf({ ...charge, tokens }), grantedAt, now);
+    lease.tokens = 0;
+    for (const rate of this.all) rate.meter?.correct(-paid(rate, lease, tokens), paidAt(rate, lease, now), now);
     this.learner?.paid(-charge.requests, -tokens);
   }
 
   /** Corrects what the lease paid to the tokens that were really used. Answers the difference. */
   settle(lease: Lease, reported: number): number {
-    // A lease granted before there were rates counts as paid, at an unknown time.
-    const { tokens = lease.charge.tokens, grantedAt = 0, payment = 0 } = lease;
+    const { tokens = lease.charge.tokens } = lease;
     let charged = reported;
     for (const rate of this.all) charged = Math.min(charged, rate.clampUsage(reported, tokens));
     if (charged !== reported) this.limiter.tell?.({ type: 'usageClamped', reported, charged });
@@ -145,8 +144,7 @@ export class Rates {
     if (more === 0 || (more < 0 && !this.limiter.settings.refunds)) return 0;
     lease.tokens = charged;
     const now = this.limiter.now();
-    for (const { meter, rule, since } of this.all)
-      if (rule.unit === 'tokens' && (more > 0 || payment > since)) meter?.correct(more, grantedAt, now);
+    for (const rate of this.all) rate.meter?.correct(paid(rate, lease, charged) - paid(rate, lease, tokens), paidAt(rate, lease, now), now);
     this.learner?.paid(0, more);
     return more;
   }
@@ -173,4 +171,16 @@ export class Rates {
   private find(rule: RateKey): Rate | undefined {
     return this.all.find((rate) => isSameRate(rate.rule, rule));
   }
+}
+
+/** When a lease paid to a rate: one from before there was a limit, when it is first told what it used. */
+function paidAt(rate: Rate, lease: Lease, now: number): number {
+  const { grantedAt = now, payment = 0 } = lease;
+  return payment > rate.since ? grantedAt : (lease.settledAt ??= now);
+}
+
+/** What a lease with so many tokens has paid to a rate. From before there was a limit it has paid nothing but the tokens above its estimate. */
+function paid(rate: Rate, { charge, payment = 0 }: Lease, tokens: number): number {
+  if (payment > rate.since) return rate.costOf({ ...charge, tokens });
+  return rate.rule.unit === 'tokens' ? Math.max(0, tokens - charge.tokens) : 0;
 }

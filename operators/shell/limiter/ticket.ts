@@ -50,6 +50,8 @@ export class Lease implements Permit {
   declare tokens?: number;
   declare grantedAt?: number;
   declare payment?: number;
+  /** When it was first corrected, where it had been granted before there was a limit. */
+  declare settledAt?: number;
   declare mark?: unknown;
   /** The lease of the work that asked for this one. */
   declare holder?: Lease | undefined;
