@@ -71,10 +71,11 @@ export const BUGS: readonly Bug[] = [
   bug(
     'a batch lost after its backoff',
     REPAIRER,
-    'Repairer.ready',
-    (ready) =>
-      function (batch) {
-        if (batch.attempt === 1) ready.call(this, batch);
+    'Repairer.wake',
+    (wake) =>
+      function () {
+        if (this.machine.now >= this.nextAt) this.pausing.clear();
+        wake.call(this);
       },
   ),
   bug(
@@ -167,9 +168,9 @@ export const BUGS: readonly Bug[] = [
   ),
   bug('results held back for an item that has left', 'kernel/queues/reorder-buffer.ts', 'ReorderBuffer.leave', nothing),
   bug('what a search has put aside forgotten', REPAIRER, 'Repairer.inconclusive', nothing),
-  bug('the neighbour of a blamed item rejected', 'kernel/repair/blame.ts', 'trustedBlame', (trusted) => (blame, size) => {
-    const right = trusted(blame, size);
-    return right && new Set([...right].map((i: number) => (i + 1) % size));
+  bug('the neighbour of a blamed item rejected', 'kernel/repair/blame.ts', 'blamed', (blamed) => (names, call) => {
+    const right = blamed(names, call);
+    return right && new Set([...right].map((job: object) => call[(call.indexOf(job) + 1) % call.length]));
   }),
   bug(
     'one permit too many',

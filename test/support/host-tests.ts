@@ -3,7 +3,7 @@
  * them, and be gone through at each collection. They share processes with each other alone.
  */
 export const hostTests = [
-  'test/kernel/{batch-machine,chain,item-machine-turns,ordered-values,reorder-buffer,ring}.test.ts',
+  'test/kernel/{backlog,batch-machine,chain,item-machine-turns,ordered-values,reorder-buffer}.test.ts',
   'test/leaks/*.test.ts',
   'test/listeners/*.test.ts',
   'test/marbles-kit/{leak-check,vitest}.test.ts',

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { build } from 'esbuild';
 
-const OPERATORS = resolve(import.meta.dirname, '../../operators');
+export const OPERATORS = resolve(import.meta.dirname, '../../operators');
 
 /** A bug to plant: something else in place of one function of a module, or of one method or getter of a class in it. */
 export interface Planted {
