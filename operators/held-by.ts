@@ -1,13 +1,12 @@
 import { FlowConfigError } from './options/errors.js';
 import type { Lease, LeaseHolder } from './options/limiter.js';
-import type { NestingLimiter } from './shell/limiter/nesting.js';
 import { nest, setHolder } from './shell/limiter/nesting.js';
 import type { Lease as OwnLease, Ticket } from './shell/limiter/ticket.js';
 
 /**
  * Says that work which holds this lease asks for another one, as `holder` of a job. With all slots held by work that waits in this way nobody
- * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`). Seen within one limiter and those above it, not over
- * several keys or limiters beside each other: give those jobs a `deadlineMs`.
+ * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`). A ring over several limiters or keys is seen as well, when each
+ * job on it says which lease its work holds.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when it is no lease of a limiter.
  * @example
@@ -28,8 +27,8 @@ export function heldBy(lease: Lease): LeaseHolder {
     granted: (inner: OwnLease) => {
       setHolder(inner, held);
     },
-    waits: (limiter: NestingLimiter, ticket: Ticket) => {
-      nest(limiter, ticket, held);
+    waits: (ticket: Ticket) => {
+      nest(ticket, held);
     },
   } as LeaseHolder;
 }

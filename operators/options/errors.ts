@@ -129,7 +129,7 @@ export class RateLimitError extends FlowError {
   }
 }
 
-/** Work asked for a permit of the limiter it runs under, with every slot held by work that waits in the same way: nobody would ever be served. */
+/** Work that holds a permit asked for another one, with every slot held by work that waits in the same way: nobody would ever be served. */
 export class NestedAcquireError extends FlowError {
   override readonly name = 'NestedAcquireError';
   constructor(
@@ -140,7 +140,7 @@ export class NestedAcquireError extends FlowError {
     super(
       'FLOW_NESTED_ACQUIRE',
       operator,
-      `all ${concurrency} slots are held by work that waits for another slot of the same limiter; release the first permit before, or use a second limiter`,
+      `all ${concurrency} slots are held by work that waits for another one; release the first permit before, or use a second limiter`,
     );
   }
 }

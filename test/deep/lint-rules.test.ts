@@ -10,7 +10,6 @@ export function act(list: number[], maybe: number[] | undefined, backlog: Backlo
   list.splice(0);
   list.pop();
   backlog.shift();
-  backlog.unshift(1);
 }
 `;
 

@@ -1,7 +1,8 @@
+import { firstValueFrom, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent, Lease } from '../../operators/index.js';
-import { childOf, createLimiter, heldBy, isFlowError, perMinute, strict } from '../../operators/index.js';
+import type { FlowEvent, Lease, Limiter } from '../../operators/index.js';
+import { childOf, createLimiter, heldBy, isFlowError, keyedLimiter, perMinute, strict } from '../../operators/index.js';
 import { createMetrics } from '../../src/index.js';
 import { unstamped } from '../support/events.js';
 
@@ -89,6 +90,48 @@ describe('a usage beyond all reason', () => {
     limiter.setLimits({ rates: [perMinute('tokens', 60_000)] });
     lease?.release('unused');
     expect(limiter.snapshot().tokens).toBe(2000);
+  });
+});
+
+describe('work that waits for a permit that is never given back before its own', () => {
+  const pairs: Readonly<Record<string, () => readonly [Limiter, Limiter]>> = {
+    'limiters that know nothing of each other': () => [createLimiter({ concurrency: 1 }), createLimiter({ concurrency: 1 })],
+    'children with slots to spare above': () => {
+      const account = createLimiter({ concurrency: 4 });
+      return [childOf(account, { concurrency: 1 }), childOf(account, { concurrency: 1 })];
+    },
+    keys: () => {
+      const tools = keyedLimiter({ concurrency: 1 });
+      return [tools.of('search'), tools.of('fetch')];
+    },
+  };
+  it.each(Object.keys(pairs))('is refused in a ring over two %s', async (kind) => {
+    const [one, other] = pairs[kind]!();
+    const met = new Subject<void>();
+    const crossing = (first: Limiter, second: Limiter): Promise<string> =>
+      first.runAsync(async ({ lease }) => {
+        await firstValueFrom(met);
+        return second.runAsync(() => 'served', { holder: heldBy(lease) });
+      });
+    const both = [crossing(one, other), crossing(other, one)];
+    met.next();
+    const ends = await Promise.allSettled(both);
+    expect(ends.map((end) => (end.status === 'fulfilled' ? end.value : (end.reason as { code: string }).code))).toEqual([
+      'served',
+      'FLOW_NESTED_ACQUIRE',
+    ]);
+    expect([one.executing, other.executing]).toEqual([0, 0]);
+  });
+
+  it('is refused behind a job that wants more slots than will ever be free', async () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const outer = limiter.tryAcquire() as Lease;
+    const large = limiter.acquireAsync({ cost: { slots: 2 } });
+    const inner = limiter.acquireAsync({ holder: heldBy(outer) });
+    await expect(inner).rejects.toMatchObject({ code: 'FLOW_NESTED_ACQUIRE' });
+    outer.release();
+    (await large).release();
+    expect(limiter.executing).toBe(0);
   });
 });
 

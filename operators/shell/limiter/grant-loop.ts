@@ -208,7 +208,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     else if (this.makeRoom(ticket, waitMs, bound)) this.grantNow();
     // One more that waits for a slot changes nothing.
     if (this.hasSlots(charge) || waitMs < Infinity) this.loop();
-    if (ticket.isWaiting) ticket.hooks?.waits(this, ticket);
+    if (ticket.isWaiting) ticket.hooks?.waits(ticket);
   }
 
   /** Enqueues a bidder, or a place of a child; also after the end has begun, for what was accepted before. */

@@ -1,5 +1,6 @@
 import type { Observable, Subscription } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
+import type { GrantQueue } from '../../kernel/queues/queue.js';
 import { NestedAcquireError } from '../../options/errors.js';
 import { NAME } from './settings.js';
 import type { Lease, LeaseOwner, Ticket } from './ticket.js';
@@ -11,6 +12,7 @@ export interface NestingLimiter extends LeaseOwner {
   readonly leases: number;
   nesting?: Nesting;
   readonly changes: Observable<void>;
+  readonly queue: GrantQueue<Ticket>;
   hasSlots(charge: Charge): boolean;
   minOf(of: (limiter: { readonly slots: number }) => number): number;
 }
@@ -22,8 +24,8 @@ interface NestedJob {
 }
 
 /**
- * Finds deadlocks: jobs that wait, here or in a child limiter, while the work that asked for them holds a lease of this limiter. When all leases are
- * held by such work, nobody would ever be served.
+ * The leases of a limiter under which work waits for a job, at this limiter or any other. Finds deadlocks: a job that waits for a slot of a limiter whose
+ * leases are all held by such work, whose own jobs wait in the same way, so that none of them would ever be served.
  */
 class Nesting {
   private readonly limiter: NestingLimiter;
@@ -38,10 +40,8 @@ class Nesting {
     this.limiter = limiter;
   }
 
-  /** Notes that the work which holds this lease waits for another one. */
-  add(ticket: Ticket, holder: Lease): void {
-    const held = leaseOf(holder, this.limiter) ?? outerLease(holder, this.limiter);
-    if (held?.isReleased !== false) return;
+  /** Notes that the work under this lease waits for the job. */
+  add(ticket: Ticket, held: Lease): void {
     let jobs = this.jobs.get(held) ?? [];
     // Jobs that no longer wait are removed now and then.
     if (jobs.length >= this.sweepAt) {
@@ -56,41 +56,36 @@ class Nesting {
     });
   }
 
-  /** Refuses the newest job, until not all granted leases are held by work that waits for another one. */
-  refuseStuck(): void {
-    for (let job = this.deadlocked(); job; job = this.deadlocked()) {
-      const limiter = job.ticket.limiter as NestingLimiter;
-      const slots = limiter.minOf((each) => each.slots);
-      limiter.refuse(job.ticket, new NestedAcquireError(NAME, slots));
+  /** What the work under each lease waits for. A released lease blocks nobody. */
+  waiting(): readonly (readonly NestedJob[])[] {
+    for (const [held, jobs] of this.jobs) {
+      while (jobs.at(-1)?.ticket.isWaiting === false) jobs.pop();
+      if (held.isReleased || jobs.length === 0) this.jobs.delete(held);
     }
-    if (this.jobs.size > 0) return;
+    return [...this.jobs.values()];
+  }
+
+  /** Refuses the newest of these jobs that nobody will serve, until there is none. */
+  private refuseStuck(): void {
+    for (let stuck = deadlocked([this.limiter]); stuck.has(this.limiter); stuck = deadlocked([this.limiter])) {
+      const jobs = this.waiting().flatMap((each) => each.filter(({ ticket }) => waitsFor(ticket, stuck)));
+      refuse(jobs.reduce((one, other) => (one.order > other.order ? one : other)).ticket);
+    }
+    if (this.waiting().length > 0) return;
     this.listening?.unsubscribe();
     this.listening = undefined;
   }
-
-  /**
-   * The newest job, when no slot is free for it and all granted leases are held by work that waits: for another lease, or for the end of work that
-   * waits itself.
-   */
-  private deadlocked(): NestedJob | undefined {
-    const waiting = new Set<Lease>();
-    let newest: NestedJob | undefined;
-    for (const [held, jobs] of this.jobs) {
-      while (jobs.at(-1)?.ticket.isWaiting === false) jobs.pop();
-      // A released lease blocks nobody.
-      const job = held.isReleased ? undefined : jobs.at(-1);
-      if (job === undefined) this.jobs.delete(held);
-      else if (newest === undefined || job.order > newest.order) newest = job;
-      for (let lease = job && held; lease && !waiting.has(lease); lease = outerLease(lease, this.limiter)) waiting.add(lease);
-    }
-    return newest && !this.limiter.hasSlots(newest.ticket.charge) && waiting.size >= this.limiter.leases ? newest : undefined;
-  }
 }
 
-/** Notes that the work which holds this lease waits for another one, here and in the parent limiters. */
-export function nest(limiter: NestingLimiter, ticket: Ticket, holder: Lease): void {
-  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent) (at.nesting ??= new Nesting(at)).add(ticket, holder);
-  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent) at.nesting?.refuseStuck();
+/** Notes that the work which holds this lease waits for the job, and with it the work that has asked for that work, and so on. */
+export function nest(ticket: Ticket, holder: Lease): void {
+  for (let held: Lease | undefined = holder; held; held = held.holder) {
+    for (let at: Lease | undefined = held; at; at = at.parent) {
+      const limiter = at.limiter as NestingLimiter;
+      if (!at.isReleased) (limiter.nesting ??= new Nesting(limiter)).add(ticket, at);
+    }
+  }
+  if (waitsFor(ticket, deadlocked(limitersOf(ticket)))) refuse(ticket);
 }
 
 /** Notes which lease is held by the work that has asked for this one. */
@@ -98,15 +93,54 @@ export function setHolder(lease: Lease, holder: Lease): void {
   for (let at: Lease | undefined = lease; at; at = at.parent) at.holder = holder;
 }
 
-/** The lease of this limiter: the given one, or one of its parents. */
-function leaseOf(lease: Lease | undefined, limiter: NestingLimiter): Lease | undefined {
-  let at = lease;
-  while (at && at.limiter !== limiter) at = at.parent;
-  return at;
+function refuse(ticket: Ticket): void {
+  const limiter = ticket.limiter as NestingLimiter;
+  limiter.refuse(
+    ticket,
+    new NestedAcquireError(
+      NAME,
+      limiter.minOf(({ slots }) => slots),
+    ),
+  );
 }
 
-/** The lease of this limiter that is held by the work that asked for the given one, or by the work that asked for that work, and so on. */
-function outerLease(lease: Lease, limiter: NestingLimiter): Lease | undefined {
-  const { holder } = lease;
-  return holder && (leaseOf(holder, limiter) ?? outerLease(holder, limiter));
+/** Limiters that will never have a slot again, of these, of those that the jobs wait for whose work holds these, and so on. */
+function deadlocked(first: readonly NestingLimiter[]): ReadonlySet<NestingLimiter> {
+  const held = new Map<NestingLimiter, readonly (readonly NestedJob[])[]>();
+  // Grows while it is gone through.
+  const limiters = new Set(first);
+  for (const limiter of limiters) {
+    const jobs = isFull(limiter) ? (limiter.nesting?.waiting() ?? []) : [];
+    // With fewer, somebody else holds a lease, and will release it.
+    if (jobs.length === 0 || jobs.length < limiter.leases) continue;
+    held.set(limiter, jobs);
+    for (const { ticket } of jobs.flat()) for (const next of limitersOf(ticket)) limiters.add(next);
+  }
+  const stuck = new Set(held.keys());
+  // Backwards: whom the last of a chain will serve, serves those before.
+  const all = [...held].reverse();
+  for (let before = Infinity; stuck.size < before; ) {
+    before = stuck.size;
+    for (const [limiter, jobs] of all)
+      if (jobs.filter((each) => each.some(({ ticket }) => waitsFor(ticket, stuck))).length < limiter.leases) stuck.delete(limiter);
+  }
+  return stuck;
+}
+
+/** Whether it has no slot for whoever is next, and so for nobody behind. */
+function isFull(limiter: NestingLimiter): boolean {
+  const { queue } = limiter;
+  const next = queue.size > 0 ? queue.head(queue.lead()) : undefined;
+  return next !== undefined && !limiter.hasSlots(next.charge);
+}
+
+function waitsFor(ticket: Ticket, limiters: ReadonlySet<NestingLimiter>): boolean {
+  return limitersOf(ticket).some((limiter) => limiters.has(limiter));
+}
+
+/** The limiters that a job waits for: its own, and those above. */
+function limitersOf({ limiter, isWaiting }: Ticket): readonly NestingLimiter[] {
+  const all: NestingLimiter[] = [];
+  for (let at = isWaiting ? (limiter as NestingLimiter) : undefined; at; at = at.parent) all.push(at);
+  return all;
 }

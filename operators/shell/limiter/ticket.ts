@@ -116,7 +116,7 @@ export const WAIT = 'wait';
 /** Made by `heldBy`: told what becomes of a job whose work already holds a lease. */
 export interface HolderHooks {
   granted(lease: Lease): void;
-  waits(limiter: object, ticket: Ticket): void;
+  waits(ticket: Ticket): void;
 }
 
 /** A request for a lease; once granted, the lease itself. A hundred thousand of them may wait, so each kind has the fields it needs and no more. */
