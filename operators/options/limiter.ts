@@ -6,7 +6,7 @@ import type { Handle, ResponseLike, WorkResult } from './types.js';
 
 export type { Outcome } from './permits.js';
 
-/** What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0. */
+/** What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0, slots whole ones. */
 export interface Cost {
   /** Of the calls at a time. More than there are is all of them. @defaultValue 1 */
   readonly slots?: number;

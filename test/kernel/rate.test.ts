@@ -294,17 +294,25 @@ describe('a rate', () => {
     expect(looks).toBe(0);
   });
 
-  it('forgets what was spent when its limit goes, and is full when one comes back', () => {
-    const { limiter } = limited(perMinute('tokens', 600));
+  it.each(['per', 'strict'])('knows what was spent before its limit was lifted, and counts nothing of what goes meanwhile: %s', (kind) => {
+    const rate = (amount: number): RateRule => {
+      const quota = { unit: 'tokens', amount, windowMs: 10_000 };
+      return kind === 'strict' ? strict(quota) : per({ ...quota, burst: 20 });
+    };
+    const { limiter, clock } = limited(rate(20));
     limiter.tryAcquire(tokens(15));
-    limiter.setLimits({ rates: [perMinute('tokens', Infinity)] });
+    limiter.setLimits({ rates: [rate(Infinity)] });
     expect([limiter.load, own(limiter), limiter.tryAcquire(tokens(1e6)) !== undefined]).toEqual([
       0,
-      { unit: 'tokens', windowMs: 60_000, amount: Infinity, left: Infinity },
+      { unit: 'tokens', windowMs: 10_000, amount: Infinity, left: Infinity },
       true,
     ]);
-    limiter.setLimits({ rates: [perMinute('tokens', 1200)] });
-    expect(own(limiter)).toMatchObject({ amount: 1200, left: 40 });
+    limiter.setLimits({ rates: [rate(20)] });
+    expect(own(limiter)).toMatchObject({ amount: 20, left: 5 });
+    limiter.setLimits({ rates: [rate(Infinity)] });
+    clock.frame = 10_000;
+    limiter.setLimits({ rates: [rate(20)] });
+    expect(own(limiter).left).toBe(20);
   });
 
   it('takes what was learned per minute where it is less, for its own window and burst', () => {

@@ -47,6 +47,8 @@ interface Waiter {
   tokens: number | undefined;
   readonly bidder: boolean;
   readonly expiresAt: number;
+  /** It may not wait, so nobody has to make room for it. */
+  readonly isBrief: boolean;
   readonly then: readonly Action[];
   readonly otherwise: readonly Action[];
 }
@@ -87,8 +89,8 @@ export class ReferenceLimiter {
   /** Those who unsubscribed are told nothing, even when they have just been refused. */
   readonly #left = new Set<number>();
   limits: { concurrency: number; requestsPerMinute: number; tokensPerMinute: number };
-  requests: Account | undefined;
-  tokens: Account | undefined;
+  /** Kept while their limits are lifted. */
+  readonly #kept: { requests?: Account; tokens?: Account } = {};
   ids = 0;
   now = 0;
   pausedUntil = -Infinity;
@@ -103,6 +105,14 @@ export class ReferenceLimiter {
     this.#credit = setup.lanes.map(() => 0);
     this.#turns = setup.lanes.map(() => []);
     this.#accounts();
+  }
+
+  get requests(): Account | undefined {
+    return this.limits.requestsPerMinute === Infinity ? undefined : this.#kept.requests;
+  }
+
+  get tokens(): Account | undefined {
+    return this.limits.tokensPerMinute === Infinity ? undefined : this.#kept.tokens;
   }
 
   get executing(): number {
@@ -136,8 +146,7 @@ export class ReferenceLimiter {
     this.#settleWhatIsDue();
     for (let tick = 0; tick < ms; tick++) {
       this.now++;
-      for (const account of [this.requests, this.tokens])
-        if (account) account.level = Math.min(account.capacity, account.level + account.perMinute);
+      for (const account of Object.values(this.#kept)) account.level = Math.min(account.capacity, account.level + account.perMinute);
       this.#settleWhatIsDue();
     }
   }
@@ -182,6 +191,7 @@ export class ReferenceLimiter {
           tokens,
           bidder: false,
           expiresAt: this.now + waitMs,
+          isBrief: waitMs === 0,
           then: action.then,
           otherwise: action.otherwise,
         });
@@ -197,6 +207,7 @@ export class ReferenceLimiter {
           tokens: action.wants,
           bidder: true,
           expiresAt: Infinity,
+          isBrief: false,
           then: action.then,
           otherwise: [],
         };
@@ -271,7 +282,8 @@ export class ReferenceLimiter {
       }
       case 'penalize':
       case 'observe':
-        if (action.do === 'penalize' && action.ms === 0 && this.pausedUntil > this.now) {
+        if (action.do === 'penalize' && action.ms === 0) {
+          if (this.pausedUntil <= this.now) return;
           this.pausedUntil = this.now;
           this.#settle();
           return;
@@ -280,15 +292,17 @@ export class ReferenceLimiter {
         this.pausedUntil = this.now + action.ms;
         this.#lookAhead();
         return;
-      case 'setLimits':
+      case 'setLimits': {
+        const wasLimited = { requests: this.requests !== undefined, tokens: this.tokens !== undefined };
         this.limits = {
           concurrency: action.concurrency ?? this.limits.concurrency,
           requestsPerMinute: action.requestsPerMinute ?? this.limits.requestsPerMinute,
           tokensPerMinute: action.tokensPerMinute ?? this.limits.tokensPerMinute,
         };
-        this.#accounts();
+        this.#accounts(wasLimited);
         this.#settle();
         return;
+      }
       case 'drain':
         this.closed = true;
         return;
@@ -308,9 +322,17 @@ export class ReferenceLimiter {
     }
   }
 
-  #accounts(): void {
-    this.requests = account(this.requests, this.limits.requestsPerMinute, this.setup.burstSeconds, this.held.size);
-    this.tokens = account(this.tokens, this.limits.tokensPerMinute, this.setup.burstSeconds, this.held.size);
+  #accounts(wasLimited = { requests: false, tokens: false }): void {
+    const { requestsPerMinute, tokensPerMinute } = this.limits;
+    this.#account('requests', requestsPerMinute, wasLimited.requests);
+    this.#account('tokens', tokensPerMinute, wasLimited.tokens);
+  }
+
+  #account(unit: 'requests' | 'tokens', perMinute: number, wasLimited: boolean): void {
+    if (perMinute === Infinity) return;
+    const capacity = Math.max(UNIT, perMinute * 1000 * this.setup.burstSeconds);
+    const { level = capacity, since = 0 } = this.#kept[unit] ?? {};
+    this.#kept[unit] = { perMinute, capacity, level: Math.min(level, capacity), since: wasLimited ? since : this.held.size };
   }
 
   #tooHeavy(requests: number, tokens: number): boolean {
@@ -322,16 +344,20 @@ export class ReferenceLimiter {
     const lane = this.setup.lanes[waiter.lane]!;
     const jobs = this.waiting.filter(({ bidder }) => !bidder);
     const inLane = jobs.filter((job) => job.lane === waiter.lane);
-    const mayWait = this.setup.maxQueued > 0 && lane.maxQueued > 0;
     const laneFull = inLane.length >= lane.maxQueued;
-    const full = !waiter.bidder && mayWait && (laneFull || jobs.length >= this.setup.maxQueued);
+    const full = !waiter.bidder && !waiter.isBrief && (laneFull || jobs.length >= this.setup.maxQueued);
     const losers: Waiter[] = [];
     if (full && !this.#goesAtOnce(waiter.lane, waiter.requests, waiter.tokens ?? 0)) {
-      const lowest = Math.max(...jobs.map((job) => job.lane));
+      // Who is granted in this very step stands above the bound as well.
+      const excess = 1 + Math.max(jobs.length - this.setup.maxQueued, inLane.length - lane.maxQueued);
       if (lane.overflow === 'latest') losers.push(...inLane);
-      else if (lane.overflow === 'dropOldest') losers.push(...inLane.slice(0, 1));
-      else if (lane.overflow === 'dropLowest' && !laneFull && lowest > waiter.lane)
-        losers.push(jobs.findLast((job) => job.lane === lowest)!);
+      else if (lane.overflow === 'dropOldest') losers.push(...inLane.slice(0, excess));
+      else if (lane.overflow === 'dropLowest' && !laneFull) {
+        for (let lowest = this.setup.lanes.length - 1; lowest > waiter.lane; lowest--) {
+          const newest = jobs.filter((job) => job.lane === lowest).reverse();
+          losers.push(...newest.slice(0, excess - losers.length));
+        }
+      }
       if (losers.length === 0) losers.push(waiter);
     }
     for (const loser of losers) this.#drop(loser);
@@ -477,12 +503,6 @@ export class ReferenceLimiter {
     }
     this.#settling = false;
   }
-}
-
-function account(current: Account | undefined, perMinute: number, burstSeconds: number, granted: number): Account | undefined {
-  if (perMinute === Infinity) return undefined;
-  const capacity = Math.max(UNIT, perMinute * 1000 * burstSeconds);
-  return { perMinute, capacity, level: Math.min(current?.level ?? capacity, capacity), since: current?.since ?? granted };
 }
 
 function missing(owner: Account | undefined, cost: number): number {

@@ -139,6 +139,7 @@ const jobRows: readonly MisuseRow[] = [
   ...badly('LimiterJob.cost.token', 'absent: slots, requests, tokens, or a unit that a rate counts', 5),
   ...badly('LimiterJob.deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
   ...badly('LimiterJob.cost.slots', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
+  ...badly('LimiterJob.cost.slots', 'a whole number >= 0', 0.5, 1.000001),
   ...badly('LimiterJob.cost.requests', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
   ...badly('LimiterJob.cost.tokens', 'a finite number >= 0', -0.5, NaN, Infinity, '800', null),
 ];

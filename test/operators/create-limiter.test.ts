@@ -823,6 +823,16 @@ describe('the bound of the queue', () => {
     },
   );
 
+  it.each(['dropOldest', 'latest', 'dropLowest', 'dropNewest', 'error'] as const)(
+    'nobody goes for one that may not wait: %s',
+    (overflow) => {
+      const { limiter } = busy({ maxQueued: 1, overflow, queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
+      const waiting = watch(limiter, { lane: overflow === 'dropLowest' ? 'p1' : 'p0' });
+      expect(errorOf(limiter, { lane: 'p0', deadlineMs: 0 })).toMatchObject({ code: 'FLOW_RATE_LIMITED', limit: 'concurrency' });
+      expect([waiting.seen, limiter.snapshot().queued]).toEqual([[], 1]);
+    },
+  );
+
   it('does not make room in another lane when the bound is the lane’s own', () => {
     const { limiter } = busy({ overflow: 'dropLowest', queue: lanes([{ name: 'p0', maxQueued: 1 }, { name: 'p1' }]) });
     const low = watch(limiter, { lane: 'p1' });
@@ -1206,6 +1216,15 @@ describe('watch', () => {
       limiter.tryAcquire()?.release();
       expect(told).toBe(1);
     });
+  });
+});
+
+describe('the snapshot', () => {
+  it.each([1, 2, 3])('says that a job which wants more slots than are free waits for slots, with %d of 3 in use', (used) => {
+    const limiter = createLimiter({ concurrency: 3 });
+    limiter.tryAcquire({ cost: { slots: used } });
+    watch(limiter, { cost: { slots: 3 } });
+    expect(limiter.snapshot()).toMatchObject({ queued: 1, heldBySlot: 1, heldByRate: 0 });
   });
 });
 

@@ -8,10 +8,10 @@ const MOST_TOKENS = 10_000_000;
 /** One rate of a limiter: what it allows by its rule, by what was learned and by the share in use, and what was spent of it. */
 export class Rate {
   rule: RateSpec;
-  /** What was spent; none without a limit, or before the first one above 0. */
-  meter: Meter | undefined = undefined;
   /** The number of the last payment before there was a limit: what was paid up to then was not paid here. */
   since = 0;
+  /** Made for the first limit above 0; one that is lifted for a moment is no new window. */
+  private spent: Meter | undefined = undefined;
   private readonly headroom: number;
   /** What was learned, per minute. */
   private learned = Infinity;
@@ -34,6 +34,11 @@ export class Rate {
   /** Whether there is anything to keep to. */
   get isLimited(): boolean {
     return this.limit < Infinity;
+  }
+
+  /** What was spent; none without a limit, or before the first one above 0. */
+  get meter(): Meter | undefined {
+    return this.isLimited ? this.spent : undefined;
   }
 
   /** A rate of 0 lets nothing pass, whatever it costs. */
@@ -144,13 +149,13 @@ export class Rate {
     const { amount, windowMs } = this.rule;
     const limit = Math.min(amount, (this.learned * windowMs) / MINUTE_MS);
     this.limit = limit;
-    if (limit === Infinity) this.meter = undefined;
-    // Nothing passes, and what was saved up until now is kept for later.
+    const { spent } = this;
+    // At 0 nothing passes, and what was saved up until now is kept for later.
     if (limit === Infinity || limit === 0) return;
     const perMinute = this.perMinute * this.headroom;
     // Going slower for a while is no reason to make smaller batches.
     const room = this.capacityFor(limit);
-    if (this.meter === undefined) this.meter = this.rule.meter(perMinute, room, now);
-    else this.meter.resize(perMinute, room, now);
+    if (spent === undefined) this.spent = this.rule.meter(perMinute, room, now);
+    else spent.resize(perMinute, room, now);
   }
 }

@@ -160,7 +160,7 @@ export class ChildLimiter extends FlowLimiter {
   private fill(): void {
     const { queue } = this;
     if (this.isTimed) this.now();
-    const next = queue.size === 0 ? undefined : queue.head(queue.lead());
+    const next = this.first;
     if (next === undefined || this.blockedBy(next.charge) !== undefined) return;
     const most = Math.min(MAX_PLACES, Math.max(1, this.slots - this.executing));
     for (const [lane, places] of this.places.entries()) {

@@ -203,8 +203,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     const bound = Math.min(maxQueued, most);
     const hasRoom = this.waiting < maxQueued && (this.inLane[lane] as number) < most;
     const waitMs = bound === 0 ? 0 : deadlineMs;
-    // One that can be granted now needs no room.
-    if (waitsForRoom || hasRoom || bound === 0 || this.canGrant(charge, lane)) this.enqueue(ticket, waitMs);
+    // One that can be granted now, or may not wait, needs no room.
+    if (waitsForRoom || hasRoom || waitMs === 0 || this.canGrant(charge, lane)) this.enqueue(ticket, waitMs);
     else if (this.makeRoom(ticket, waitMs, bound)) this.grantNow();
     // One more that waits for a slot changes nothing.
     if (this.hasSlots(charge) || waitMs < Infinity) this.loop();
@@ -438,14 +438,13 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** When the timer is to fire: for a rate, a deadline, or a given up lease, whichever comes first. */
   private wakesAt(): number {
-    const { queue } = this;
+    const { first } = this;
     if (this.hasFreed && this.freeings.observed) return this.now();
     const [graceEndsAt = Infinity] = this.abandoned.values();
     const at = Math.min(this.nextExpiry, graceEndsAt);
-    if (queue.size === 0 || this.isAborting) return at;
-    const head = queue.head(queue.lead()) as Ticket;
+    if (first === undefined || this.isAborting) return at;
     // A ticket that needs more slots than are free is granted when a lease is released, not by the timer.
-    const next = head.isPlace || this.hasSlots(head.charge) ? this.next() : undefined;
+    const next = first.isPlace || this.hasSlots(first.charge) ? this.next() : undefined;
     return next && this.hasSlots(next.charge) ? Math.min(at, this.grantsAt(next)) : at;
   }
 

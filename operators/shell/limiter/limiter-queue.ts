@@ -47,6 +47,12 @@ export abstract class LimiterQueue extends ShutdownHandle {
     return tickets;
   }
 
+  /** The ticket whose turn it is. */
+  get first(): Ticket | undefined {
+    const { queue } = this;
+    return queue.size === 0 ? undefined : queue.head(queue.lead());
+  }
+
   /** Jobs waiting here and in child limiters. */
   jobs(): Ticket[] {
     const own = this.allWaiting().filter(({ isPlace }) => !isPlace);

@@ -224,7 +224,8 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     const inForce = (unit: string): number => this.minRate(unit, ({ perMinute }) => perMinute);
     const [requests, tokens] = [left('requests'), left('tokens')];
     const pausedForMs = Math.max(0, -this.minOf((each) => -each.pausedForMs));
-    const isFull = this.minOf((each) => each.slots - each.executing) <= 0;
+    const { first } = this;
+    const isFull = first && this.minOf((each) => Number(each.hasSlots(first.charge))) === 0;
     // How many would be granted if there were slots, here and in the parents. In a pause nobody is.
     const heldBySlot = isFull && pausedForMs === 0 ? this.payable(requests, tokens) : 0;
     return {

@@ -1,6 +1,5 @@
 import type { Observable, Subscription } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
-import type { GrantQueue } from '../../kernel/queues/queue.js';
 import { NestedAcquireError } from '../../options/errors.js';
 import { NAME } from './settings.js';
 import type { Lease, LeaseOwner, Ticket } from './ticket.js';
@@ -12,7 +11,7 @@ export interface NestingLimiter extends LeaseOwner {
   readonly leases: number;
   nesting?: Nesting;
   readonly changes: Observable<void>;
-  readonly queue: GrantQueue<Ticket>;
+  readonly first: Ticket | undefined;
   hasSlots(charge: Charge): boolean;
   minOf(of: (limiter: { readonly slots: number }) => number): number;
 }
@@ -129,9 +128,8 @@ function deadlocked(first: readonly NestingLimiter[]): ReadonlySet<NestingLimite
 
 /** Whether it has no slot for whoever is next, and so for nobody behind. */
 function isFull(limiter: NestingLimiter): boolean {
-  const { queue } = limiter;
-  const next = queue.size > 0 ? queue.head(queue.lead()) : undefined;
-  return next !== undefined && !limiter.hasSlots(next.charge);
+  const { first } = limiter;
+  return first !== undefined && !limiter.hasSlots(first.charge);
 }
 
 function waitsFor(ticket: Ticket, limiters: ReadonlySet<NestingLimiter>): boolean {

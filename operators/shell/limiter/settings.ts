@@ -119,6 +119,8 @@ export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit
       throw new FlowConfigError(operator, within + unit, 'absent: slots, requests, tokens, or a unit that a rate counts', given);
     if (given !== undefined) (isOurs ? charge : (others ??= {}))[unit] = amount(operator, within + unit, given);
   }
+  // What rounding leaves of fractions would be in use for ever.
+  if (!Number.isInteger(charge.slots)) throw new FlowConfigError(operator, `${within}slots`, 'a whole number >= 0', charge.slots);
   return others ? { ...charge, others } : charge;
 }
 
