@@ -169,7 +169,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
         to.error(error);
       }
       // What `key` itself has sent is newer.
-      if (later.at(-1) !== run && later.some((other) => other.index > run.index && other.key === run.key)) run.stop();
+      if (later.at(-1) !== run && isOld(run)) run.stop();
       if (isOutermost) loop();
       // At once: the rest of what it emits synchronously is old already.
       else supersede(run.key);
@@ -203,8 +203,8 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   function start(run: Run<T, R>): void {
     if (!run.isOpen) return;
     supersede(run.key);
-    // The signal of the old call may have made the consumer leave.
-    if (to.closed) return;
+    // The signal of the old call may have made the consumer leave, and whoever is told of its end may have sent a newer item.
+    if (to.closed || isOld(run)) return;
     newest.set(run.key, run);
     run.begin(run.context);
   }
@@ -216,6 +216,11 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     // One that has answered is left, not given up.
     if (!run.hasEnded) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: 1 });
     run.stop();
+  }
+
+  /** Whether a newer item of its key waits. */
+  function isOld(run: Run<T, R>): boolean {
+    return later.some((other) => other.index > run.index && other.key === run.key);
   }
 
   function isNewest(run: Run<T, R>): boolean {

@@ -394,6 +394,30 @@ describe('keys', () => {
     expect(seen).toEqual([...(isBusy ? ['call 0', 'abort 0'] : []), 'call 2', '2a', '2b']);
   });
 
+  it.each([false, true])('superseded by whoever hears that another call is: the newest alone is started (with keys: %s)', (isKeyed) => {
+    const source = new Subject<number>();
+    const log: unknown[] = [];
+    source
+      .pipe(
+        switchLatest(
+          (item) => {
+            log.push(`call ${String(item)}`);
+            return item === 0 ? NEVER : of(item);
+          },
+          {
+            ...(isKeyed && { key: () => 'one' }),
+            onEvent: ({ type }) => {
+              if (type === 'cancelled' && log.length === 1) source.next(2);
+            },
+          },
+        ),
+      )
+      .subscribe((value) => log.push(value));
+    source.next(0);
+    source.next(1);
+    expect(log).toEqual(['call 0', 'call 2', 2]);
+  });
+
   it('are forgotten when they have nothing under way', () => {
     const values: number[] = [];
     let isComplete = false;
