@@ -297,6 +297,15 @@ describe('SlidingWindow', () => {
     expect([window.level(62_500), sums.mock.calls.length]).toEqual([90, 1]);
   });
 
+  it('waits for its last entry where its sum and theirs round to different numbers', () => {
+    const most = 2 ** 53;
+    const window = new SlidingWindow(most, most, 0);
+    window.pay(most, 0);
+    // To itself the window adds 1.5 three times, which is 6 there; the entry has 4.5, which is 4.
+    for (let i = 0; i < 3; i++) window.pay(1.5, 100);
+    expect([window.level(100), window.payableAt(most, 100)]).toEqual([-6, 100 + MINUTE_MS]);
+  });
+
   it('saves what is inside the window, and nothing that has left it', () => {
     const window = new SlidingWindow(100, 100, 0);
     for (const at of [0, 1000, 2000, 3000]) window.pay(10, at);
