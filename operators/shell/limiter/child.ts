@@ -150,7 +150,7 @@ export class ChildLimiter extends FlowLimiter {
       for (const { items } of this.places) for (const place of [...items]) place.withdraw();
     }
     if (!this.isBusy && parent.children.delete(this)) parent.arm();
-    for (let at: FlowLimiter | undefined = parent; at; at = at.parent) at.changes.next();
+    for (let at: FlowLimiter | undefined = parent; at; at = at.parent) at.tellChanged();
     super.changed();
   }
 

@@ -34,6 +34,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   leases = 0;
   /** The time when the clock was last read; it stands for now until the next reading. */
   time = 0;
+  /** Looks for deadlocks, while jobs wait whose work holds a lease of this limiter. */
+  nesting: { look(): void } | undefined = undefined;
   /** When something waits or runs, or no longer does. */
   // eslint-disable-next-line rxjs-x/no-exposed-subjects -- a limiter below tells the listeners of those above
   changes = new Subject<void>();
@@ -419,9 +421,14 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** Tells that something may have begun or ended to wait or run. */
   protected changed(): void {
+    this.tellChanged();
+    this.finish();
+  }
+
+  tellChanged(): void {
     // RxJS makes a closure for each `next`, also when nobody listens.
     if (this.changes.observed) this.changes.next();
-    this.finish();
+    this.nesting?.look();
   }
 
   protected get clock(): Alarm {
@@ -432,8 +439,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** Nothing waits or is to end, and nobody listens: a freed slot has no consequences. */
   protected get isQuiet(): boolean {
-    const { abandoned, changes, freeings, queue, shutdown } = this;
-    return queue.size === 0 && abandoned.size === 0 && !changes.observed && !freeings.observed && !shutdown.isClosed;
+    const { abandoned, changes, freeings, nesting, queue, shutdown } = this;
+    return queue.size === 0 && abandoned.size === 0 && !nesting && !changes.observed && !freeings.observed && !shutdown.isClosed;
   }
 
   /** When the timer is to fire: for a rate, a deadline, or a given up lease, whichever comes first. */

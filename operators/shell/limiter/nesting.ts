@@ -1,4 +1,3 @@
-import type { Observable, Subscription } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { NestedAcquireError } from '../../options/errors.js';
 import { NAME } from './settings.js';
@@ -9,8 +8,7 @@ export interface NestingLimiter extends LeaseOwner {
   readonly parent?: NestingLimiter;
   /** Leases granted and not released. */
   readonly leases: number;
-  nesting?: Nesting;
-  readonly changes: Observable<void>;
+  nesting: Nesting | undefined;
   readonly first: Ticket | undefined;
   hasSlots(charge: Charge): boolean;
   minOf(of: (limiter: { readonly slots: number }) => number): number;
@@ -32,8 +30,6 @@ class Nesting {
   private readonly jobs = new Map<Lease, NestedJob[]>();
   private order = 0;
   private sweepAt = 64;
-  /** Only while there are jobs: the changes of one limiter of many may be those of all. */
-  private listening: Subscription | undefined = undefined;
 
   constructor(limiter: NestingLimiter) {
     this.limiter = limiter;
@@ -49,10 +45,6 @@ class Nesting {
     }
     this.jobs.set(held, jobs);
     jobs.push({ ticket, order: this.order++ });
-    // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
-    this.listening ??= this.limiter.changes.subscribe(() => {
-      this.refuseStuck();
-    });
   }
 
   /** What the work under each lease waits for. A released lease blocks nobody. */
@@ -64,15 +56,14 @@ class Nesting {
     return [...this.jobs.values()];
   }
 
-  /** Refuses the newest of these jobs that nobody will serve, until there is none. */
-  private refuseStuck(): void {
+  /** The limiter has changed: refuses the newest of these jobs that nobody will serve, until there is none. */
+  look(): void {
     for (let stuck = deadlocked([this.limiter]); stuck.has(this.limiter); stuck = deadlocked([this.limiter])) {
       const jobs = this.waiting().flatMap((each) => each.filter(({ ticket }) => waitsFor(ticket, stuck)));
       refuse(jobs.reduce((one, other) => (one.order > other.order ? one : other)).ticket);
     }
-    if (this.waiting().length > 0) return;
-    this.listening?.unsubscribe();
-    this.listening = undefined;
+    // Not when a refusal has brought another one.
+    if (this.waiting().length === 0 && this.limiter.nesting === this) this.limiter.nesting = undefined;
   }
 }
 
