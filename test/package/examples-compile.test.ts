@@ -99,6 +99,21 @@ const fragments: readonly Fragment[] = [
     .flatMap((name) => inTables(`docs/guides/${name}`, 2, (span) => /^(await )?(limiter|batcher)\.|^[a-z]\w+\(.*\)$/.test(span))),
 ];
 
+/** Calls with options in the text of a page, where other names stand for whatever the text says of them: only the names of the options are looked at. */
+function inText(path: string): Fragment[] {
+  return [
+    ...read(path)
+      .replaceAll(/^```[^]*?^```$/gm, '')
+      .matchAll(/`([^`]+)`/g),
+  ]
+    .map(([, span = '']) => span.replaceAll(String.raw`\|`, '|').replaceAll(/,? ?(?:…|\.\.\.)(?= ?[\]}])/g, ''))
+    .filter((code) => /^[\w$.]+\(.*\{.*\)$/.test(code) && ts.transpileModule(code, { reportDiagnostics: true }).diagnostics?.length === 0)
+    .map((code) => ({ where: `${path} ${code}`, code }));
+}
+
+// What was decided, and what there was before, is told in the names of its time.
+const inTexts = pages.filter((path) => !/\/(?:decisions|mutation|upgrading)\.md$/.test(path)).flatMap(inText);
+
 const WRONG: Fragment = { where: 'an option that there is not', code: 'source$.pipe(batch({ maxItems: 3 }));' };
 
 /** Where the fragments lie while they are compiled: what they import of `node_modules` is found from here. */
@@ -201,7 +216,7 @@ function headsFor(problems: readonly Problem[], exported: ReadonlyMap<string, st
 let found: ReadonlyMap<string, readonly string[]>;
 
 beforeAll(async () => {
-  found = await problemsOf([...fragments, WRONG]);
+  found = await problemsOf([...fragments, ...inTexts, WRONG]);
 }, 300_000);
 
 describe('code in the documentation compiles', () => {
@@ -215,5 +230,11 @@ describe('code in the documentation compiles', () => {
 
   it.each(fragments.map(({ where }) => where))('%s', (where) => {
     expect(found.get(where)).toEqual([]);
+  });
+
+  it('has only options that there are, in the text as well', () => {
+    expect(inTexts.length).toBeGreaterThan(80);
+    const wrong = inTexts.flatMap(({ where }) => (found.get(where) ?? []).map((message) => `${where}: ${message}`));
+    expect(wrong.filter((problem) => problem.includes('does not exist in type'))).toEqual([]);
   });
 });

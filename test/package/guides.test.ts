@@ -15,8 +15,11 @@ const pages = [
     .map((name) => `docs/${name}`),
 ].sort();
 
-/** A page without its code, in which nothing is a link. */
-const prose = (page: string): string => page.replaceAll(/^```[\s\S]*?^```$/gm, '').replaceAll(/`[^`\n]*\]\([^`\n]*`/g, '');
+/** A page without its blocks of code. */
+const text = (page: string): string => page.replaceAll(/^```[\s\S]*?^```$/gm, '');
+
+/** The same without code that looks like a link. */
+const prose = (page: string): string => text(page).replaceAll(/`[^`\n]*\]\([^`\n]*`/g, '');
 
 /** The part of a link behind `#`, made of a heading as code hosts make it. */
 const anchors = (page: string): string[] =>
@@ -68,5 +71,10 @@ describe('the index of the documentation', () => {
 describe.each(pages)('%s', (path) => {
   it('has no link that leads nowhere', () => {
     expect(brokenLinks(path)).toEqual([]);
+  });
+
+  it('names files and folders that there are', () => {
+    const named = [...text(read(path)).matchAll(/`((?:operators|src|marbles|test|examples|docs|bench)\/[\w./-]*)`/g)];
+    expect(named.map(([, file = '']) => file).filter((file) => !existsSync(join(project, file)))).toEqual([]);
   });
 });

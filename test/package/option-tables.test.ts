@@ -29,17 +29,21 @@ interface Option {
   readonly fallback: string | undefined;
 }
 
-/** All options of an operator, those of the interfaces it extends included; undefined when it has none. */
-function optionsOf(name: string): Option[] | undefined {
+/** A type that a file exports, and the types that it is one of. */
+function typesIn(name: string, typeName: string): ts.Type[] | undefined {
   const file = program.getSourceFile(pathOf(name));
   const module = file && checker.getSymbolAtLocation(file);
-  const symbol = module && checker.getExportsOfModule(module).find((exported) => exported.name === optionsNameOf(name));
+  const symbol = module && checker.getExportsOfModule(module).find((exported) => exported.name === typeName);
   if (symbol === undefined) return undefined;
   const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
   const type = checker.getDeclaredTypeOfSymbol(target);
-  const members = type.isUnion() ? type.types : [type];
-  const properties = members.flatMap((member) => checker.getPropertiesOfType(member));
-  return [...new Map(properties.map((property) => [property.name, optionOf(property)])).values()];
+  return type.isUnion() ? type.types : [type];
+}
+
+/** All options of an operator, those of the interfaces it extends included; undefined when it has none. */
+function optionsOf(name: string, typeName = optionsNameOf(name)): Option[] | undefined {
+  const properties = typesIn(name, typeName)?.flatMap((member) => checker.getPropertiesOfType(member));
+  return properties && [...new Map(properties.map((property) => [property.name, optionOf(property)])).values()];
 }
 
 function optionOf(property: ts.Symbol): Option {
@@ -53,19 +57,41 @@ interface Row {
   readonly fallback: string;
 }
 
+/** The rows of the tables with such a head under such a heading, in cells. A `|` inside code is written `\|`. */
+function tableOn(name: string, heading: string, head: string): string[][] {
+  const page = readFileSync(join(project, `docs/${name}.md`), 'utf8');
+  const section = new RegExp(`^## ${heading}$([^]*?)(?:^## |(?![^]))`, 'm').exec(page)?.[1] ?? '';
+  const tables = section.split('\n\n').filter((part) => part.startsWith(`| ${head} |`));
+  return tables.flatMap((table) => table.split('\n').slice(2)).map((row) => row.split(/(?<!\\)\|/).slice(1, -1));
+}
+
 /** The table under Defaults, and that of a page that a row "all others" points to. */
 function rowsOn(name: string): Row[] {
-  const page = readFileSync(join(project, `docs/operators/${name}.md`), 'utf8');
-  const section = /^## Defaults$([^]*?)^## /m.exec(page)?.[1] ?? '';
-  const rows = section.split('\n').filter((line) => line.startsWith('| '));
-  return rows.flatMap((row) => {
-    // A `|` inside code is written `\|`.
-    const [, first = '', second = ''] = row.split(/(?<!\\)\|/);
-    const other = /\(([a-z-]+)\.md#defaults\)/.exec(row)?.[1];
+  return tableOn(`operators/${name}`, 'Defaults', 'option').flatMap((cells) => {
+    const [first = '', second = ''] = cells;
+    const other = /\(([a-z-]+)\.md#defaults\)/.exec(cells.join(''))?.[1];
     if (first.trim() === 'all others' && other !== undefined) return rowsOn(other);
     return { options: [...first.matchAll(/`([\w.]+)`/g)].map(([, option = '']) => option), fallback: second.replaceAll('`', '').trim() };
   });
 }
+
+/** Every type of event, and `type: field` for each field that it may have. */
+function eventNames(): Set<string> {
+  const found = new Set<string>();
+  for (const member of typesIn('options/events', 'FlowEvent') ?? []) {
+    const fields = checker.getPropertiesOfType(member);
+    const types = fields.filter(({ name }) => name === 'type').map((field) => checker.getTypeOfSymbol(field));
+    for (const each of types.flatMap((one) => (one.isUnion() ? one.types : [one]))) {
+      if (!each.isStringLiteral()) continue;
+      found.add(each.value);
+      for (const { name } of fields) found.add(`${each.value}: ${name}`);
+    }
+  }
+  return found;
+}
+
+/** Names between backticks that stand alone, or before a value. */
+const namesIn = (cell = ''): string[] => [...cell.matchAll(/`(\w+)(?:: [^`]+)?`/g)].map(([, name = '']) => name);
 
 /** A default that can be compared: a number, a word of code or none. Others are told in words of their own. */
 const PLAIN = /^(?:-?[\d.]+|'\w+'|true|false|Infinity|none)$/;
@@ -75,6 +101,27 @@ describe('the page of', () => {
     const listed = new Set(rowsOn(name).flatMap(({ options }) => options));
     const missing = (optionsOf(name) ?? []).filter((option) => !listed.has(option.name));
     expect(missing).toEqual([]);
+  });
+
+  it.each(operators)('%s lists no option that there is not', (name) => {
+    const known = new Set((optionsOf(name) ?? []).map((option) => option.name));
+    const listed = rowsOn(name).flatMap(({ options }) => options);
+    // `opens.share` is a part of `opens`.
+    expect(listed.filter((option) => !known.has(option.split('.')[0] ?? ''))).toEqual([]);
+  });
+
+  it.each(operators)('%s names events and fields that there are', (name) => {
+    const known = eventNames();
+    expect(known).toContain('batchFormed: reason');
+    const wrong = tableOn(`operators/${name}`, 'Telemetry', 'event').flatMap(([event, , fields]) => {
+      const events = namesIn(event);
+      // In parentheses stand values of a field.
+      const unknown = namesIn(fields?.replaceAll(/\([^)]*\)/g, '')).filter(
+        (field) => !events.some((each) => known.has(`${each}: ${field}`)),
+      );
+      return [...events.filter((each) => !known.has(each)), ...unknown.map((field) => `${events.join(', ')}: ${field}`)];
+    });
+    expect(wrong).toEqual([]);
   });
 
   it.each(operators)('%s tells the defaults that the options tell', (name) => {
@@ -96,5 +143,22 @@ describe('the page of', () => {
       'from-stream',
       'from-subscribable',
     ]);
+  });
+});
+
+describe('the guide for those who come from', () => {
+  const known = new Set(
+    [
+      ...['batch', 'batch-map', 'create-batcher', 'create-limiter'].map((name) => optionsOf(name)),
+      ...[optionsOf('create-batcher', 'Batcher'), optionsOf('create-limiter', 'Limiter')],
+    ].flatMap((options = []) => options.map(({ name }) => name)),
+  );
+
+  it.each(['bottleneck', 'buffer-time', 'dataloader', 'p-queue'])('%s names options and methods that there are', (name) => {
+    const rows = tableOn(`guides/migrating-from-${name}`, 'Option by option', 'theirs');
+    expect(rows.length).toBeGreaterThan(5);
+    const ours = rows.flatMap(([, cell]) => namesIn(cell));
+    // What a batcher calls is no option of it.
+    expect(ours.filter((each) => each !== 'work' && !known.has(each))).toEqual([]);
   });
 });
