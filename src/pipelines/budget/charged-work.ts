@@ -1,5 +1,5 @@
 import { tap } from 'rxjs';
-import { isPromise, streamOf } from '../../../operators/toolkit.js';
+import { isPromise, onAbort, streamOf } from '../../../operators/toolkit.js';
 import type { BatchResult, BatchWork, CallContext } from '../../../operators/types.js';
 import { AttemptCharge } from './attempt-charge.js';
 import type { BudgetPort, Reservation } from './budget-types.js';
@@ -18,6 +18,8 @@ export function chargedWork<T, R>(budget: BudgetPort | undefined, model: string,
     }
     // A promise stays one: it keeps its permit until it is really over.
     if (isPromise(answer)) {
+      // One that is given up may never settle.
+      onAbort(context.signal, charge.over);
       return Promise.resolve(answer).then(
         (result) => {
           charge.over();
