@@ -2,6 +2,7 @@ import type { Observable } from 'rxjs';
 import { NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Handle } from '../../operators/types.js';
 import type { Budget } from '../../src/pipelines/create-budget.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
@@ -13,7 +14,7 @@ import { tool } from './tool-kit.js';
 /** A call of 100 tokens that does not end by itself. */
 interface Call {
   readonly results: Observable<unknown>;
-  close(): void;
+  readonly handle: Pick<Handle, 'close'>;
 }
 
 type Work = (told: { settle(usage: { inputTokens: number }): void }) => unknown;
@@ -28,22 +29,22 @@ const users: Readonly<Record<string, (budget: Budget, work: Work, signal: AbortS
       estimateTokens: () => ({ inputTokens: 100 }),
       ...noRetries,
     });
-    return { results: models.call('q', { signal }), close: () => models.close() };
+    return { results: models.call('q', { signal }), handle: models };
   },
   'createModelCaller, stream': (budget, work, signal) => {
     const stream = (_q: unknown, told: Parameters<Work>[0]) => work(told) as Promise<AsyncIterable<string>>;
     const models = createModelCaller({ call: () => '', stream, budget, estimateTokens: () => ({ inputTokens: 100 }), ...noRetries });
-    return { results: models.stream('q', { signal }), close: () => models.close() };
+    return { results: models.stream('q', { signal }), handle: models };
   },
   createEmbedder: (budget, work, signal) => {
     const call = (_texts: readonly string[], told: Parameters<Work>[0]) => work(told) as Promise<number[][]>;
     const embedder = createEmbedder({ call, budget, countTokens: () => 100, repair: [], timeoutMs: TIMEOUT_MS });
-    return { results: embedder.embed('a text', { signal, lane: 'P0' }), close: () => embedder.close() };
+    return { results: embedder.embed('a text', { signal, lane: 'P0' }), handle: embedder };
   },
   createToolRunner: (budget, work, signal) => {
     const slow = tool('slow', (_args, told) => work(told), { spends: () => ({ inputTokens: 100 }), timeoutMs: TIMEOUT_MS });
     const runner = createToolRunner({ tools: [slow], budget });
-    return { results: runner.run([{ id: 'a', name: 'slow', input: {} }], { signal }), close: () => runner.close() };
+    return { results: runner.run([{ id: 'a', name: 'slow', input: {} }], { signal }), handle: runner };
   },
 };
 
@@ -63,14 +64,14 @@ describe('a call that is given up', () => {
         settle = told.settle;
         return row.kind === 'stream' ? NEVER : late.promise;
       };
-      const { results, close } = (users[row.user] as (typeof users)[string])(budget, work, leaving.signal);
+      const { results, handle } = (users[row.user] as (typeof users)[string])(budget, work, leaving.signal);
       const running = results.subscribe({ error: () => undefined });
       advance(1);
       expect(budget.snapshot()).toMatchObject({ executing: 1, inFlightTokens: 100, spentTokens: 0 });
       if (row.end === 'timeout') advance(TIMEOUT_MS);
       else if (row.end === 'leave') running.unsubscribe();
       else if (row.end === 'abort') leaving.abort();
-      else close();
+      else handle.close();
       expect(budget.snapshot()).toMatchObject({ executing: 0, inFlightTokens: 0, spentTokens: 100 });
       advance(5000);
     });
