@@ -1,9 +1,9 @@
-import type { Observable } from 'rxjs';
-import { NEVER } from 'rxjs';
+import type { Observable, Subscription } from 'rxjs';
+import { mergeMap, NEVER, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Handle } from '../../operators/types.js';
-import type { Budget } from '../../src/pipelines/create-budget.js';
+import type { BudgetPort } from '../../src/pipelines/create-budget.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
@@ -14,14 +14,14 @@ import { tool } from './tool-kit.js';
 /** A call of 100 tokens that does not end by itself. */
 interface Call {
   readonly results: Observable<unknown>;
-  readonly handle: Pick<Handle, 'close'>;
+  readonly handle: Pick<Handle, 'close'> & { snapshot(): { readonly executing: number } };
 }
 
 type Work = (told: { settle(usage: { inputTokens: number }): void }) => unknown;
 const TIMEOUT_MS = 20;
 const noRetries = { retry: false, timeoutMs: TIMEOUT_MS } as const;
 
-const users: Readonly<Record<string, (budget: Budget, work: Work, signal: AbortSignal) => Call>> = {
+const users: Readonly<Record<string, (budget: BudgetPort, work: Work, signal: AbortSignal) => Call>> = {
   'createModelCaller, call': (budget, work, signal) => {
     const models = createModelCaller({
       call: (_q, told) => work(told),
@@ -81,4 +81,38 @@ describe('a call that is given up', () => {
     await turns(5);
     expect(budget.snapshot()).toMatchObject({ executing: 0, inFlightTokens: 0, spentTokens: 70 });
   });
+});
+
+describe('a budget that ends the call it is asked about', () => {
+  it.each(Object.keys(users).flatMap((user) => (['abort', 'close', 'leave'] as const).map((end) => ({ user, end }))))(
+    'has nothing sent, and gets back what it has reserved: $user, $end',
+    ({ user, end }) => {
+      const told: string[] = [];
+      const { running, handle } = virtualTime(({ advance }) => {
+        const leaving = new AbortController();
+        const budget: BudgetPort = {
+          reserve: () => {
+            if (end === 'abort') leaving.abort();
+            else if (end === 'close') call.handle.close();
+            else subscription.unsubscribe();
+            return { settle: () => told.push('settled'), release: () => told.push('released') };
+          },
+        };
+        const work: Work = () => {
+          told.push('sent');
+          return NEVER;
+        };
+        const call = (users[user] as (typeof users)[string])(budget, work, leaving.signal);
+        // Not before there is something to leave.
+        const subscription: Subscription = timer(1)
+          .pipe(mergeMap(() => call.results))
+          .subscribe({ error: () => undefined });
+        advance(10);
+        return { running: subscription, handle: call.handle };
+      });
+      expect(told).toEqual(['released']);
+      expect(handle.snapshot().executing).toBe(0);
+      running.unsubscribe();
+    },
+  );
 });
