@@ -117,12 +117,12 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
 
   constructor(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>) {
     super();
-    this.#channel = new EventChannel(listener(NAME, 'onEvent', options.onEvent));
-    this.events = this.#channel.events;
     const config = callerConfig<Q, R, C, P>(options, (event) => {
       this.#tell(event);
     });
     this.#config = config;
+    this.#channel = new EventChannel(listener(NAME, 'onEvent', options.onEvent));
+    this.events = this.#channel.events;
     this.#instance = instanceOf(config.name);
     this.#clock = new Alarm(config.scheduler, () => undefined);
     this.#idPrefix = hex(drawnFrom(NAME, config.random));
