@@ -7,7 +7,7 @@ export class EventChannel {
   readonly events: Observable<FlowEvent>;
   readonly #events = new Subject<FlowEvent>();
   readonly #listener: FlowSink | undefined;
-  #untold: FlowEvent[] = [];
+  readonly #untold: FlowEvent[] = [];
   #isOver = false;
 
   /** @param listener - one that does not throw */
@@ -27,6 +27,6 @@ export class EventChannel {
       this.#events.next(next);
       if (next.type === 'drained') this.#events.complete();
     }
-    this.#untold = [];
+    this.#untold.length = 0;
   }
 }
