@@ -215,6 +215,8 @@ export class AgentTurn implements TurnPlace {
 
   #consider(call: ToolCall): void {
     const verdict = this.#machine.verdict(call) ?? this.#needsNobody(call);
+    // Whoever was asked may have ended the turn.
+    if (this.isOver) return;
     if (verdict === undefined) {
       const news = this.#machine.waits(call);
       this.#stepLeftMs ??= this.#stepEndsAt - this.#alarm.now();
@@ -384,7 +386,12 @@ export function turnIdOf(number: number): string {
 
 /** Closed at once when it is left, also while it is silent. */
 function piecesOf(output: ModelStream<unknown>): Observable<unknown> {
-  if (isPromise(output)) return fromStream(() => output);
+  if (isPromise(output)) {
+    const opening = Promise.resolve(output);
+    // Whoever was asked may have ended the turn, and then nobody else handles its rejection.
+    opening.catch(() => undefined);
+    return fromStream(() => opening);
+  }
   const { getReader, [Symbol.asyncIterator]: iterator } = Object(output) as { getReader?: unknown; [Symbol.asyncIterator]?: unknown };
   if (!isObservable(output) && (typeof getReader === 'function' || typeof iterator === 'function'))
     return fromStream(() => output as AsyncIterable<unknown>);

@@ -108,10 +108,11 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
   }
 
   forget(key: string): void {
-    keyOption(key);
-    this.stop(key);
-    this.#conversations.get(key)?.end();
+    const conversation = this.#conversations.get(keyOption(key));
+    // Before anybody is told: what is asked then begins anew.
     this.#conversations.delete(key);
+    this.stop(key);
+    conversation?.end();
   }
 
   store(key?: string, pace?: TurnStoreOptions): Store<TurnView>;
@@ -172,6 +173,7 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
       try {
         conversation = this.#conversation(key);
         message = question?.();
+        if (signal?.aborted !== true) conversation = this.#freed(key);
       } catch (error) {
         refuse({ type: 'failed', error, ...NOTHING_DONE });
         return;
@@ -180,8 +182,6 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
         refuse({ type: 'cancelled', reason: 'aborted', ...NOTHING_DONE });
         return;
       }
-      // The newest wins, also over what is asked while the older one is being ended.
-      while (conversation.running && !this.shutdown.isClosed) conversation.running.cancel('superseded');
       if (this.shutdown.isClosed) {
         refuse({ type: 'failed', error: new ClosedError(NAME), ...NOTHING_DONE });
         return;
@@ -208,12 +208,24 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
     throw unusable(NAME, 'toContent', 'a text, or a list of parts, with something in it', content);
   }
 
+  /** One in which no turn is under way: the newest wins, also over what is asked while the older one is being ended, or its conversation forgotten. */
+  #freed(key: string): Conversation {
+    let conversation = this.#conversation(key);
+    while (conversation.running && !this.shutdown.isClosed) {
+      conversation.running.cancel('superseded');
+      conversation = this.#conversation(key);
+    }
+    return conversation;
+  }
+
   #conversation(key: string): Conversation {
     const known = this.#conversations.get(key);
     if (known) return known;
-    const made = new Conversation(this, key, this.#history(key));
-    this.#conversations.set(key, made);
-    return made;
+    const history = this.#history(key);
+    // Whoever was asked for it may have begun the conversation.
+    const conversation = this.#conversations.get(key) ?? new Conversation(this, key, history);
+    this.#conversations.set(key, conversation);
+    return conversation;
   }
 
   /** Everybody hears of everything in its order, whatever listeners do meanwhile. */

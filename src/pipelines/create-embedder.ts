@@ -1,9 +1,8 @@
-import { Observable, Subject, Subscription } from 'rxjs';
+import { Observable, Subscription } from 'rxjs';
 import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
-import type { Limiter } from '../../operators/create-limiter.js';
 import { FlowConfigError, isFlowError } from '../../operators/errors.js';
-import { callback, checkPullSource, openPull, safeSink } from '../../operators/toolkit.js';
+import { checkPullSource, listener, openPull } from '../../operators/toolkit.js';
 import type { Drained, DrainOptions, FlowEvent, Handle, PullSource, Settled } from '../../operators/types.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
@@ -12,6 +11,7 @@ import { chargedWork } from './budget/charged-work.js';
 import type { ClientEmbedderOptions, EmbedderOptions } from './embedder-options.js';
 import { EMBEDDER_DEFAULTS, NAME } from './embedder-options.js';
 import { embedderWork } from './embedder-work.js';
+import { EventChannel } from './event-channel.js';
 import { textBatches } from './text-batches.js';
 
 export type { ClientEmbedderOptions, EmbedCall, EmbedderOptions, EmbedderSpend } from './embedder-options.js';
@@ -83,20 +83,18 @@ export function createEmbedder(options: EmbedderOptions | ClientEmbedderOptions)
 
 class BatchingEmbedder implements Embedder {
   readonly events: Observable<FlowEvent>;
-  readonly #events = new Subject<FlowEvent>();
   readonly #batcher: Batcher<string, Float32Array>;
   readonly #stats: FlowStats;
-  readonly #ownLimiter: Limiter | undefined;
   readonly #ahead: number;
 
   constructor(options: EmbedderOptions | ClientEmbedderOptions) {
     const work = embedderWork(options);
-    const told = safeSink(callback(NAME, 'onEvent', options.onEvent));
+    const channel = new EventChannel(listener(NAME, 'onEvent', options.onEvent));
     const onEvent = (event: FlowEvent): void => {
       this.#stats.add(event);
-      told?.(event);
-      this.#events.next(event);
-      if (event.type === 'drained' && event.operator === NAME) this.#end();
+      channel.tell(event);
+      // The batcher is over, and with it everything else.
+      if (event.type === 'drained') batches.ownLimiter?.close();
     };
     const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS);
     const paid = chargedWork(budgetOption(NAME, 'budget', options.budget), options.model ?? 'default', batches.charged(work));
@@ -104,8 +102,7 @@ class BatchingEmbedder implements Embedder {
     const slots = limiter.concurrency === Infinity ? EMBEDDER_DEFAULTS.concurrency : limiter.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
     this.#stats = new FlowStats(maxSize);
-    this.events = this.#events.asObservable();
-    this.#ownLimiter = batches.ownLimiter;
+    this.events = channel.events;
     this.#batcher = new FlowBatcher<string, Float32Array>(paid, batches.options, NAME, false);
   }
 
@@ -215,12 +212,6 @@ class BatchingEmbedder implements Embedder {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.drain();
-  }
-
-  /** The batcher is over, and with it everything else. */
-  #end(): void {
-    this.#ownLimiter?.close();
-    this.#events.complete();
   }
 }
 

@@ -1,4 +1,4 @@
-import { catchError, defer, EMPTY, map, Observable, Subject, subscribeOn } from 'rxjs';
+import { catchError, defer, EMPTY, map, Observable, subscribeOn } from 'rxjs';
 import { ClosedError, FlowConfigError } from '../../operators/errors.js';
 import type { AttemptContext, PolicyCallOptions } from '../../operators/policy.js';
 import { settleAllOf } from '../../operators/settle-all.js';
@@ -24,6 +24,7 @@ import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { Reservation } from './budget/budget-types.js';
 import type { CallTokens } from './budget/prices.js';
+import { EventChannel } from './event-channel.js';
 import { AnswerCache } from './models/answer-cache.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
 import { exchange, openStream } from './models/exchange.js';
@@ -96,9 +97,8 @@ export function createModelCaller<Q, R, C, P>(options: ModelCallerOptions<Q, R, 
 
 class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCaller<Q, P, C>, CallHost {
   readonly events: Observable<FlowEvent>;
-  readonly #events = new Subject<FlowEvent>();
   readonly #config: CallerConfig<Q, R, C, P>;
-  readonly #told: ((event: FlowEvent) => void) | undefined;
+  readonly #channel: EventChannel;
   readonly #clock: Alarm;
   readonly #stats = new CallStats(MAX_CODES);
   readonly #calls = new Set<ModelCall>();
@@ -117,13 +117,13 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
 
   constructor(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>) {
     super();
-    this.events = this.#events.asObservable();
     const config = callerConfig<Q, R, C, P>(options, (event) => {
       this.#tell(event);
     });
     this.#config = config;
+    this.#channel = new EventChannel(listener(NAME, 'onEvent', options.onEvent));
+    this.events = this.#channel.events;
     this.#instance = instanceOf(config.name);
-    this.#told = listener(NAME, 'onEvent', options.onEvent);
     this.#clock = new Alarm(config.scheduler, () => undefined);
     this.#idPrefix = hex(drawnFrom(NAME, config.random));
     const tell = (event: FlowEvent): void => {
@@ -228,6 +228,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const { lane, attempt, latencyMs, traceId, spanId } = record;
     call.running--;
     this.#executing--;
+    if (outcome === 'ok') call.inquiry.isAnswered = true;
     this.#stats.add(record);
     this.#tell({ type: 'attemptEnded', operator: NAME, lane, batchId: call.id, traceId, spanId, size: 1, attempt, outcome, latencyMs });
     try {
@@ -319,11 +320,14 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const model = this.#modelOf(request);
       const cost = { tokens: estimate.inputTokens + estimate.outputTokens + estimate.tokens };
       const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, model, deadlineMs, { model, key, ...estimate });
+      const made = start(call, { job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost } });
       this.#calls.add(call);
+      made.subscribe(subscriber);
+      // Only now: nothing that it tells of its end comes after `drained`.
       subscriber.add(() => {
         this.#calls.delete(call);
+        this.#checkDrained();
       });
-      start(call, { job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost } }).subscribe(subscriber);
     });
   }
 
@@ -334,6 +338,11 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     rules: AttemptRules = context,
   ): WorkResult<V> {
     const reservation = this.#reserve(call, rules);
+    // Whoever the budget has told of it may have ended the call.
+    if (reservation && context.signal.aborted) {
+      reservation.release();
+      return EMPTY;
+    }
     call.sent++;
     call.inquiry.sent++;
     call.running++;
@@ -388,13 +397,13 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   // ---- what is told, and the end --------------------------------------------------------------------------------------
 
   #tell(event: FlowEvent): void {
-    const stamped = { instance: this.#instance, at: this.now(), ...event };
-    this.#told?.(stamped);
-    this.#events.next(stamped);
+    this.#channel.tell({ instance: this.#instance, at: this.now(), ...event });
   }
 
   #giveUp(error: unknown): void {
     for (const [asker, giveUp] of [...this.#askers]) {
+      // Whoever was told of the answer has closed the caller before it is out.
+      if (asker.inquiry.isAnswered) continue;
       // Between two attempts it has had its effect as well.
       this.shutdown.count(asker.inquiry.sent > 0 ? 'aborted' : 'dropped');
       giveUp(error);
@@ -404,10 +413,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   }
 
   #checkDrained(): void {
-    if (!this.shutdown.isClosed || this.#askers.size > 0 || this.#cache?.isBusy || !this.shutdown.finish()) return;
+    if (!this.shutdown.isClosed || this.#askers.size + this.#calls.size > 0 || this.#cache?.isBusy || !this.shutdown.finish()) return;
     this.#config.ownLimiter?.close();
     this.#tell({ type: 'drained', operator: NAME });
-    this.#events.complete();
   }
 }
 

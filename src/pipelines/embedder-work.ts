@@ -21,7 +21,7 @@ export function embedderWork(options: EmbedderOptions | ClientEmbedderOptions): 
     };
     const input = call(texts, context);
     // A promise stays one: it keeps its permit until it is really over.
-    return isPromise(input) ? input.then(answered) : from(input).pipe(map(answered));
+    return isPromise(input) ? Promise.resolve(input).then(answered) : from(input).pipe(map(answered));
   };
 }
 

@@ -21,6 +21,7 @@ import {
 } from '../../operators/toolkit.js';
 import type { BatchResult, BatchWork, GateOptions } from '../../operators/types.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
+import { withoutEnd } from './without-end.js';
 
 /** Rules that are options of a batcher as they are. */
 export const BATCH_RULES = [
@@ -147,7 +148,7 @@ function newLimiter(operator: string, rules: EmbedderRules, concurrency: number,
     burstSeconds: ratio(operator, 'burstSeconds', orDefault(rules.burstSeconds, 2), 0.001, 86_400),
     lanes: laneNames.map((name) => ({ name })),
     scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),
-    ...(onEvent && { onEvent }),
+    ...(onEvent && { onEvent: withoutEnd(onEvent) }),
   });
 }
 

@@ -69,6 +69,7 @@ const places = [
   'teardown of the model',
   'signal of the model',
   'signal of the tool',
+  'needsApproval, with a yes',
 ] as const;
 type Place = (typeof places)[number] | `event ${number}`;
 
@@ -91,7 +92,7 @@ function live(place: Place, strike: (turns: AgentTurns, seen: readonly TurnEvent
     const turns: AgentTurns = createAgentTurn({
       tools: [tool('read', () => (at('execute'), 'read')), slow, tool('write', () => 'written')],
       guard: () => (at('guard'), true),
-      needsApproval: ({ name }) => (at('needsApproval'), name === 'write'),
+      needsApproval: ({ name }) => (at(name === 'write' ? 'needsApproval, with a yes' : 'needsApproval'), name === 'write'),
       timeoutMs: 200,
       model: (_messages, { step, signal }) => {
         signal.addEventListener('abort', () => {
@@ -172,6 +173,72 @@ describe('a turn that is disturbed', () => {
       (deeds[deed] as (typeof deeds)[string])(turns, seen);
     });
     expect(isStruck).toBe(true);
+    expectWhole(events);
+  });
+});
+
+describe('a conversation', () => {
+  const inTheMiddle: Readonly<Record<string, (turns: AgentTurns) => void>> = {
+    forget: (turns) => {
+      turns.forget('default');
+    },
+    ask: (turns) => {
+      turns.ask('in between').subscribe();
+    },
+    'forget and ask': (turns) => {
+      turns.forget('default');
+      turns.ask('in between').subscribe();
+    },
+    'ask and forget': (turns) => {
+      turns.ask('in between').subscribe();
+      turns.forget('default');
+    },
+    'forget, and look at the history': (turns) => {
+      turns.forget('default');
+      turns.history();
+    },
+  };
+  const moments = ['history', 'toContent', 'model', 'signal', 'started', 'cancelled', 'cancelled, as the asker'] as const;
+  const rows = Object.keys(inTheMiddle).flatMap((deed) =>
+    moments.flatMap((moment) => [0, 1, 2].map((nth) => [deed, moment, nth] as const)),
+  );
+
+  it.each(rows)('has one turn at a time, whoever says %s in %s (time %i)', (deed, moment, nth) => {
+    const working = new Set<string>();
+    let most = 0;
+    let times = 0;
+    const at = (here: (typeof moments)[number]): void => {
+      if (here === moment && times++ === nth) inTheMiddle[deed]?.(turns);
+    };
+    const turns: AgentTurns = createAgentTurn({
+      history: () => (at('history'), []),
+      toContent: (intent: string) => (at('toContent'), intent),
+      model: (_messages, { turnId, signal }) => {
+        signal.addEventListener('abort', () => {
+          working.delete(turnId);
+          at('signal');
+        });
+        if (!signal.aborted) working.add(turnId);
+        most = Math.max(most, working.size);
+        at('model');
+        return NEVER;
+      },
+    });
+    const events: TurnEvent[] = [];
+    turns.events.subscribe((event) => {
+      events.push(event);
+      if (event.type === 'started' || event.type === 'cancelled') at(event.type);
+    });
+    for (const question of ['one', 'two', 'three', 'four']) {
+      turns.ask(question).subscribe(({ type }) => {
+        if (type === 'cancelled') at('cancelled, as the asker');
+      });
+      expect(turns.snapshot().running).toBeLessThanOrEqual(1);
+    }
+    expect(most).toBe(1);
+    turns.stop();
+    expect([...working]).toEqual([]);
+    expect(turns.snapshot().running).toBe(0);
     expectWhole(events);
   });
 });

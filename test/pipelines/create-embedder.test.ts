@@ -302,6 +302,15 @@ describe('a client of your own', () => {
     ['an Observable', lengths],
     ['a promise', (input) => Promise.resolve(input.map((text) => Float32Array.of(text.length, 0.5)))],
     [
+      'what is heard as a promise is, whatever its `then` answers itself',
+      (input) =>
+        ({
+          then(answered: (vectors: readonly (readonly number[])[]) => void) {
+            answered(input.map((text) => [text.length, 0.5]));
+          },
+        }) as never,
+    ],
+    [
       'an Observable, its last value',
       (input) =>
         of(

@@ -1,5 +1,5 @@
-import { tap } from 'rxjs';
-import { isPromise, streamOf } from '../../../operators/toolkit.js';
+import { EMPTY, tap } from 'rxjs';
+import { isPromise, onAbort, streamOf } from '../../../operators/toolkit.js';
 import type { BatchResult, BatchWork, CallContext } from '../../../operators/types.js';
 import { AttemptCharge } from './attempt-charge.js';
 import type { BudgetPort, Reservation } from './budget-types.js';
@@ -8,7 +8,13 @@ import type { BudgetPort, Reservation } from './budget-types.js';
 export function chargedWork<T, R>(budget: BudgetPort | undefined, model: string, work: BatchWork<T, R>): BatchWork<T, R> {
   if (budget === undefined) return work;
   return (items, context) => {
-    const charge = new AttemptCharge(reserve(budget, model, context));
+    const reservation = reserve(budget, model, context);
+    // Whoever the budget has told of it may have ended the call.
+    if (context.signal.aborted) {
+      reservation.release();
+      return EMPTY;
+    }
+    const charge = new AttemptCharge(reservation);
     let answer: ReturnType<typeof work>;
     try {
       answer = work(items, chargedContext(context, charge));
@@ -18,6 +24,8 @@ export function chargedWork<T, R>(budget: BudgetPort | undefined, model: string,
     }
     // A promise stays one: it keeps its permit until it is really over.
     if (isPromise(answer)) {
+      // One that is given up may never settle.
+      onAbort(context.signal, charge.over);
       return Promise.resolve(answer).then(
         (result) => {
           charge.over();

@@ -121,6 +121,11 @@ export class Flight<P> {
   /** Nobody waits for it any more. */
   stop(): void {
     if (this.isOver) return;
+    // Those are being answered; the store is waited for no longer.
+    if (this.#members.size > 0) {
+      this.isForgotten = true;
+      return;
+    }
     this.isOver = true;
     this.#step?.stop();
     this.#host.over(this);

@@ -2,6 +2,8 @@
 export class Inquiry {
   /** How often anything was sent for it. */
   sent = 0;
+  /** The answer is there, and on its way to whoever waits. */
+  isAnswered = false;
 
   constructor(
     readonly traceId: string,

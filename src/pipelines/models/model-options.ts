@@ -33,6 +33,7 @@ import { retryOf } from '../../retry.js';
 import { budgetOption } from '../budget/budget-options.js';
 import type { BudgetPort } from '../budget/budget-types.js';
 import { endpointOf } from '../endpoint.js';
+import { withoutEnd } from '../without-end.js';
 import type { CacheRules } from './answer-cache.js';
 import { chatUsage, estimateChat, requestChat, streamChat } from './chat-api.js';
 import type {
@@ -137,7 +138,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
   const d = MODEL_CALLER_DEFAULTS;
   const scheduler = schedulerOption(NAME, 'scheduler', rules.scheduler);
   const classify = requiredFunction(NAME, 'classify', orDefault(rules.classify, classifyError));
-  const own = { scheduler, onEvent: tell };
+  const own = { scheduler, onEvent: withoutEnd(tell) };
   const ownLimiter = rules.limiter === undefined ? newLimiter(rules, own) : shareOf(rules);
   const limiter = ownLimiter ?? sharedLimiter(rules);
   const { lanes } = limiter;

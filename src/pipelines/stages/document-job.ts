@@ -110,20 +110,18 @@ export class DocumentJob implements Claimant, ItemHost {
     const level = this.#levelOf(item);
     const { config, name } = level;
     this.#calls.delete(item);
-    if (config.expands && !Array.isArray(value)) {
-      this.failed(item, unusable(NAME, config.work ? 'work' : 'steps', 'a list', value));
-      return;
-    }
-    const { journal } = this.#host;
-    if (journal === undefined) this.#advance(item, value);
-    else {
-      this.#later(
-        () => journal.append({ documentId: this.id, stage: name, item: item.path, value }),
-        () => {
-          this.#advance(item, value);
-        },
-      );
-    }
+    this.#read(item, value, config.work ? 'work' : 'steps', 'a list', (read) => {
+      const { journal } = this.#host;
+      if (journal === undefined) this.#advance(item, read);
+      else {
+        this.#later(
+          () => journal.append({ documentId: this.id, stage: name, item: item.path, value: read }),
+          () => {
+            this.#advance(item, read);
+          },
+        );
+      }
+    });
   }
 
   failed(item: Item, error: unknown): void {
@@ -183,9 +181,24 @@ export class DocumentJob implements Claimant, ItemHost {
   #recalled(item: Item, key: string): void {
     const value = this.#known.get(key);
     this.#known.delete(key);
-    if (this.#levelOf(item).config.expands && !Array.isArray(value))
-      this.failed(item, unusable(NAME, 'journal.recall', 'a list for a stage that expands', value));
-    else this.#advance(item, value);
+    this.#read(item, value, 'journal.recall', 'a list for a stage that expands', (read) => {
+      this.#advance(item, read);
+    });
+  }
+
+  /** A list is read once, here: its holes are undefined, and what it throws is the failure of its item. */
+  #read(item: Item, value: unknown, callback: string, wanted: string, then: (value: unknown) => void): void {
+    let read = value;
+    if (this.#levelOf(item).config.expands) {
+      try {
+        if (!Array.isArray(value)) throw unusable(NAME, callback, wanted, value);
+        read = Array.from(value as readonly unknown[]);
+      } catch (error) {
+        this.failed(item, error);
+        return;
+      }
+    }
+    then(read);
   }
 
   #advance(item: Item, value: unknown): void {
@@ -293,7 +306,7 @@ export class DocumentJob implements Claimant, ItemHost {
     };
     try {
       const answer = ask();
-      if (isPromise(answer)) answer.then(went, failed);
+      if (isPromise(answer)) Promise.resolve(answer).then(went, failed);
       else went(answer);
     } catch (error) {
       failed(error);

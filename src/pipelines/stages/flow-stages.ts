@@ -1,8 +1,9 @@
-import { Observable, Subject } from 'rxjs';
+import { Observable } from 'rxjs';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import { ClosedError } from '../../../operators/errors.js';
 import { Alarm, checkPullSource, instanceOf, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
 import type { FlowEvent, FlowSink, Limiter, PullSource } from '../../../operators/types.js';
+import { EventChannel } from '../event-channel.js';
 import type { DocumentJob } from './document-job.js';
 import { Gate } from './gate.js';
 import { StageLevel } from './stage-level.js';
@@ -18,8 +19,9 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   readonly events: Observable<FlowEvent>;
   readonly config: StagesConfig;
   readonly levels: readonly StageLevel[];
+  asking = 0;
+  givenUp: RunHost['givenUp'] = undefined;
   protected override readonly shutdown: Shutdown;
-  readonly #events = new Subject<FlowEvent>();
   readonly #tell: FlowSink;
   readonly #instance: string;
   readonly #limiter: Limiter;
@@ -34,7 +36,8 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   readonly #counts = { done: 0, failed: 0 };
   #orders = 0;
   #isBeginning = false;
-  #isGivingUp = false;
+  /** Accepted, and without an end that was told. */
+  #requests = 0;
 
   constructor(options: StagesOptions<unknown>) {
     super();
@@ -46,10 +49,15 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
     this.#clock = new Alarm(scheduler, () => {
       this.#begin();
     });
-    this.events = this.#events.asObservable();
+    const channel = new EventChannel(onEvent);
+    this.events = channel.events;
     this.#tell = (event) => {
-      onEvent?.(event);
-      this.#events.next(event);
+      const { type } = event;
+      if (type === 'accepted') this.#requests++;
+      channel.tell(event);
+      if (type !== 'settled' && type !== 'cancelled') return;
+      this.#requests--;
+      this.checkDrained();
     };
     this.levels = config.stages.map((_, position) => {
       return new StageLevel(config, position, () => {
@@ -63,14 +71,16 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
       scheduler,
       stop: () => {
         this.#endInputs();
-        this.#checkDrained();
+        this.checkDrained();
       },
       abort: (error) => {
-        this.#isGivingUp = true;
+        this.givenUp = { error };
         this.#endInputs();
-        for (const next of this.#queued.splice(0)) next.run.turnAway(next, error);
-        for (const document of [...this.#documents]) document.fail(error);
-        this.#checkDrained();
+        this.#gate.together(() => {
+          for (const next of this.#queued.splice(0)) next.run.turnAway(next, error);
+          for (const document of [...this.#documents]) document.fail(error);
+        });
+        this.checkDrained();
       },
     });
   }
@@ -121,18 +131,18 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   over(document: DocumentJob, isFulfilled: boolean): void {
     this.#documents.delete(document);
     this.#counts[isFulfilled ? 'done' : 'failed']++;
-    this.shutdown.count(this.#isGivingUp ? 'aborted' : 'done');
+    this.shutdown.count(this.givenUp ? 'aborted' : 'done');
   }
 
   turnedAway(): void {
     this.#counts.failed++;
-    this.shutdown.count(this.#isGivingUp ? 'dropped' : 'done');
+    this.shutdown.count(this.givenUp ? 'dropped' : 'done');
   }
 
   moveOn(): void {
     this.#begin();
     for (const run of [...this.#runs]) run.resume();
-    this.#checkDrained();
+    this.checkDrained();
   }
 
   /** Begins the next documents, in a flat loop. */
@@ -158,16 +168,18 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   #left(run: StagesRun): void {
     this.#runs.delete(run);
     this.#queued = this.#queued.filter((next) => next.run !== run);
-    for (const document of run.leave()) this.#documents.delete(document);
+    this.#gate.together(() => {
+      for (const document of run.leave()) this.#documents.delete(document);
+    });
     if (this.#queued.length === 0) this.#clock.clear();
     this.moveOn();
   }
 
-  #checkDrained(): void {
-    if (!this.shutdown.isClosed || this.#documents.size + this.#queued.length > 0 || !this.shutdown.finish()) return;
+  checkDrained(): void {
+    const open = this.#documents.size + this.#queued.length + this.asking + this.#requests;
+    if (!this.shutdown.isClosed || open > 0 || !this.shutdown.finish()) return;
     if (this.config.limiter === undefined) this.#limiter.close();
     for (const { slots } of this.levels) slots?.close();
     this.#tell({ type: 'drained', operator: NAME, instance: this.#instance, at: this.#clock.now() });
-    this.#events.complete();
   }
 }

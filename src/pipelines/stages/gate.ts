@@ -80,6 +80,7 @@ export class Gate {
   #turns = 0;
   #isServing = false;
   #again = false;
+  #isGivingUp = false;
 
   constructor(limiter: Limiter, { lane, scheduling }: Pick<StagesConfig, 'lane' | 'scheduling'>, stages: readonly GateLevel[]) {
     this.#limiter = limiter;
@@ -134,7 +135,7 @@ export class Gate {
   /** Lets go what needs no permit, and sees to it that there are as many places as requests that could go. */
   serve(): void {
     this.#again = true;
-    if (this.#isServing) return;
+    if (this.#isServing || this.#isGivingUp) return;
     this.#isServing = true;
     try {
       while (this.#again) {
@@ -145,6 +146,15 @@ export class Gate {
     } finally {
       this.#isServing = false;
     }
+  }
+
+  /** Gives up many requests at once: none of them goes where another was. */
+  together(giveUp: () => void): void {
+    const isInside = this.#isGivingUp;
+    this.#isGivingUp = true;
+    giveUp();
+    this.#isGivingUp = isInside;
+    this.serve();
   }
 
   // ---- what a place is asked --------------------------------------------------------------------------------------
@@ -198,6 +208,7 @@ export class Gate {
   }
 
   #next(isLocal: boolean): Waiting | undefined {
+    if (this.#isGivingUp) return undefined;
     for (const stage of this.#stages) {
       if (stage.isLocal !== isLocal || stage.waiting === 0 || freeIn(stage.slots) <= 0) continue;
       const next = this.#first(stage.begun, stage) ?? this.#first(stage.fresh, stage);

@@ -34,6 +34,11 @@ export interface RunHost {
   turnedAway(): void;
   /** There may be room for others. */
   moveOn(): void;
+  /** Documents whose name or priority is being asked for. */
+  asking: number;
+  /** Nothing is begun any more. */
+  readonly givenUp: { readonly error: unknown } | undefined;
+  checkDrained(): void;
 }
 
 /** One input on its way through the stages. */
@@ -137,19 +142,28 @@ export class StagesRun implements DocumentHost {
 
   #next(document: unknown): void {
     const index = this.#read++;
-    const { id, priority } = this.#host.config;
-    const order = this.#host.nextOrder();
+    const host = this.#host;
+    const { id, priority } = host.config;
+    const order = host.nextOrder();
     this.#open++;
     let name = String(index);
     let urgency = 0;
+    let fault: RunHost['givenUp'];
+    host.asking++;
     try {
       if (id) name = idOf(ask(NAME, 'id', id, document));
       if (priority) urgency = priorityOf(ask(NAME, 'batches.priority', priority, document));
     } catch (error) {
-      this.turnAway({ id: name, index, document }, error);
-      return;
+      fault = { error };
     }
-    this.#host.take({ run: this, order, priority: urgency, index, id: name, document });
+    host.asking--;
+    fault ??= host.givenUp;
+    // Whoever was asked may have left, or closed the pipeline.
+    if (!this.#to.closed) {
+      if (fault) this.turnAway({ id: name, index, document }, fault.error);
+      else host.take({ run: this, order, priority: urgency, index, id: name, document });
+    }
+    host.checkDrained();
   }
 
   #checkOver(): void {

@@ -1,11 +1,12 @@
 import type { OperatorFunction, Subscription } from 'rxjs';
-import { defer, from, map, Observable, Subject, toArray } from 'rxjs';
+import { defer, from, map, Observable, toArray } from 'rxjs';
 import { adaptiveLimit } from '../../../operators/adaptive-limit.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import { ClosedError, DeadlineError, FlowConfigError } from '../../../operators/errors.js';
 import { lanes } from '../../../operators/lanes.js';
 import { AbortCalls, Alarm, connect, DEFAULT_LANE, instanceOf, onAbort, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
 import type { FlowEvent, FlowSink, Limiter, LimiterJob } from '../../../operators/types.js';
+import { EventChannel } from '../event-channel.js';
 import type { AnyRunnerOptions } from './runner-options.js';
 import { checkedCall, checkedCalls, readOptions, runOptions } from './runner-options.js';
 import type { RunGiven, RunToolsArguments, RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerSnapshot } from './runner-types.js';
@@ -31,7 +32,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   readonly events: Observable<FlowEvent>;
   readonly counts: Record<Phase, number> = { idle: 0, queued: 0, asking: 0, executing: 0, backingOff: 0, over: 0 };
   retrying = 0;
-  readonly #events = new Subject<FlowEvent>();
+  turningAway = 0;
   readonly #clock: Alarm;
   readonly #limiter: Limiter;
   readonly #ownsLimiter: boolean;
@@ -56,12 +57,11 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
       readOptions(options);
     const { scheduler, timeoutMs } = config;
     this.#clock = new Alarm(scheduler, () => undefined);
-    this.events = this.#events.asObservable();
+    const channel = new EventChannel(onEvent);
+    this.events = channel.events;
     const instance = instanceOf(name);
     const tell = (event: FlowEvent): void => {
-      const stamped = { instance, at: this.now(), ...event };
-      onEvent?.(stamped);
-      this.#events.next(stamped);
+      channel.tell({ instance, at: this.now(), ...event });
     };
     this.config = { ...config, tell };
     this.#ownsLimiter = limiter === undefined;
@@ -159,13 +159,21 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   }
 
   ended(job: ToolJob, result: ToolResult | undefined, id: string): void {
+    if (result) {
+      const isGivenUp = this.#isGivingUp;
+      this.tellSettled(result, result.name, id);
+      // What its own caller gave up is in none of the numbers.
+      if (isGivenUp) this.shutdown.count(job.attempts > 0 ? 'aborted' : 'dropped');
+      else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
+    }
+    // Whoever was told may have drained or closed the runner.
     this.#open.delete(job);
     if (this.#leaving.has(job.setup)) this.#checkGone(job.setup);
-    if (result === undefined) return;
-    this.#tellSettled(result, result.name, id);
-    // What its own caller gave up is in none of the numbers.
-    if (this.#isGivingUp) this.shutdown.count(job.attempts > 0 ? 'aborted' : 'dropped');
-    else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
+  }
+
+  tellSettled({ is_error, attempts, durationMs: totalMs }: ToolResult, lane: string, batchId: string): void {
+    const outcome = is_error ? 'rejected' : 'fulfilled';
+    this.config.tell({ type: 'settled', operator: NAME, lane, batchId, outcome, attempts, totalMs });
   }
 
   together(giveUp: () => void): void {
@@ -188,18 +196,13 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     else release();
   }
 
-  turnedAway(result: ToolResult, id: string): void {
-    this.#tellSettled(result, this.setups.has(result.name) ? result.name : DEFAULT_LANE, id);
-  }
-
   checkDrained(): void {
-    if (!this.shutdown.isClosed || this.#open.size > 0 || !this.shutdown.finish()) return;
+    if (!this.shutdown.isClosed || this.#open.size + this.turningAway > 0 || !this.shutdown.finish()) return;
     this.#adapting?.unsubscribe();
     if (this.#ownsLimiter) this.#limiter.close();
     // In a shared limiter, what goes on all the same keeps its slot for as long as it may.
     else for (const { limiter } of this.setups.values()) void limiter?.drain();
     this.config.tell({ type: 'drained', operator: NAME });
-    this.#events.complete();
   }
 
   readonly runInside = (calls: readonly ToolCall[], signal: AbortSignal, given: RunGiven): Observable<ToolRun> =>
@@ -215,11 +218,6 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     this.#leaving.delete(setup);
     // What was given up and goes on all the same keeps its slot for as long as it may.
     void setup.limiter?.drain();
-  }
-
-  #tellSettled({ is_error, attempts, durationMs: totalMs }: ToolResult, lane: string, batchId: string): void {
-    const outcome = is_error ? 'rejected' : 'fulfilled';
-    this.config.tell({ type: 'settled', operator: NAME, lane, batchId, outcome, attempts, totalMs });
   }
 
   /** Makes the calls of a source. With `lifeline` its abort is an error, and not the result of every call. */

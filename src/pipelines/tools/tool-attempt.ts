@@ -109,10 +109,12 @@ export class ToolAttempt {
       });
       return;
     }
-    this.#isAsking = false;
-    this.#endsAfter(this.#setup.timeoutMs);
-    this.#owner.started();
-    // Whoever was told of the start may have given the call up.
+    // Whoever was asked, or told of the start, may have given the call up.
+    if (!this.#isOver) {
+      this.#isAsking = false;
+      this.#endsAfter(this.#setup.timeoutMs);
+      this.#owner.started();
+    }
     if (this.#isOver) {
       reservation?.release();
       return;

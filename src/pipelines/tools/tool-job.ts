@@ -93,6 +93,8 @@ export class ToolJob implements AttemptOwner {
   }
 
   start(): void {
+    // Whoever was told of it may have given it up.
+    if (this.phase === 'over') return;
     this.#step.follow<CheckedArguments>(
       () => checkArguments(this.setup.tool.parameters, this.#call.input),
       (checked) => {
@@ -238,12 +240,12 @@ export class ToolJob implements AttemptOwner {
   }
 
   failed(error: unknown): void {
-    // The signal of an attempt that took too long may have told somebody who then gave the call up.
-    if (this.phase === 'over') return;
     const { scheduler } = this.config;
     const { classify } = this.setup;
     const context = { size: 1, attempt: this.attempts, aborted: false, epochMs: scheduler.now() };
     const verdict = verdictOrFatal(NAME, classify, error, context);
+    // `classify`, or who was told by the signal of an attempt that took too long, may have given the call up.
+    if (this.phase === 'over') return;
     this.#enter('idle');
     this.#tellEnd(verdict.class);
     const delayMs = this.#delayMs(verdict);

@@ -16,8 +16,9 @@ export interface SessionHost extends JobHost {
   opened(job: ToolJob): void;
   /** Gives up many calls at once: none of them starts in the slot of another. */
   together(giveUp: () => void): void;
-  /** A call that never was on its way. */
-  turnedAway(result: ToolResult, id: string): void;
+  /** Calls that are being turned away: nothing of them comes after `drained`. */
+  turningAway: number;
+  tellSettled(result: ToolResult, lane: string, id: string): void;
 }
 
 export interface SessionKind {
@@ -57,16 +58,10 @@ export class ToolSession {
     const index = this.#accepted++;
     const setup = this.#host.setups.get(call.name);
     const id = this.#host.nextId();
-    const lane = setup ? call.name : DEFAULT_LANE;
-    this.#host.config.tell({ type: 'accepted', operator: NAME, lane, batchId: id, queued: this.#host.counts.queued });
-    // Whoever was told may have left.
-    if (this.#hasLeft as boolean) return;
     const refusal = this.#refusal(call, setup);
     if (setup === undefined || refusal !== undefined) {
       const { error, cause } = refusal ?? this.#unknown();
-      const result = failed({ call, index, attempts: 0, durationMs: 0 }, error, cause);
-      this.#host.turnedAway(result, id);
-      this.#emit(result);
+      this.#turnAway(failed({ call, index, attempts: 0, durationMs: 0 }, error, cause), id, setup ? call.name : DEFAULT_LANE);
       return;
     }
     this.#ids.add(call.id);
@@ -76,7 +71,9 @@ export class ToolSession {
       this.#emit(result);
     });
     this.#open.add(job);
+    // Before it is told: whoever hears of it may close the runner, or leave.
     this.#host.opened(job);
+    this.#tellAccepted(id, call.name);
     job.start();
   }
 
@@ -96,6 +93,26 @@ export class ToolSession {
       for (const job of [...this.#open]) job.leave();
     });
     this.#open.clear();
+  }
+
+  /** It never is on its way. */
+  #turnAway(result: ToolResult, id: string, lane: string): void {
+    const host = this.#host;
+    host.turningAway++;
+    this.#tellAccepted(id, lane);
+    // Whoever was told may have left.
+    if (this.#hasLeft) host.config.tell({ type: 'cancelled', operator: NAME, lane, batchId: id, count: 1 });
+    else {
+      host.tellSettled(result, lane, id);
+      this.#emit(result);
+    }
+    host.turningAway--;
+    host.checkDrained();
+  }
+
+  #tellAccepted(id: string, lane: string): void {
+    const { config, counts } = this.#host;
+    config.tell({ type: 'accepted', operator: NAME, lane, batchId: id, queued: counts.queued });
   }
 
   #refusal(call: ToolCall, setup: ToolSetup | undefined): { readonly error: ToolError; readonly cause?: unknown } | undefined {

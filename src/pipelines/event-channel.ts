@@ -1,0 +1,32 @@
+import type { Observable } from 'rxjs';
+import { Subject } from 'rxjs';
+import type { FlowEvent, FlowSink } from '../../operators/types.js';
+
+/** A listener, and `events`: both hear of everything in its order, whatever is done when it is told. Nothing comes after `drained`. */
+export class EventChannel {
+  readonly events: Observable<FlowEvent>;
+  readonly #events = new Subject<FlowEvent>();
+  readonly #listener: FlowSink | undefined;
+  readonly #untold: FlowEvent[] = [];
+  #isOver = false;
+
+  /** @param listener - one that does not throw */
+  constructor(listener: FlowSink | undefined) {
+    this.#listener = listener;
+    this.events = this.#events.asObservable();
+  }
+
+  tell(event: FlowEvent): void {
+    if (this.#isOver) return;
+    this.#isOver = event.type === 'drained';
+    this.#untold.push(event);
+    if (this.#untold.length > 1) return;
+    // Grows while it is gone through.
+    for (const next of this.#untold) {
+      this.#listener?.(next);
+      this.#events.next(next);
+      if (next.type === 'drained') this.#events.complete();
+    }
+    this.#untold.length = 0;
+  }
+}
