@@ -59,8 +59,8 @@ export interface CallContext {
   /** Replaces the estimated token cost by the real one. */
   settle(usage: Usage): void;
   /**
-   * Shows the limiter the response to the call, good or bad: it pauses when that is asked for, and keeps to the rates it reports. Without a
-   * `limiter` there are no rates, only pauses.
+   * Shows the response to the call, good or bad, to a `limiter` that learns: it pauses when that is asked for, and keeps to the rates that are reported.
+   * Without one it does nothing.
    */
   observe(response: ResponseLike): void;
 }
