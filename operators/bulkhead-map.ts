@@ -1,8 +1,8 @@
-import type { ObservableInput, OperatorFunction } from 'rxjs';
+import type { ObservableInput, ObservedValueOf, OperatorFunction } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
 import { callback, count, ofKeys, requiredFunction, unchecked } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { perItem } from './shell/item-shell.js';
@@ -96,6 +96,16 @@ export function bulkheadMap<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R>,
   options?: BulkheadMapOptions<T> & { readonly errors?: 'settle' },
 ): OperatorFunction<T, Settled<T, R>>;
+// Results of different types, which no single `R` is inferred from.
+export function bulkheadMap<T, A, B>(
+  project: (item: T, context: ItemContext) => A | B,
+  options?: BulkheadMapOptions<T> & { readonly errors?: 'settle' },
+): OperatorFunction<T, Settled<T, WorkValue<A | B>>>;
+// Of so many, the compiler explains the last one alone: no `project` is wrong there, so that it explains the options.
+export function bulkheadMap<T, A, B>(
+  project: (item: T, context: ItemContext) => A | B,
+  options: BulkheadMapOptions<T> & { readonly errors: A | B extends ObservableInput<unknown> ? 'propagate' : 'settle' },
+): OperatorFunction<T, ObservedValueOf<Extract<A | B, ObservableInput<unknown>>>>;
 export function bulkheadMap<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: BulkheadMapOptions<T> = {},

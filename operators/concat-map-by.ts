@@ -1,7 +1,7 @@
-import type { ObservableInput, OperatorFunction } from 'rxjs';
+import type { ObservableInput, ObservedValueOf, OperatorFunction } from 'rxjs';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import { flag, optional, requiredFunction } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { perItem } from './shell/item-shell.js';
@@ -80,6 +80,21 @@ export function concatMapBy<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R>,
   options?: ConcatMapByOptions<T> & { readonly errors?: 'settle' },
 ): OperatorFunction<T, Settled<T, R>>;
+// Results of different types, which no single `R` is inferred from.
+export function concatMapBy<T, A, B>(
+  key: (item: T) => unknown,
+  project: (item: T, context: ItemContext) => A | B,
+  options?: ConcatMapByOptions<T> & { readonly errors?: 'settle' },
+): OperatorFunction<T, Settled<T, WorkValue<A | B>>>;
+// Of so many, the compiler explains the last one alone: no `project` is wrong there, so that it explains the options.
+export function concatMapBy<T, A, B>(
+  key: (item: T) => unknown,
+  project: (item: T, context: ItemContext) => A | B,
+  options: ConcatMapByOptions<T> & {
+    readonly errors: A | B extends ObservableInput<unknown> ? 'propagate' : 'settle';
+    readonly stopKey?: false;
+  },
+): OperatorFunction<T, ObservedValueOf<Extract<A | B, ObservableInput<unknown>>>>;
 export function concatMapBy<T, R>(
   key: (item: T) => unknown,
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,

@@ -2,9 +2,9 @@ import type { Observable } from 'rxjs';
 import { defer } from 'rxjs';
 import { limiterBelow } from './child-of.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
-import type { ChildLimiterOptions, Lease, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
+import type { ChildLimiterOptions, Lease, LeaseContext, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
 import { count, object } from './options/options.js';
-import type { Handle } from './options/types.js';
+import type { Handle, WorkValue } from './options/types.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
 import { belowOption, limiterSettings, NAME } from './shell/limiter/settings.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
@@ -26,7 +26,9 @@ export interface KeyedLimiter extends Handle {
   acquire(job: KeyedJob): Observable<Lease>;
   acquireAsync(job: KeyedJob): Promise<Lease>;
   run<R>(work: LeasedWork<R>, job: KeyedJob): Observable<R>;
+  run<A, B>(work: (context: LeaseContext) => A | B, job: KeyedJob): Observable<WorkValue<A | B>>;
   runAsync<R>(work: LeasedWork<R>, job: KeyedJob): Promise<R>;
+  runAsync<A, B>(work: (context: LeaseContext) => A | B, job: KeyedJob): Promise<WorkValue<A | B>>;
   /** The limiter of a key, for whatever takes a `limiter`. It is not forgotten any more. */
   of(key: unknown): Limiter;
   /** Keys that are in use or have something to remember. */

@@ -9,10 +9,10 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
 import { callback, checked, durationMs, flag, madeBy, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
-import type { Classify } from './options/types.js';
+import type { Classify, WorkValue } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
-import type { AttemptWork, Fallback, PermitSource, PolicyLoad, PolicyWork } from './shell/policy-call.js';
+import type { AttemptWork, Fallback, PermitSource, PolicyContext, PolicyLoad, PolicyWork } from './shell/policy-call.js';
 import { PolicyCall } from './shell/policy-call.js';
 import { AbortCalls } from './shell/signal-groups.js';
 
@@ -69,7 +69,10 @@ export interface PolicyCallOptions {
 }
 
 /** Wraps work; a number in place of the options, as `map` passes along, tells nothing. */
-export type Policy<F = never> = <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
+export interface Policy<F = never> {
+  <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number): Observable<R | F>;
+  <A, B>(work: (context: PolicyContext) => A | B, call?: PolicyCallOptions | number): Observable<WorkValue<A | B> | F>;
+}
 
 /** The same for work that is part of this package; events call it `id`. */
 export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => Observable<R | F>;
@@ -123,7 +126,7 @@ const NAME = 'policy';
 export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
   const made = policyOf(NAME, options);
   // `mergeMap` and its like pass more along.
-  return (work, call) => made(work, call);
+  return <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => made(work, call);
 }
 
 /**

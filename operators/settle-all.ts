@@ -99,6 +99,12 @@ export function settleAll<F extends (context: ItemContext) => unknown>(
   calls: readonly F[],
   options?: SettleAllOptions<F>,
 ): Observable<Settled<F, WorkValue<ReturnType<F>>>[]>;
+// Results of different types, which no single `R` is inferred from.
+export function settleAll<T, A, B>(
+  calls: readonly T[],
+  project: (call: T, context: ItemContext) => A | B,
+  options?: SettleAllOptions<T>,
+): Observable<Settled<T, WorkValue<A | B>>[]>;
 export function settleAll<T, R>(
   calls: readonly T[],
   second?: Project<T, R> | SettleAllOptions<T>,

@@ -8,7 +8,7 @@ import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, count, durationMs, requiredFunction } from './options/options.js';
-import type { WorkResult } from './options/types.js';
+import type { WorkResult, WorkValue } from './options/types.js';
 import { schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { stream } from './shell/notifier.js';
@@ -98,6 +98,11 @@ export interface SpeculateOptions<P, T, R> {
  * @see {@link hedge} when the call is certain and only slow.
  * @see {@link switchLatest} when nothing has to be held back.
  */
+export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Observable<R>;
+// Results of different types, which no single `R` is inferred from.
+export function speculate<T, A, B, P>(
+  options: SpeculateOptions<P, T, unknown> & { readonly run: (call: P | T, context: SpeculateContext) => A | B },
+): Observable<WorkValue<A | B>>;
 export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Observable<R> {
   const settings = readOptions(options);
   return new Observable((subscriber) => {

@@ -1,4 +1,4 @@
-import type { ObservableInput, OperatorFunction, ReadableStreamLike, SchedulerLike, Subscriber } from 'rxjs';
+import type { ObservableInput, ObservedValueOf, OperatorFunction, ReadableStreamLike, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import { ask } from './options/ask.js';
@@ -6,7 +6,7 @@ import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, oneOf, requiredFunction } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
 import type { AsyncContext } from './shell/async-context.js';
 import { inputOf, settledOf } from './shell/call.js';
 import { attach } from './shell/connect.js';
@@ -97,6 +97,23 @@ export function switchLatest<T, R>(
   project: (item: T, context: ItemContext) => Observable<R> | PromiseLike<R> | AsyncIterable<R> | ReadableStreamLike<R>,
   options: SwitchLatestOptions<T>,
 ): OperatorFunction<T, R | Settled<T, R>>;
+// Results of different types, which no single `R` is inferred from.
+export function switchLatest<T, A, B>(
+  project: (item: T, context: ItemContext) => A | B,
+  options: SwitchLatestOptions<T> & { readonly errors: 'settle' },
+): OperatorFunction<T, Settled<T, WorkValue<A | B>>>;
+export function switchLatest<
+  T,
+  A extends Observable<unknown> | PromiseLike<unknown> | AsyncIterable<unknown> | ReadableStreamLike<unknown>,
+  B extends A,
+>(
+  project: (item: T, context: ItemContext) => A | B,
+  options: SwitchLatestOptions<T>,
+): OperatorFunction<T, ObservedValueOf<A | B> | Settled<T, ObservedValueOf<A | B>>>;
+export function switchLatest<T, A extends ObservableInput<unknown>, B extends A>(
+  project: (item: T, context: ItemContext) => A | B,
+  options?: SwitchLatestOptions<T> & { readonly errors?: 'propagate' },
+): OperatorFunction<T, ObservedValueOf<A | B>>;
 export function switchLatest<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T> = {}): OperatorFunction<T, R | Settled<T, R>> {
   const settings = readOptions(requiredFunction(NAME, 'project', project), options);
   return (source) =>

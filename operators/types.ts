@@ -18,6 +18,7 @@ export type {
   Usage,
   Verdict,
   WorkResult,
+  WorkValue,
 } from './options/types.js';
 export type { AsyncContext } from './shell/async-context.js';
 export type { BatchWork, GateOptions } from './shell/batch-options.js';

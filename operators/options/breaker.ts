@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { CircuitSnapshot as BreakerSnapshot, BreakerState, CircuitState } from '../kernel/limits/circuit.js';
-import type { WorkResult } from './types.js';
+import type { WorkResult, WorkValue } from './types.js';
 
 export type { BreakerState, CircuitSnapshot as BreakerSnapshot } from '../kernel/limits/circuit.js';
 
@@ -19,8 +19,10 @@ export interface PolicyBreakerContext extends BreakerContext {
 export interface Breaker {
   /** Makes the call for every subscriber, unless the circuit is open. Unsubscribing aborts the signal, unless there is an answer already. */
   run<R>(work: (context: BreakerContext) => WorkResult<R>): Observable<R>;
+  run<A, B>(work: (context: BreakerContext) => A | B): Observable<WorkValue<A | B>>;
   /** The same as a promise of the last value; rejects with RxJS's `EmptyError` when there is none. */
   runAsync<R>(work: (context: BreakerContext) => WorkResult<R>): Promise<R>;
+  runAsync<A, B>(work: (context: BreakerContext) => A | B): Promise<WorkValue<A | B>>;
   /** `'halfOpen'` as soon as the next call would be a probe. */
   readonly state: CircuitState;
   snapshot(): BreakerSnapshot;
