@@ -79,6 +79,7 @@ import {
   type Overflow,
   OverflowError,
   orderPerKey,
+  policy,
   type PullSource,
   RateLimitError,
   type ReadableStreamLike,
