@@ -6,7 +6,7 @@ import { leave, promote } from './kernel/machine/leave.js';
 import { ask } from './options/ask.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import { callback, count, durationMs, madeBy, onlyKnown, requiredFunction } from './options/options.js';
-import type { BatchResult, BatchValue, CallContext, Drained, DrainOptions, Handle, Settled, WorkResult } from './options/types.js';
+import type { BatchOutcome, BatchResult, CallContext, Drained, DrainOptions, Handle, Settled, WorkResult } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
@@ -140,12 +140,10 @@ export interface Batcher<T, R> extends Handle {
  * ```
  * @see {@link batchMap} when the items are a stream already, and its results go on together.
  */
-export function createBatcher<T, R>(work: BatchWork<T, R>, options?: BatcherOptions<T, NoInfer<R>>): Batcher<T, R>;
-// Results of different types, which no single `R` is inferred from.
-export function createBatcher<T, A extends WorkResult<BatchResult<unknown>>, B extends A>(
-  work: (items: readonly T[], context: CallContext) => A | B,
-  options?: BatcherOptions<T, NoInfer<BatchValue<A | B>>>,
-): Batcher<T, BatchValue<A | B>>;
+export function createBatcher<T, R, W extends WorkResult<BatchResult<unknown>> = never>(
+  work: BatchWork<T, R> | ((items: readonly T[], context: CallContext) => W),
+  options?: BatcherOptions<T, NoInfer<BatchOutcome<R, W>>>,
+): Batcher<T, BatchOutcome<R, W>>;
 export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptions<T, NoInfer<R>> = {}): Batcher<T, R> {
   keepOne(NAME, () => {
     const batcher = createBatcher(never, { maxSize: 1, concurrency: 1, timeoutMs: Infinity });

@@ -181,7 +181,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       circuit.reset();
       tell();
     },
-  };
+  } as Breaker;
 }
 
 /** What the end of a call says about the backend: any answer, a refusal as well, shows that it is up. */

@@ -9,7 +9,7 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
 import { callback, checked, durationMs, flag, madeBy, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
-import type { Classify, WorkValue } from './options/types.js';
+import type { Classify, WorkOutcome } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
 import type { AttemptWork, Fallback, PermitSource, PolicyContext, PolicyLoad, PolicyWork } from './shell/policy-call.js';
@@ -69,10 +69,10 @@ export interface PolicyCallOptions {
 }
 
 /** Wraps work; a number in place of the options, as `map` passes along, tells nothing. */
-export interface Policy<F = never> {
-  <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number): Observable<R | F>;
-  <A, B>(work: (context: PolicyContext) => A | B, call?: PolicyCallOptions | number): Observable<WorkValue<A | B> | F>;
-}
+export type Policy<F = never> = <R, W = never>(
+  work: PolicyWork<R> | ((context: PolicyContext) => W),
+  call?: PolicyCallOptions | number,
+) => Observable<WorkOutcome<R, W> | F>;
 
 /** The same for work that is part of this package; events call it `id`. */
 export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => Observable<R | F>;
@@ -126,7 +126,7 @@ const NAME = 'policy';
 export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
   const made = policyOf(NAME, options);
   // `mergeMap` and its like pass more along.
-  return <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => made(work, call);
+  return (<R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => made(work, call)) as Policy<F>;
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { ObservableInput, ObservedValueOf, OperatorFunction, ReadableStreamLike, SchedulerLike, Subscriber } from 'rxjs';
+import type { ObservableInput, OperatorFunction, ReadableStreamLike, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import { ask } from './options/ask.js';
@@ -6,7 +6,7 @@ import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, oneOf, requiredFunction } from './options/options.js';
-import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
+import type { InputOutcome, ItemContext, Settled, WorkOutcome, WorkResult } from './options/types.js';
 import type { AsyncContext } from './shell/async-context.js';
 import { inputOf, settledOf } from './shell/call.js';
 import { attach } from './shell/connect.js';
@@ -85,35 +85,24 @@ export interface SwitchLatestOptions<T> {
  * @see {@link bulkheadMap} when every item counts and only so many may run at once.
  * @see {@link conflateWhileBusy} when the running call should end first, and take in all that came meanwhile next.
  */
-export function switchLatest<T, R>(
-  project: (item: T, context: ItemContext) => WorkResult<R>,
+export function switchLatest<T, R, W = never>(
+  project: ((item: T, context: ItemContext) => WorkResult<R>) | ((item: T, context: ItemContext) => W),
   options: SwitchLatestOptions<T> & { readonly errors: 'settle' },
-): OperatorFunction<T, Settled<T, R>>;
-export function switchLatest<T, R>(
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+): OperatorFunction<T, Settled<T, WorkOutcome<R, W>>>;
+export function switchLatest<T, R, W extends ObservableInput<unknown> = never>(
+  project: ((item: T, context: ItemContext) => ObservableInput<R>) | ((item: T, context: ItemContext) => W),
   options?: SwitchLatestOptions<T> & { readonly errors?: 'propagate' },
-): OperatorFunction<T, R>;
-export function switchLatest<T, R>(
-  project: (item: T, context: ItemContext) => Observable<R> | PromiseLike<R> | AsyncIterable<R> | ReadableStreamLike<R>,
-  options: SwitchLatestOptions<T>,
-): OperatorFunction<T, R | Settled<T, R>>;
-// Results of different types, which no single `R` is inferred from.
-export function switchLatest<T, A, B>(
-  project: (item: T, context: ItemContext) => A | B,
-  options: SwitchLatestOptions<T> & { readonly errors: 'settle' },
-): OperatorFunction<T, Settled<T, WorkValue<A | B>>>;
+): OperatorFunction<T, InputOutcome<R, W>>;
 export function switchLatest<
   T,
-  A extends Observable<unknown> | PromiseLike<unknown> | AsyncIterable<unknown> | ReadableStreamLike<unknown>,
-  B extends A,
+  R,
+  W extends Observable<unknown> | PromiseLike<unknown> | AsyncIterable<unknown> | ReadableStreamLike<unknown> = never,
 >(
-  project: (item: T, context: ItemContext) => A | B,
+  project:
+    | ((item: T, context: ItemContext) => Observable<R> | PromiseLike<R> | AsyncIterable<R> | ReadableStreamLike<R>)
+    | ((item: T, context: ItemContext) => W),
   options: SwitchLatestOptions<T>,
-): OperatorFunction<T, ObservedValueOf<A | B> | Settled<T, ObservedValueOf<A | B>>>;
-export function switchLatest<T, A extends ObservableInput<unknown>, B extends A>(
-  project: (item: T, context: ItemContext) => A | B,
-  options?: SwitchLatestOptions<T> & { readonly errors?: 'propagate' },
-): OperatorFunction<T, ObservedValueOf<A | B>>;
+): OperatorFunction<T, InputOutcome<R, W> | Settled<T, InputOutcome<R, W>>>;
 export function switchLatest<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T> = {}): OperatorFunction<T, R | Settled<T, R>> {
   const settings = readOptions(requiredFunction(NAME, 'project', project), options);
   return (source) =>

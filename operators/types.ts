@@ -17,8 +17,8 @@ export type {
   Settled,
   Usage,
   Verdict,
+  WorkOutcome,
   WorkResult,
-  WorkValue,
 } from './options/types.js';
 export type { AsyncContext } from './shell/async-context.js';
 export type { BatchWork, GateOptions } from './shell/batch-options.js';

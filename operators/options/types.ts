@@ -1,4 +1,4 @@
-import type { InteropObservable, Observable, ReadableStreamLike, Subscribable } from 'rxjs';
+import type { InteropObservable, Observable, ObservableInput, ObservedValueOf, ReadableStreamLike, Subscribable } from 'rxjs';
 import type { ResponseLike } from '../kernel/limits/headers.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 
@@ -95,6 +95,18 @@ export type WorkValue<W> = W extends
   | ReadableStreamLike<infer V>
   ? V
   : Awaited<W>;
+
+/**
+ * The value of work that answers `R`; when its branches answer different things, which no single `R` is inferred from, the union of them. `W` is all
+ * that it returns. Functions are compared because that is not put off while the types are not known.
+ */
+export type WorkOutcome<R, W> = (() => W) extends () => WorkResult<R> ? R : WorkValue<W>;
+
+/** The same of an input, whose every value counts. */
+export type InputOutcome<R, W extends ObservableInput<unknown>> = (() => W) extends () => ObservableInput<R> ? R : ObservedValueOf<W>;
+
+/** The same of one item of batch work. */
+export type BatchOutcome<R, W> = (() => W) extends () => WorkResult<BatchResult<R>> ? R : BatchValue<W>;
 
 /** The value of one item of batch work that returns this. */
 export type BatchValue<W> =

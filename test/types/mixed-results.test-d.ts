@@ -1,8 +1,9 @@
 import type { Observable, ObservableInput, OperatorFunction } from 'rxjs';
-import { from, of } from 'rxjs';
+import { from, mergeMap, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type {
   BatchWork,
+  HedgeAttempt,
   ItemContext,
   LeaseContext,
   Settled,
@@ -159,8 +160,9 @@ describe('types that are told, not found', () => {
     expectTypeOf(bulkheadMap<number, Mixed>(answers, { errors: 'propagate' })).toEqualTypeOf<OperatorFunction<number, Mixed>>();
     expectTypeOf(limiter.runAsync<Mixed>(() => 'a')).toEqualTypeOf<Promise<Mixed>>();
     expectTypeOf(createBatcher<number, Mixed>(batches).loadAsync(1)).toEqualTypeOf<Promise<Mixed>>();
-    expectTypeOf<Parameters<typeof batchMap<number, string>>[0]>().toEqualTypeOf<BatchWork<number, string>>();
-    expectTypeOf<Parameters<typeof hedge<string>>[0]>().returns.toEqualTypeOf<WorkResult<string>>();
+    expectTypeOf<BatchWork<number, string>>().toExtend<Parameters<typeof batchMap<number, string>>[0]>();
+    expectTypeOf<HedgeAttempt<string>>().toExtend<Parameters<typeof hedge<string>>[0]>();
+    expectTypeOf<ReturnType<typeof hedge<string>>>().toEqualTypeOf<Observable<string>>();
   });
 
   it('goes by what the result is put into', () => {
@@ -169,6 +171,13 @@ describe('types that are told, not found', () => {
     const handedOn: Observable<Message> = of(1).pipe(bulkheadMap((n) => of({ role: 'tool', parts: [['a', n]] }), { errors: 'propagate' }));
     expectTypeOf(message()).toEqualTypeOf<Promise<Message>>();
     expectTypeOf(handedOn).toEqualTypeOf<Observable<Message>>();
+  });
+
+  it('is found where the function itself is handed on', () => {
+    const work = ({ signal }: { readonly signal: AbortSignal }): Promise<string> => Promise.resolve(String(signal.aborted));
+    expectTypeOf(of(work).pipe(mergeMap(policy()))).toEqualTypeOf<Observable<string>>();
+    expectTypeOf([work].map(policy())).toEqualTypeOf<Observable<string>[]>();
+    expectTypeOf([work].map(breaker.run.bind(breaker))).toEqualTypeOf<Observable<string>[]>();
   });
 
   it('is handed through by functions that know no more', () => {

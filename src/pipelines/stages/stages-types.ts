@@ -10,8 +10,8 @@ import type {
   ResponseLike,
   RetryOptions,
   Usage,
+  WorkOutcome,
   WorkResult,
-  WorkValue,
 } from '../../../operators/types.js';
 
 /** What every stage's work is told about its item. */
@@ -53,15 +53,15 @@ export interface StepsContext<Doc = unknown> extends StageItem<Doc> {
    * Makes a request: it waits for a slot of the stage and a permit of the limiter together, is cut off after `timeoutMs` and tried again as the
    * stage says. Made for each subscriber. Nothing is held between two of them.
    */
-  readonly request: {
-    <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Observable<R>;
-    <A, B>(work: (context: RequestContext) => A | B, cost?: Cost): Observable<WorkValue<A | B>>;
-  };
+  readonly request: <R, W = never>(
+    work: ((context: RequestContext) => WorkResult<R>) | ((context: RequestContext) => W),
+    cost?: Cost,
+  ) => Observable<WorkOutcome<R, W>>;
   /** The same as a promise of the last value. */
-  readonly requestAsync: {
-    <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Promise<R>;
-    <A, B>(work: (context: RequestContext) => A | B, cost?: Cost): Promise<WorkValue<A | B>>;
-  };
+  readonly requestAsync: <R, W = never>(
+    work: ((context: RequestContext) => WorkResult<R>) | ((context: RequestContext) => W),
+    cost?: Cost,
+  ) => Promise<WorkOutcome<R, W>>;
 }
 
 /** What a stage goes by. */
