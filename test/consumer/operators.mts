@@ -9,6 +9,7 @@ import {
   type BatchOptions,
   type BatchResult,
   BatchShapeError,
+  type BatchOutcome,
   type BatchState,
   type BatchValue,
   type BatchWork,
@@ -54,6 +55,7 @@ import {
   HedgeStats,
   hedge,
   type FlowErrors,
+  type InputOutcome,
   type ItemContext,
   type ItemOptions,
   ItemTooHeavyError,
@@ -104,6 +106,7 @@ import {
   type Window,
   type WindowContext,
   weighted,
+  type WorkOutcome,
   type WorkResult,
   type WorkValue,
 } from 'sluice/operators';
@@ -309,6 +312,9 @@ const texts: WorkResult<string> = Promise.resolve('text');
 same<string>()(undefined as unknown as WorkValue<typeof texts>);
 same<number>()(undefined as unknown as WorkValue<Observable<number>>);
 same<number>()(undefined as unknown as BatchValue<Promise<ReadonlyMap<string, number | Error>>>);
+same<string | number>()(undefined as unknown as WorkOutcome<string, Promise<string> | Promise<number>>);
+same<string | number>()(undefined as unknown as InputOutcome<string, string[] | Observable<number>>);
+same<string | number>()(undefined as unknown as BatchOutcome<string, string[] | Map<string, number | Error>>);
 
 // Branches with different results: each compiler finds the union by itself.
 const answered = (n: number): Promise<string> | Observable<number> => (n > 1 ? Promise.resolve('a') : of(n));

@@ -76,6 +76,7 @@ describe('work whose branches have different results', () => {
     expectTypeOf(breaker.runAsync(() => values(1))).toEqualTypeOf<Promise<Mixed>>();
     expectTypeOf(policy()(() => answers(1))).toEqualTypeOf<Observable<Mixed>>();
     expectTypeOf(policy({ fallback: () => of(true) })(({ attempt }) => values(attempt))).toEqualTypeOf<Observable<Mixed | boolean>>();
+    expectTypeOf(policy({ fallback: () => values(1) })(() => of(true))).toEqualTypeOf<Observable<Mixed | boolean>>();
     expectTypeOf(hedge((attempt) => answers(attempt), { delayMs: 5 })).toEqualTypeOf<Observable<Mixed>>();
   });
 
