@@ -1,7 +1,7 @@
 import { Observable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
-import type { Settled } from './options/types.js';
+import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
 import type { BatchWork } from './shell/batch-options.js';
 import type { BatchStreamOptions } from './shell/batch-stream.js';
 import { BatchStream, STREAM_CHECKS, streamConfig } from './shell/batch-stream.js';
@@ -66,6 +66,11 @@ export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptio
  * ```
  * @see {@link batchMap} when the items are pushed: events, clicks, messages.
  */
+export function batchMapFrom<T, R, W extends WorkResult<BatchResult<unknown>> = never>(
+  input: PullSource<T>,
+  work: BatchWork<T, R> | ((items: readonly T[], context: CallContext) => W),
+  options?: BatchMapFromOptions<T, NoInfer<BatchOutcome<R, W>>>,
+): Observable<Settled<T, BatchOutcome<R, W>>>;
 export function batchMapFrom<T, R>(
   input: PullSource<T>,
   work: BatchWork<T, R>,

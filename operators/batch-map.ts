@@ -1,7 +1,7 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { requiredFunction } from './options/options.js';
-import type { Settled } from './options/types.js';
+import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
 import type { BatchWork } from './shell/batch-options.js';
 import type { BatchStreamOptions } from './shell/batch-stream.js';
 import { BatchStream, streamConfig } from './shell/batch-stream.js';
@@ -83,6 +83,10 @@ export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
  * @see {@link batchMapFrom} when the items come from a list, a generator or a stream that can wait.
  * @see {@link createBatcher} when every caller wants its own answer back.
  */
+export function batchMap<T, R, W extends WorkResult<BatchResult<unknown>> = never>(
+  work: BatchWork<T, R> | ((items: readonly T[], context: CallContext) => W),
+  options?: BatchMapOptions<T, NoInfer<BatchOutcome<R, W>>>,
+): OperatorFunction<T, Settled<T, BatchOutcome<R, W>>>;
 export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T, NoInfer<R>> = {}): OperatorFunction<T, Settled<T, R>> {
   requiredFunction('batchMap', 'work', work);
   const config = streamConfig('batchMap', options);

@@ -2,7 +2,7 @@ import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
 import { callback, count, ofKeys, requiredFunction, unchecked } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { InputOutcome, ItemContext, Settled, WorkOutcome, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { perItem } from './shell/item-shell.js';
@@ -88,14 +88,14 @@ const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: 
  * @see {@link concatMapBy} when items of a key must run one after the other.
  * @see {@link switchLatest} when only the newest item counts.
  */
-export function bulkheadMap<T, R>(
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+export function bulkheadMap<T, R, W extends ObservableInput<unknown> = never>(
+  project: ((item: T, context: ItemContext) => ObservableInput<R>) | ((item: T, context: ItemContext) => W),
   options: BulkheadMapOptions<T> & { readonly errors: 'propagate' },
-): OperatorFunction<T, R>;
-export function bulkheadMap<T, R>(
-  project: (item: T, context: ItemContext) => WorkResult<R>,
+): OperatorFunction<T, InputOutcome<R, W>>;
+export function bulkheadMap<T, R, W = never>(
+  project: ((item: T, context: ItemContext) => WorkResult<R>) | ((item: T, context: ItemContext) => W),
   options?: BulkheadMapOptions<T> & { readonly errors?: 'settle' },
-): OperatorFunction<T, Settled<T, R>>;
+): OperatorFunction<T, Settled<T, WorkOutcome<R, W>>>;
 export function bulkheadMap<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: BulkheadMapOptions<T> = {},

@@ -1,7 +1,7 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import { flag, optional, requiredFunction } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { InputOutcome, ItemContext, Settled, WorkOutcome, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { perItem } from './shell/item-shell.js';
@@ -70,16 +70,16 @@ const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, stopKey: optional(flag)
  * @see {@link bulkheadMap} when a key may have more than one item under way.
  * @see {@link switchLatest} with a `key`, when only the newest item of each key counts.
  */
-export function concatMapBy<T, R>(
+export function concatMapBy<T, R, W extends ObservableInput<unknown> = never>(
   key: (item: T) => unknown,
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  project: ((item: T, context: ItemContext) => ObservableInput<R>) | ((item: T, context: ItemContext) => W),
   options: ConcatMapByOptions<T> & { readonly errors: 'propagate'; readonly stopKey?: false },
-): OperatorFunction<T, R>;
-export function concatMapBy<T, R>(
+): OperatorFunction<T, InputOutcome<R, W>>;
+export function concatMapBy<T, R, W = never>(
   key: (item: T) => unknown,
-  project: (item: T, context: ItemContext) => WorkResult<R>,
+  project: ((item: T, context: ItemContext) => WorkResult<R>) | ((item: T, context: ItemContext) => W),
   options?: ConcatMapByOptions<T> & { readonly errors?: 'settle' },
-): OperatorFunction<T, Settled<T, R>>;
+): OperatorFunction<T, Settled<T, WorkOutcome<R, W>>>;
 export function concatMapBy<T, R>(
   key: (item: T) => unknown,
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,

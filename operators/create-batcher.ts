@@ -6,7 +6,7 @@ import { leave, promote } from './kernel/machine/leave.js';
 import { ask } from './options/ask.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import { callback, count, durationMs, madeBy, onlyKnown, requiredFunction } from './options/options.js';
-import type { Drained, DrainOptions, Handle, Settled } from './options/types.js';
+import type { BatchOutcome, BatchResult, CallContext, Drained, DrainOptions, Handle, Settled, WorkResult } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
@@ -15,12 +15,13 @@ import { isPromise } from './shell/call.js';
 import { laneAt } from './shell/describe-item.js';
 import { keepOne, never } from './shell/keep.js';
 import type { KeptValues, LoadCache, LoadCacheRule } from './shell/load-cache.js';
-import type { OnEnd } from './shell/loads.js';
+import type { LoadOptions, OnEnd } from './shell/loads.js';
 import { Item, Load, settledLoad } from './shell/loads.js';
 import { Shutdown } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
 
 export type { LoadCache } from './shell/load-cache.js';
+export type { LoadOptions } from './shell/loads.js';
 
 /** Options of {@link createBatcher}. */
 export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
@@ -31,15 +32,6 @@ export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
   readonly dedupe?: (item: T) => unknown;
   /** Remembers values for later loads of equal keys: {@link lruCache}. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
   readonly cache?: LoadCache;
-}
-
-export interface LoadOptions {
-  /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
-  readonly lane?: string;
-  /** Leaves when it aborts; the call is aborted when all its members have left. */
-  readonly signal?: AbortSignal;
-  /** Longest time to the result, in ms. @defaultValue the `deadlineMs` option */
-  readonly deadlineMs?: number;
 }
 
 /** Numbers of one moment. */
@@ -148,6 +140,10 @@ export interface Batcher<T, R> extends Handle {
  * ```
  * @see {@link batchMap} when the items are a stream already, and its results go on together.
  */
+export function createBatcher<T, R, W extends WorkResult<BatchResult<unknown>> = never>(
+  work: BatchWork<T, R> | ((items: readonly T[], context: CallContext) => W),
+  options?: BatcherOptions<T, NoInfer<BatchOutcome<R, W>>>,
+): Batcher<T, BatchOutcome<R, W>>;
 export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptions<T, NoInfer<R>> = {}): Batcher<T, R> {
   keepOne(NAME, () => {
     const batcher = createBatcher(never, { maxSize: 1, concurrency: 1, timeoutMs: Infinity });

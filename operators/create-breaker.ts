@@ -148,9 +148,9 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
     get state() {
       return circuit.snapshot(now()).state;
     },
-    run(work) {
+    run<R>(work: (context: BreakerContext) => WorkResult<R>) {
       requiredFunction(NAME, 'work', work);
-      return new Observable((subscriber) => {
+      return new Observable<R>((subscriber) => {
         const ticket = circuit.enter(now());
         if (ticket === undefined) {
           subscriber.error(new BreakerOpenError(NAME, circuit.snapshot(now()).retryAfterMs));
@@ -162,8 +162,8 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
         else new BreakerCall(host, ticket, work, subscriber).begin();
       });
     },
-    runAsync(work) {
-      return new Promise((resolve, reject) => {
+    runAsync<R>(work: (context: BreakerContext) => WorkResult<R>) {
+      return new Promise<R>((resolve, reject) => {
         passLastValue(this.run(work), resolve, reject);
       });
     },
@@ -181,7 +181,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       circuit.reset();
       tell();
     },
-  };
+  } as Breaker;
 }
 
 /** What the end of a call says about the backend: any answer, a refusal as well, shows that it is up. */

@@ -5,7 +5,7 @@ import { FIFO } from './kernel/queues/line.js';
 import { FlowConfigError } from './options/errors.js';
 import { laneOption } from './options/limiter-option.js';
 import { count, onlyKnown, optional, requiredFunction } from './options/options.js';
-import type { Settled } from './options/types.js';
+import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
 import { divideAndConquer } from './repair.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
@@ -96,6 +96,10 @@ export interface DivideRetryContext {
  * ```
  * @see {@link batchMap} when batches are yet to be formed: there `repair: divideAndConquer()` does the same, each part under its own permit.
  */
+export function divideRetry<T, R, W extends WorkResult<BatchResult<unknown>> = never>(
+  work: BatchWork<T, R> | ((items: readonly T[], context: CallContext) => W),
+  options?: DivideRetryOptions<T>,
+): (items: readonly T[], context?: DivideRetryContext | number) => Observable<Settled<T, BatchOutcome<R, W>>[]>;
 export function divideRetry<T, R>(
   work: BatchWork<T, R>,
   options: DivideRetryOptions<T> = {},

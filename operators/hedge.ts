@@ -12,7 +12,7 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
 import { check, checked, durationMs, madeBy, positive, requiredFunction, unchecked } from './options/options.js';
-import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
+import type { Classify, ErrorClass, Verdict, WorkOutcome, WorkResult } from './options/types.js';
 import { schedulerOption } from './shell/alarm.js';
 import type { CallOwner } from './shell/owned-call.js';
 import { OwnedCall } from './shell/owned-call.js';
@@ -146,6 +146,10 @@ const LEAST_DELAY_MS = 50;
  * @see {@link switchLatest} when a newer question should replace the old one.
  * @see {@link createLimiter} for the permits the attempts share with everybody else.
  */
+export function hedge<R, W = never>(
+  attempt: HedgeAttempt<R> | ((attempt: number, context: HedgeContext) => W),
+  options?: HedgeOptions,
+): Observable<WorkOutcome<R, W>>;
 export function hedge<R>(attempt: HedgeAttempt<R>, options: HedgeOptions = {}): Observable<R> {
   const work = requiredFunction(NAME, 'attempt', attempt);
   const settings = readOptions(options);

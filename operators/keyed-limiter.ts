@@ -2,9 +2,9 @@ import type { Observable } from 'rxjs';
 import { defer } from 'rxjs';
 import { limiterBelow } from './child-of.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
-import type { ChildLimiterOptions, Lease, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
+import type { ChildLimiterOptions, Lease, LeaseContext, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
 import { count, object } from './options/options.js';
-import type { Handle } from './options/types.js';
+import type { Handle, WorkOutcome } from './options/types.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
 import { belowOption, limiterSettings, NAME } from './shell/limiter/settings.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
@@ -25,8 +25,8 @@ export interface KeyedLimiter extends Handle {
   tryAcquire(job: KeyedJob): Lease | undefined;
   acquire(job: KeyedJob): Observable<Lease>;
   acquireAsync(job: KeyedJob): Promise<Lease>;
-  run<R>(work: LeasedWork<R>, job: KeyedJob): Observable<R>;
-  runAsync<R>(work: LeasedWork<R>, job: KeyedJob): Promise<R>;
+  run<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Observable<WorkOutcome<R, W>>;
+  runAsync<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Promise<WorkOutcome<R, W>>;
   /** The limiter of a key, for whatever takes a `limiter`. It is not forgotten any more. */
   of(key: unknown): Limiter;
   /** Keys that are in use or have something to remember. */
@@ -129,11 +129,13 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     return this.find(job.key).acquireAsync(job);
   }
 
+  run<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Observable<WorkOutcome<R, W>>;
   run<R>(work: LeasedWork<R>, job: KeyedJob): Observable<R> {
     this.check(job);
     return defer(() => this.find(job.key).run(work, job));
   }
 
+  runAsync<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Promise<WorkOutcome<R, W>>;
   async runAsync<R>(work: LeasedWork<R>, job: KeyedJob): Promise<R> {
     this.check(job);
     return this.find(job.key).runAsync(work, job);

@@ -9,10 +9,10 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
 import { callback, checked, durationMs, flag, madeBy, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
-import type { Classify } from './options/types.js';
+import type { Classify, WorkOutcome } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
-import type { AttemptWork, Fallback, PermitSource, PolicyLoad, PolicyWork } from './shell/policy-call.js';
+import type { AttemptWork, Fallback, FallbackContext, PermitSource, PolicyContext, PolicyLoad, PolicyWork } from './shell/policy-call.js';
 import { PolicyCall } from './shell/policy-call.js';
 import { AbortCalls } from './shell/signal-groups.js';
 
@@ -26,12 +26,12 @@ export type {
   PolicyWork,
 } from './shell/policy-call.js';
 
-export interface PolicyOptions<F = never> {
+export interface PolicyOptions<F = never, W = never> {
   /**
    * What is answered instead, when everything else has failed before the first value. Throw what you have no answer for. Not asked when
    * the call was cancelled, and not held to the deadline. @defaultValue none
    */
-  readonly fallback?: Fallback<F>;
+  readonly fallback?: Fallback<F> | ((error: unknown, context: FallbackContext) => W);
   /** Longest time from the subscription to the end, in ms; waiting for permits and pauses included. @defaultValue Infinity */
   readonly deadlineMs?: number;
   /** Refuses calls while the backend is down. Sees a call as a whole: one outcome, however many attempts it took. @defaultValue none */
@@ -69,7 +69,10 @@ export interface PolicyCallOptions {
 }
 
 /** Wraps work; a number in place of the options, as `map` passes along, tells nothing. */
-export type Policy<F = never> = <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
+export type Policy<F = never> = <R, W = never>(
+  work: PolicyWork<R> | ((context: PolicyContext) => W),
+  call?: PolicyCallOptions | number,
+) => Observable<WorkOutcome<R, W> | F>;
 
 /** The same for work that is part of this package; events call it `id`. */
 export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => Observable<R | F>;
@@ -120,10 +123,11 @@ const NAME = 'policy';
  * @see {@link batchMap} which does all this for batches, and takes failed ones apart.
  * @see {@link createBreaker} and {@link createLimiter} for what calls to one backend share.
  */
+export function policy<F = never, W = never>(options?: PolicyOptions<F, W>): Policy<WorkOutcome<F, W>>;
 export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
   const made = policyOf(NAME, options);
   // `mergeMap` and its like pass more along.
-  return (work, call) => made(work, call);
+  return (<R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => made(work, call)) as Policy<F>;
 }
 
 /**

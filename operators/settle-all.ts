@@ -1,7 +1,7 @@
 import { EMPTY, from, Observable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
 import { callback, orDefault, requiredFunction } from './options/options.js';
-import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
+import type { ItemContext, Settled, WorkOutcome, WorkResult, WorkValue } from './options/types.js';
 import { connect } from './shell/connect.js';
 import type { Guard } from './shell/guard.js';
 import { guarded } from './shell/guard.js';
@@ -90,11 +90,11 @@ const CHECKS = /* @__PURE__ */ (() => {
  * @see {@link bulkheadMap} when results are wanted one by one, or the calls come as a stream.
  * @see {@link unwrap} to go on with the values alone.
  */
-export function settleAll<T, R>(
+export function settleAll<T, R, W = never>(
   calls: readonly T[],
-  project: (call: T, context: ItemContext) => WorkResult<R>,
+  project: ((call: T, context: ItemContext) => WorkResult<R>) | ((call: T, context: ItemContext) => W),
   options?: SettleAllOptions<T>,
-): Observable<Settled<T, R>[]>;
+): Observable<Settled<T, WorkOutcome<R, W>>[]>;
 export function settleAll<F extends (context: ItemContext) => unknown>(
   calls: readonly F[],
   options?: SettleAllOptions<F>,

@@ -8,7 +8,7 @@ import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, count, durationMs, requiredFunction } from './options/options.js';
-import type { WorkResult } from './options/types.js';
+import type { WorkOutcome, WorkResult } from './options/types.js';
 import { schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { stream } from './shell/notifier.js';
@@ -27,7 +27,7 @@ export interface SpeculateContext {
   readonly isSpeculative: boolean;
 }
 
-export interface SpeculateOptions<P, T, R> {
+export interface SpeculateOptions<P, T, R, W = never> {
   /** Calls that are likely to come; each is run at once. Its completion is ignored, its error is the result's. */
   readonly predict: ObservableInput<P>;
   /** Calls that are really wanted; each has a result. */
@@ -38,7 +38,7 @@ export interface SpeculateOptions<P, T, R> {
    * Makes a call, predicted or confirmed. A predicted one must have no effect that anybody can see. Promises, Observables, async iterables and
    * streams are awaited; anything else is the result.
    */
-  readonly run: (call: P | T, context: SpeculateContext) => WorkResult<R>;
+  readonly run: ((call: P | T, context: SpeculateContext) => WorkResult<R>) | ((call: P | T, context: SpeculateContext) => W);
   /** Longest a predicted call runs, or its result is kept, without being confirmed, in ms. @defaultValue 30000 */
   readonly ttlMs?: number;
   /** Most predicted calls at a time; one more replaces the oldest. @defaultValue 1 */
@@ -98,6 +98,7 @@ export interface SpeculateOptions<P, T, R> {
  * @see {@link hedge} when the call is certain and only slow.
  * @see {@link switchLatest} when nothing has to be held back.
  */
+export function speculate<T, R, P = T, W = never>(options: SpeculateOptions<P, T, R, W>): Observable<WorkOutcome<R, W>>;
 export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Observable<R> {
   const settings = readOptions(options);
   return new Observable((subscriber) => {

@@ -6,7 +6,7 @@ import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, oneOf, requiredFunction } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { InputOutcome, ItemContext, Settled, WorkOutcome, WorkResult } from './options/types.js';
 import type { AsyncContext } from './shell/async-context.js';
 import { inputOf, settledOf } from './shell/call.js';
 import { attach } from './shell/connect.js';
@@ -85,18 +85,24 @@ export interface SwitchLatestOptions<T> {
  * @see {@link bulkheadMap} when every item counts and only so many may run at once.
  * @see {@link conflateWhileBusy} when the running call should end first, and take in all that came meanwhile next.
  */
-export function switchLatest<T, R>(
-  project: (item: T, context: ItemContext) => WorkResult<R>,
+export function switchLatest<T, R, W = never>(
+  project: ((item: T, context: ItemContext) => WorkResult<R>) | ((item: T, context: ItemContext) => W),
   options: SwitchLatestOptions<T> & { readonly errors: 'settle' },
-): OperatorFunction<T, Settled<T, R>>;
-export function switchLatest<T, R>(
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+): OperatorFunction<T, Settled<T, WorkOutcome<R, W>>>;
+export function switchLatest<T, R, W extends ObservableInput<unknown> = never>(
+  project: ((item: T, context: ItemContext) => ObservableInput<R>) | ((item: T, context: ItemContext) => W),
   options?: SwitchLatestOptions<T> & { readonly errors?: 'propagate' },
-): OperatorFunction<T, R>;
-export function switchLatest<T, R>(
-  project: (item: T, context: ItemContext) => Observable<R> | PromiseLike<R> | AsyncIterable<R> | ReadableStreamLike<R>,
+): OperatorFunction<T, InputOutcome<R, W>>;
+export function switchLatest<
+  T,
+  R,
+  W extends Observable<unknown> | PromiseLike<unknown> | AsyncIterable<unknown> | ReadableStreamLike<unknown> = never,
+>(
+  project:
+    | ((item: T, context: ItemContext) => Observable<R> | PromiseLike<R> | AsyncIterable<R> | ReadableStreamLike<R>)
+    | ((item: T, context: ItemContext) => W),
   options: SwitchLatestOptions<T>,
-): OperatorFunction<T, R | Settled<T, R>>;
+): OperatorFunction<T, InputOutcome<R, W> | Settled<T, InputOutcome<R, W>>>;
 export function switchLatest<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T> = {}): OperatorFunction<T, R | Settled<T, R>> {
   const settings = readOptions(requiredFunction(NAME, 'project', project), options);
   return (source) =>

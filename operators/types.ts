@@ -17,6 +17,7 @@ export type {
   Settled,
   Usage,
   Verdict,
+  WorkOutcome,
   WorkResult,
 } from './options/types.js';
 export type { AsyncContext } from './shell/async-context.js';

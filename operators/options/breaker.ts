@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { CircuitSnapshot as BreakerSnapshot, BreakerState, CircuitState } from '../kernel/limits/circuit.js';
-import type { WorkResult } from './types.js';
+import type { WorkOutcome, WorkResult } from './types.js';
 
 export type { BreakerState, CircuitSnapshot as BreakerSnapshot } from '../kernel/limits/circuit.js';
 
@@ -18,9 +18,9 @@ export interface PolicyBreakerContext extends BreakerContext {
 
 export interface Breaker {
   /** Makes the call for every subscriber, unless the circuit is open. Unsubscribing aborts the signal, unless there is an answer already. */
-  run<R>(work: (context: BreakerContext) => WorkResult<R>): Observable<R>;
+  run<R, W = never>(work: ((context: BreakerContext) => WorkResult<R>) | ((context: BreakerContext) => W)): Observable<WorkOutcome<R, W>>;
   /** The same as a promise of the last value; rejects with RxJS's `EmptyError` when there is none. */
-  runAsync<R>(work: (context: BreakerContext) => WorkResult<R>): Promise<R>;
+  runAsync<R, W = never>(work: ((context: BreakerContext) => WorkResult<R>) | ((context: BreakerContext) => W)): Promise<WorkOutcome<R, W>>;
   /** `'halfOpen'` as soon as the next call would be a probe. */
   readonly state: CircuitState;
   snapshot(): BreakerSnapshot;

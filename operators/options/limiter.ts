@@ -2,7 +2,7 @@ import type { Observable, SchedulerLike } from 'rxjs';
 import type { Overflow, QueueRule } from '../kernel/queues/queue.js';
 import type { FlowSink } from './events.js';
 import type { Outcome, Permit, Permits } from './permits.js';
-import type { Handle, ResponseLike, WorkResult } from './types.js';
+import type { Handle, ResponseLike, WorkOutcome, WorkResult, WorkValue } from './types.js';
 
 export type { Outcome } from './permits.js';
 
@@ -204,17 +204,21 @@ export interface Limiter extends Permits, Handle {
    * Runs the work under a lease, released when the work ends. The values are those of its Observable, async iterable or stream, or the one of its
    * promise; anything else that it returns is the value. Unsubscribing aborts the signal.
    */
-  run<R>(work: LeasedWork<R>, job?: LimiterJob): Observable<R>;
+  run<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job?: LimiterJob): Observable<WorkOutcome<R, W>>;
   /**
    * The same as a promise of the last value, or of the only one; rejects with RxJS's `EmptyError` when an Observable has none. Nobody can unsubscribe from a
    * promise: aborting the job's signal gives up the work as well as the wait.
    */
-  runAsync<R>(work: LeasedWork<R>, job?: LimiterJob): Promise<R>;
+  runAsync<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job?: LimiterJob): Promise<WorkOutcome<R, W>>;
   /** The function, each call of it under a lease; `this` is handed on. A call costs no function of its own. */
   wrap<A extends unknown[], R>(
     work: (...args: A) => WorkResult<R>,
     job?: Omit<LimiterJob, 'id' | 'signal' | 'holder'>,
   ): (...args: A) => Promise<R>;
+  wrap<P extends unknown[], A, B>(
+    work: (...args: P) => A | B,
+    job?: Omit<LimiterJob, 'id' | 'signal' | 'holder'>,
+  ): (...args: P) => Promise<WorkValue<A | B>>;
   /**
    * Puts a waiting job at the end of another lane, whatever that one's bound: it was let in long ago. False when none with this id waits.
    *

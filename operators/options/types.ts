@@ -1,4 +1,4 @@
-import type { InteropObservable, Observable, ReadableStreamLike, Subscribable } from 'rxjs';
+import type { InteropObservable, Observable, ObservableInput, ObservedValueOf, ReadableStreamLike, Subscribable } from 'rxjs';
 import type { ResponseLike } from '../kernel/limits/headers.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 
@@ -71,7 +71,7 @@ export interface CallContext {
  * - a `Map` from item id to value (an `Error` or a missing id rejects that item, an unknown one the batch);
  * - a list of `{ status: 'fulfilled', value } | { status: 'rejected', reason }`, as `Promise.allSettled` makes.
  */
-export type BatchResult<R> = readonly (R | Error)[] | ReadonlyMap<string, R> | readonly PromiseSettledResult<R>[];
+export type BatchResult<R> = readonly (R | Error)[] | ReadonlyMap<string, R | Error> | readonly PromiseSettledResult<R>[];
 
 /**
  * What a work function may hand back: a promise, an Observable, an async iterable or a web stream, whose last value counts. Anything else, be it a
@@ -95,6 +95,28 @@ export type WorkValue<W> = W extends
   | ReadableStreamLike<infer V>
   ? V
   : Awaited<W>;
+
+/**
+ * The value of work that answers `R`; when its branches answer different things, which no single `R` is inferred from, the union of them. `W` is all
+ * that it returns. Functions are compared because that is not put off while the types are not known.
+ */
+export type WorkOutcome<R, W> = (() => W) extends () => WorkResult<R> ? R : WorkValue<W>;
+
+/** The same of an input, whose every value counts. */
+export type InputOutcome<R, W extends ObservableInput<unknown>> = (() => W) extends () => ObservableInput<R> ? R : ObservedValueOf<W>;
+
+/** The same of one item of batch work. */
+export type BatchOutcome<R, W> = (() => W) extends () => WorkResult<BatchResult<R>> ? R : BatchValue<W>;
+
+/** The value of one item of batch work that returns this. */
+export type BatchValue<W> =
+  WorkValue<W> extends infer Answer
+    ? Answer extends readonly PromiseSettledResult<infer R>[]
+      ? R
+      : Answer extends readonly (infer R | Error)[] | ReadonlyMap<string, infer R | Error>
+        ? R
+        : never
+    : never;
 
 /** One priority class. The order of the lanes is the priority, most urgent first. */
 export interface LaneOptions {

@@ -6,10 +6,12 @@ import { settledOf } from './call.js';
 /** Called once with the result of a load; the item is undefined when none was needed, or none accepted. */
 export type OnEnd<T, R> = (failed: boolean, outcome: unknown, item: Item<T, R> | undefined) => void;
 
-/** What a load may be told. */
-interface LoadChoices {
+export interface LoadOptions {
+  /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
   readonly lane?: string;
+  /** Leaves when it aborts; the call is aborted when all its members have left. */
   readonly signal?: AbortSignal;
+  /** Longest time to the result, in ms. @defaultValue the `deadlineMs` option */
   readonly deadlineMs?: number;
 }
 
@@ -22,7 +24,7 @@ export class Load<T, R> {
 
   constructor(
     readonly input: T,
-    readonly options: LoadChoices,
+    readonly options: LoadOptions,
     private readonly onEnd: OnEnd<T, R>,
   ) {}
 

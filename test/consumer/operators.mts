@@ -9,7 +9,9 @@ import {
   type BatchOptions,
   type BatchResult,
   BatchShapeError,
+  type BatchOutcome,
   type BatchState,
+  type BatchValue,
   type BatchWork,
   type BulkheadMapOptions,
   batch,
@@ -53,6 +55,7 @@ import {
   HedgeStats,
   hedge,
   type FlowErrors,
+  type InputOutcome,
   type ItemContext,
   type ItemOptions,
   ItemTooHeavyError,
@@ -78,6 +81,7 @@ import {
   type Overflow,
   OverflowError,
   orderPerKey,
+  policy,
   type PullSource,
   RateLimitError,
   type ReadableStreamLike,
@@ -102,6 +106,7 @@ import {
   type Window,
   type WindowContext,
   weighted,
+  type WorkOutcome,
   type WorkResult,
   type WorkValue,
 } from 'sluice/operators';
@@ -306,5 +311,22 @@ export { disposed };
 const texts: WorkResult<string> = Promise.resolve('text');
 same<string>()(undefined as unknown as WorkValue<typeof texts>);
 same<number>()(undefined as unknown as WorkValue<Observable<number>>);
+same<number>()(undefined as unknown as BatchValue<Promise<ReadonlyMap<string, number | Error>>>);
+same<string | number>()(undefined as unknown as WorkOutcome<string, Promise<string> | Promise<number>>);
+same<string | number>()(undefined as unknown as InputOutcome<string, string[] | Observable<number>>);
+same<string | number>()(undefined as unknown as BatchOutcome<string, string[] | Map<string, number | Error>>);
+
+// Branches with different results: each compiler finds the union by itself.
+const answered = (n: number): Promise<string> | Observable<number> => (n > 1 ? Promise.resolve('a') : of(n));
+same<Observable<Settled<number, string | number>>>()(of(1).pipe(bulkheadMap(answered)));
+same<Observable<string | number>>()(of(1).pipe(bulkheadMap((n) => (n > 1 ? of('a') : [n]), { errors: 'propagate' })));
+same<Observable<string | number>>()(of(1).pipe(concatMapBy(String, answered, { errors: 'propagate' })));
+same<Observable<string | number>>()(of(1).pipe(switchLatest(answered)));
+same<Observable<Settled<number, string | number>[]>>()(settleAll([1], answered));
+same<Promise<string | number>>()(createLimiter().runAsync(() => answered(1)));
+same<Observable<string | number>>()(policy()(() => answered(1)));
+same<Promise<string | number>>()(
+  createBatcher((ids: readonly number[]) => (ids.length > 1 ? of(ids.map(String)) : Promise.resolve([...ids]))).loadAsync(1),
+);
 same<ClosedError>()(undefined as unknown as FlowErrors['FLOW_CLEARED']);
 same<ClosedError>()(new ClosedError('createLimiter'));

@@ -26,18 +26,20 @@ function halfOpen(clock: CountingScheduler) {
 }
 
 describe('a promise whose answer is taken by somebody who then leaves', () => {
-  it.each([
+  type Work = (context: { readonly signal: AbortSignal }) => Promise<string>;
+  const runs: readonly [string, (work: Work) => Observable<string>][] = [
     ['policy', policy({ retry: retryFailed() })],
     ['a breaker', createBreaker().run.bind(createBreaker())],
     ['a limiter', createLimiter().run.bind(createLimiter())],
-    ['hedge', <R>(work: (context: { readonly signal: AbortSignal }) => Promise<R>) => hedge((_index, context) => work(context))],
-  ] as const)('does not have its signal aborted by %s: the answer may be read later', async (_name, run) => {
+    ['hedge', (work) => hedge((_index, context) => work(context))],
+  ];
+  it.each(runs)('does not have its signal aborted by %s: the answer may be read later', async (_name, run) => {
     let signal: AbortSignal | undefined;
-    const work = (context: { readonly signal: AbortSignal }): Promise<string> => {
+    const work: Work = (context) => {
       ({ signal } = context);
       return Promise.resolve('headers first, the body later');
     };
-    await firstValueFrom<string>(run(work));
+    await firstValueFrom(run(work));
     expect(signal?.aborted).toBe(false);
   });
 

@@ -7,6 +7,7 @@ import type { Rate } from '../../kernel/limits/rate.js';
 import { ClosedError, FlowConfigError } from '../../options/errors.js';
 import type {
   Lease,
+  LeaseContext,
   LeasedWork,
   Limiter,
   LimiterJob,
@@ -18,7 +19,7 @@ import type {
 } from '../../options/limiter.js';
 import { amount, count, onlyKnown, orDefault, requiredFunction } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
-import type { ResponseLike, WorkResult } from '../../options/types.js';
+import type { ResponseLike, WorkOutcome, WorkResult } from '../../options/types.js';
 import { laneAt } from '../describe-item.js';
 import { passLastValue } from '../last-value.js';
 import { AbortCalls } from '../signal-groups.js';
@@ -113,10 +114,12 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     });
   }
 
+  run<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job?: LimiterJob): Observable<WorkOutcome<R, W>>;
   run<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Observable<R> {
     return this.stream(requiredFunction(NAME, 'work', work), job);
   }
 
+  runAsync<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job?: LimiterJob): Promise<WorkOutcome<R, W>>;
   runAsync<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Promise<R> {
     return new Promise((resolve, reject) => {
       this.request(requiredFunction(NAME, 'work', work), job, resolve, reject);

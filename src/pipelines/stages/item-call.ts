@@ -257,12 +257,13 @@ class Steps extends About implements StepsContext {
     return this.call.signal;
   }
 
-  readonly request = <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Observable<R> => this.call.request(work, cost);
+  readonly request = (<R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost) =>
+    this.call.request(work, cost)) as StepsContext['request'];
 
-  readonly requestAsync = <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Promise<R> => {
+  readonly requestAsync = (<R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Promise<R> => {
     const answer = lastOf(this.request(work, cost));
     // As all other rejections here: one that nobody listens to kills nobody.
     answer.catch(() => undefined);
     return answer;
-  };
+  }) as StepsContext['requestAsync'];
 }

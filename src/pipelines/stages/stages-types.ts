@@ -10,6 +10,7 @@ import type {
   ResponseLike,
   RetryOptions,
   Usage,
+  WorkOutcome,
   WorkResult,
 } from '../../../operators/types.js';
 
@@ -52,9 +53,15 @@ export interface StepsContext<Doc = unknown> extends StageItem<Doc> {
    * Makes a request: it waits for a slot of the stage and a permit of the limiter together, is cut off after `timeoutMs` and tried again as the
    * stage says. Made for each subscriber. Nothing is held between two of them.
    */
-  readonly request: <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost) => Observable<R>;
+  readonly request: <R, W = never>(
+    work: ((context: RequestContext) => WorkResult<R>) | ((context: RequestContext) => W),
+    cost?: Cost,
+  ) => Observable<WorkOutcome<R, W>>;
   /** The same as a promise of the last value. */
-  readonly requestAsync: <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost) => Promise<R>;
+  readonly requestAsync: <R, W = never>(
+    work: ((context: RequestContext) => WorkResult<R>) | ((context: RequestContext) => W),
+    cost?: Cost,
+  ) => Promise<WorkOutcome<R, W>>;
 }
 
 /** What a stage goes by. */
