@@ -1,7 +1,9 @@
+import { asyncScheduler } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import { callback } from '../../operators/toolkit.js';
 import type { ResponseLike } from '../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
+import { closing } from './connection.js';
 import { refusalOf } from './provider-error.js';
 
 /** Where an API of a model is, and what it wants to know with every request. */
@@ -58,8 +60,10 @@ export async function post({ url, headers, fetch }: Endpoint, body: object, cont
   });
   context.observe(response);
   // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
-  if (!response.ok) throw refusalOf(response, (await boundedText(response, REFUSAL_BOUNDS)).text);
-  return response;
+  if (response.ok) return response;
+  const { text, isWhole } = await boundedText(response, REFUSAL_BOUNDS);
+  if (!isWhole) await closing(asyncScheduler);
+  throw refusalOf(response, text);
 }
 
 /** What cannot be sent, `fetch` would quote in its error: a key with a line break, for example. */

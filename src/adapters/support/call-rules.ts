@@ -1,8 +1,9 @@
+import { Observable } from 'rxjs';
 import { classifyError } from '../../../operators/classify-error.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import { onlyKnown, orDefault, positive } from '../../../operators/toolkit.js';
-import type { RetryOptions } from '../../../operators/types.js';
+import { onlyKnown, orDefault, positive, whenGivenUp } from '../../../operators/toolkit.js';
+import type { Limiter, RetryOptions } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 
 type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
@@ -47,5 +48,21 @@ export function callPolicy(adapter: string, options: CallRules, others: readonly
     ...(retry && { retry }),
   };
   for (const name of SAME) if (options[name] !== undefined) rules[name] = options[name];
-  return policyOf(adapter, rules as PolicyOptions);
+  const policy = policyOf(adapter, rules as PolicyOptions);
+  const { limiter } = options;
+  return limiter ? endingWith(limiter, policy) : policy;
+}
+
+/** The same calls, which also end when the limiter is closed, or its time to drain is over: whoever has a client has no other handle. */
+function endingWith(limiter: Limiter, policy: AttemptPolicy): AttemptPolicy {
+  return (work, call, id) => {
+    const calls = policy(work, call, id);
+    return new Observable((subscriber) => {
+      const giveUp = (error: unknown): void => {
+        subscriber.error(error);
+      };
+      subscriber.add(whenGivenUp(limiter, giveUp));
+      calls.subscribe(subscriber);
+    });
+  };
 }
