@@ -48,7 +48,7 @@ export function parseWithOrigins(
   const { env = {}, format = 'yaml' } = options;
   oneOf('yaml', 'json')('parseConfig', 'format', format);
   if (typeof env !== 'object' || (env as unknown) === null)
-    throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, `a ${typeof env}`);
+    throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, env === null ? 'nothing' : `a ${typeof env}`);
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);
   if (source.faults.length > 0)
     return {
