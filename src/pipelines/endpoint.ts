@@ -4,6 +4,7 @@ import { callback } from '../../operators/toolkit.js';
 import type { ResponseLike } from '../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
 import { closing } from './connection.js';
+import { isLimited } from './limited.js';
 import { refusalOf } from './provider-error.js';
 
 /** Where an API of a model is, and what it wants to know with every request. */
@@ -40,6 +41,7 @@ export function endpointOf(operator: string, path: string, options: EndpointOpti
   if (apiKey !== undefined && typeof (apiKey as unknown) !== 'string') throw new FlowConfigError(operator, 'apiKey', 'a string', apiKey);
   if (typeof headers !== 'object' || (headers as unknown) === null) throw new FlowConfigError(operator, 'headers', 'an object', headers);
   checkSendable(operator, 'headers', headers);
+  if (isLimited(options.fetch)) throw new FlowConfigError(operator, 'fetch', 'one that is not behind a limiter already', options.fetch);
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   checkSendable(operator, 'apiKey', authorization);
   return {
