@@ -3,7 +3,7 @@ import { classifyError } from '../../../operators/classify-error.js';
 import { FlowBatcher } from '../../../operators/create-batcher.js';
 import { lanes } from '../../../operators/lanes.js';
 import type { DivideOptions } from '../../../operators/repair.js';
-import { DIVIDE_OPTIONS, divideAndConquer, retryFailed } from '../../../operators/repair.js';
+import { DIVIDE_OPTIONS, divideAndConquer } from '../../../operators/repair.js';
 import {
   batchConfig,
   callback,
@@ -12,13 +12,13 @@ import {
   onlyKnown,
   orDefault,
   positive,
-  retryRule,
   schedulerOption,
   whenGivenUp,
 } from '../../../operators/toolkit.js';
 import type { GateOptions } from '../../../operators/types.js';
 import { natural } from '../../../operators/windows.js';
 import { untilClosed } from '../../pipelines/connection.js';
+import { retryOf } from '../../retry.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -66,12 +66,12 @@ export function opener(
   const { limiter, lane, concurrency, countTokens } = rules;
   onlyLane(name, lane, limiter);
   const { retry, split } = rules;
-  retryRule(name, retry, Infinity);
+  const rule = retryOf(name, retry, Infinity) ?? [];
   if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
   const options: GateOptions<string> = {
     classify: classifyError,
     ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),
-    repair: [retry === false ? [] : retryFailed(retry), split === false ? [] : divideAndConquer(split)],
+    repair: [rule, split === false ? [] : divideAndConquer(split)],
     weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
     deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
     timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),

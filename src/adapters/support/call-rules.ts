@@ -2,6 +2,7 @@ import { Observable } from 'rxjs';
 import { classifyError } from '../../../operators/classify-error.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
+import type { RepairRule } from '../../../operators/repair.js';
 import { onlyKnown, orDefault, positive, whenGivenUp } from '../../../operators/toolkit.js';
 import type { Limiter, RetryOptions } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
@@ -11,7 +12,7 @@ type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'sch
 /** What surrounds every call of an adapter. All attempts are ours: the client's own retries are off, or do not add to them. */
 export interface CallRules extends Pick<PolicyOptions, Same> {
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
-  readonly retry?: RetryOptions | false;
+  readonly retry?: RetryOptions | RepairRule | false;
   /** Longest single attempt from its permit to its end, in ms; a stream's end, too. @defaultValue Infinity: the client has a time limit of its own */
   readonly timeoutMs?: number;
 }
