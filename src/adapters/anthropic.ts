@@ -5,11 +5,12 @@ import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { VERSION } from '@anthropic-ai/sdk/version';
 import { FlowConfigError } from '../../operators/errors.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
+import { isLimited, markLimited } from '../pipelines/limited.js';
+import { said } from '../pipelines/models/chat-api.js';
 import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
-import { isLimited, markLimited } from './support/limited.js';
-import { observed } from './support/observed.js';
+import { observed, partsOf } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
 // Before, the client had no middleware.
@@ -119,13 +120,19 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
   checkClient('anthropicChat', client);
   const { messages } = client;
   return {
-    call: (request, context) => observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context),
+    call: (request, context) =>
+      observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context).then(said),
     stream: async (request, context) =>
-      counted(await observed(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context), context),
+      counted(
+        partsOf(await observed(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context)),
+        context,
+      ),
     model: ({ model }) => model,
     // That of a stream comes in parts.
-    usage: (answer) =>
-      'content' in answer ? { inputTokens: answer.usage.input_tokens, outputTokens: answer.usage.output_tokens } : undefined,
+    usage: (answer) => {
+      const { content, usage } = answer as Partial<Anthropic.Message>;
+      return content && usage && { inputTokens: usage.input_tokens, outputTokens: usage.output_tokens };
+    },
     estimateTokens: requestUsage,
   };
 }
@@ -147,7 +154,8 @@ async function* counted(
 function checkClient(name: string, client: BaseAnthropic): void {
   if (!Array.isArray((Object(client) as Partial<BaseAnthropic>).middleware))
     throw new FlowConfigError(name, 'client', 'a client of @anthropic-ai/sdk', client);
-  if (client.middleware.some((own) => isLimited(own)))
+  const { fetch } = client as unknown as { readonly fetch?: unknown };
+  if ([fetch, ...client.middleware].some(isLimited))
     throw new FlowConfigError(name, 'client', 'one that is not behind a limiter already', client);
 }
 

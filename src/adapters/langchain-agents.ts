@@ -5,3 +5,4 @@ export type { PerTool, ToolMiddlewareOptions } from './langchain/tool-middleware
 export { createToolMiddleware, TOOL_MIDDLEWARE_DEFAULTS } from './langchain/tool-middleware.js';
 export type { JobRules } from './support/call-job.js';
 export type { CallRules } from './support/call-rules.js';
+export type { ConnectionRules } from './support/held-rules.js';

@@ -4,6 +4,8 @@ import type { LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import type { Drained, DrainOptions, Handle, Settled } from '../../operators/types.js';
+import { untilClosed } from '../pipelines/connection.js';
+import { checkText, checkTextList, checkTexts, settleTexts } from '../pipelines/text-check.js';
 import { VectorCheck } from '../pipelines/vector-check.js';
 import type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
 import { NAME, partsOf } from './langchain/embeddings-options.js';
@@ -61,13 +63,17 @@ export class FlowEmbeddings extends Embeddings implements Handle {
 
   constructor(options: FlowEmbeddingsOptions) {
     super({});
-    const { inner, batches, areQueriesAlone } = partsOf(options);
+    const { inner, batches, areQueriesAlone, scheduler } = partsOf(options);
     this.#urgentLane = batches.laneNames[0] as string;
     this.#ownLimiter = batches.ownLimiter;
     const vectors = new VectorCheck(NAME);
     const looked = (answer: number[][]) => (Array.isArray(answer) ? vectors.checked(answer) : answer) as readonly (number[] | Error)[];
-    const documents = batches.charged(async (texts, context) => looked(await inner.of(context).embedDocuments([...texts])));
-    const question = batches.charged(async ([text], context) => looked([await inner.of(context).embedQuery(text as string)]));
+    const documents = batches.charged(async (texts, context) =>
+      looked(await untilClosed(inner.of(context).embedDocuments([...texts]), context, scheduler)),
+    );
+    const question = batches.charged(async ([text], context) =>
+      looked([await untilClosed(inner.of(context).embedQuery(text as string), context, scheduler)]),
+    );
     this.#documents = new FlowBatcher(documents, batches.options, NAME, false);
     this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME, false) : this.#documents;
     this.#batchers = new Set([this.#documents, this.#queries]);
@@ -76,21 +82,23 @@ export class FlowEmbeddings extends Embeddings implements Handle {
   /**
    * The vectors of all texts, in their order. Rejects with the first error of one of them; what the others still wait for is then left.
    *
-   * @throws FlowConfigError for options nobody knows, `LaneUnknownError` for a lane nobody declared
+   * @throws FlowConfigError for options nobody knows and for what is no text, `LaneUnknownError` for a lane nobody declared
    */
   async embedDocuments(texts: string[], options?: LoadOptions): Promise<number[][]> {
+    checkTexts(NAME, 'texts', texts);
     return firstValueFrom(forkJoin(texts.map((text) => this.#documents.load(text, options))), { defaultValue: [] });
   }
 
   /** The vector of one text, from the most urgent lane unless `options` says another. */
   async embedQuery(text: string, options?: LoadOptions): Promise<number[]> {
+    checkText(NAME, 'text', text);
     return this.#queries.loadAsync(text, { lane: this.#urgentLane, ...options });
   }
 
   /** What became of each text, in their order: a vector, or the error that is its own. Never rejects for a text. */
   async embedSettled(texts: readonly string[], options?: LoadOptions): Promise<Settled<string, number[]>[]> {
-    const settled = await this.#documents.loadMany(texts, options);
-    return settled.map((result, index) => ({ ...result, index, id: String(index) }));
+    checkTextList(NAME, 'texts', texts);
+    return settleTexts(NAME, 'texts', this.#documents, texts, options);
   }
 
   /** Sends what waits as soon as permits allow, whatever the window. */

@@ -4,7 +4,7 @@ import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
 import { FlowMcpCaller } from './support/mcp-calls.js';
 import type { McpRequest } from './support/mcp-link.js';
 import { listenForTools } from './support/mcp-link.js';
-import { MCP_RULES } from './support/mcp-options.js';
+import { checkClient, MCP_RULES } from './support/mcp-options.js';
 import type { McpCaller, McpCallerOptions } from './support/mcp-types.js';
 
 export type { CallRules } from './support/call-rules.js';
@@ -42,6 +42,7 @@ const MAX_PAGES = 64;
  * ```
  */
 export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> = {}): McpCaller<CallToolResult, Tool> {
+  checkClient(client);
   return new FlowMcpCaller<CallToolResult, Tool>(
     {
       // Without a schema of one's own, the result has the shape of today.

@@ -2,7 +2,7 @@ import type { CallToolResult, Client, Tool } from '@modelcontextprotocol/client'
 import { DEFAULT_REQUEST_TIMEOUT_MSEC } from '@modelcontextprotocol/client';
 import { FlowMcpCaller } from './support/mcp-calls.js';
 import { listenForTools } from './support/mcp-link.js';
-import { MCP_RULES } from './support/mcp-options.js';
+import { checkClient, MCP_RULES } from './support/mcp-options.js';
 import type { McpCaller, McpCallerOptions } from './support/mcp-types.js';
 
 export type { CallRules } from './support/call-rules.js';
@@ -48,6 +48,7 @@ export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSi
  * ```
  */
 export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> = {}): McpCaller<CallToolResult, Tool> {
+  checkClient(client);
   return new FlowMcpCaller<CallToolResult, Tool>(
     {
       call: (call, request) => client.callTool(call, request),

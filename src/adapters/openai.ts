@@ -7,12 +7,12 @@ import { count, nonEmpty, onlyKnown } from '../../operators/toolkit.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
 import { embeddingsIn } from '../pipelines/embeddings-api.js';
-import { chatUsage } from '../pipelines/models/chat-api.js';
+import { isLimited } from '../pipelines/limited.js';
+import { chatUsage, said } from '../pipelines/models/chat-api.js';
 import type { ModelCallerOptions } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
-import { isLimited } from './support/limited.js';
 import { limitedFetch } from './support/limited-fetch.js';
-import { observed } from './support/observed.js';
+import { observed, partsOf } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
 needsPeer('sluice/openai', 'openai', '^6.0.0 || ^7.0.0', isAtLeast(VERSION, 6), VERSION);
@@ -130,12 +130,12 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
     call: (request, context) => {
       const { signal } = context;
       const { stream_options: _, ...body } = bodyOf(request);
-      return observed(completions.create({ ...body, stream: false }, { signal, ...ONCE }), context);
+      return observed(completions.create({ ...body, stream: false }, { signal, ...ONCE }), context).then(said);
     },
-    stream: (request, context) => {
+    stream: async (request, context) => {
       const { signal } = context;
       const body = { stream_options: { include_usage: true }, ...bodyOf(request), stream: true } as const;
-      return observed(completions.create(body, { signal, ...ONCE }), context);
+      return partsOf(await observed(completions.create(body, { signal, ...ONCE }), context));
     },
     model: (request) => bodyOf(request).model,
     usage: chatUsage,

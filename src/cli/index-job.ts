@@ -15,7 +15,7 @@ import { removeJournal } from './journal.js';
 import { type LatencySummary, summarizeLatencies } from './latency.js';
 import { takeLock } from './lock.js';
 import { refuseForeignFile } from './own-file.js';
-import { explainFailure, openEmbedder, type ProviderOptions } from './provider.js';
+import { explainFailure, NotSentError, openEmbedder, type ProviderOptions } from './provider.js';
 import { searchIndex } from './search-index.js';
 import { readVectorJournal, type VectorCache, VectorJournal, vectorKey } from './vector-journal.js';
 
@@ -73,6 +73,7 @@ export class IndexJob {
   #returned = 0;
   #embedded = 0;
   readonly #backgroundCallsMs: number[] = [];
+  #callEnded = (): void => undefined;
 
   constructor(options: IndexJobOptions, signals: IndexJobSignals) {
     this.#options = options;
@@ -153,14 +154,16 @@ export class IndexJob {
 
   async #embed(questions: Questions, journal: VectorJournal): Promise<void> {
     if (this.#pending.length === 0 && questions.length === 0) return;
-    const embedder = openEmbedder(this.#options.provider, (event) => {
-      this.#observe(event);
-    });
-    this.#embedder = embedder;
     const abort = AbortSignal.any([this.#signals.abort, this.#failure.signal]);
     const stop = AbortSignal.any([this.#signals.stop, abort]);
+    const tell = (event: FlowEvent): void => {
+      this.#observe(event);
+    };
+    const embedder = openEmbedder(this.#options.provider, tell, stop);
+    this.#embedder = embedder;
     const texts = questions.map(({ question }) => question);
     const asker = new Asker(embedder, texts, abort, (error) => {
+      if (error instanceof NotSentError) return;
       const failure = explainFailure(error, this.#options.provider);
       if (failure.kind === 'stop') this.#failure.abort(failure.error);
     });
@@ -192,10 +195,18 @@ export class IndexJob {
         error: reject,
         complete: resolve,
       });
-      onAbort(abort, () => {
+      const leave = (): void => {
         results.unsubscribe();
         resolve();
-      });
+      };
+      onAbort(abort, leave);
+      this.#callEnded = () => {
+        if (!stop.aborted || embedder.snapshot().executing > 0) return;
+        // What waits, for its turn or to be sent again, may wait for minutes. The next run takes it.
+        this.#sent = this.#returned;
+        leave();
+      };
+      onAbort(stop, this.#callEnded);
     });
   }
 
@@ -221,6 +232,7 @@ export class IndexJob {
       }
       return;
     }
+    if (result.reason instanceof NotSentError) return;
     const failure = explainFailure(result.reason, provider);
     if (failure.kind === 'stop') this.#failure.abort(failure.error);
     else this.#unembedded.set(sha256, failure);
@@ -230,7 +242,12 @@ export class IndexJob {
     if (!('lane' in event) || event.lane !== BACKGROUND) return;
     // Questions travel alone, so their batches are left out of how full batches are.
     this.#background.add(event);
-    if (event.type === 'attemptEnded') this.#backgroundCallsMs.push(event.latencyMs);
+    if (event.type !== 'attemptEnded') return;
+    this.#backgroundCallsMs.push(event.latencyMs);
+    // When its results are here.
+    setImmediate(() => {
+      this.#callEnded();
+    });
   }
 
   async #finish(questions: Questions): Promise<IndexSummary> {

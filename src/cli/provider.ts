@@ -23,7 +23,11 @@ export interface ProviderOptions {
 /** A long job outlives a provider that is overloaded for half a minute. */
 const MAX_ATTEMPTS = 8;
 
-export function openEmbedder(options: ProviderOptions, onEvent: FlowSink): Embedder {
+/** Of what was to be sent when no more was. */
+export class NotSentError extends Error {}
+
+/** @param stop nothing more is sent once it has aborted, also no retry */
+export function openEmbedder(options: ProviderOptions, onEvent: FlowSink, stop?: AbortSignal): Embedder {
   let answered = false;
   return createEmbedder({
     baseUrl: options.baseUrl,
@@ -33,7 +37,11 @@ export function openEmbedder(options: ProviderOptions, onEvent: FlowSink): Embed
     requestsPerMinute: options.requestsPerMinute,
     tokensPerMinute: options.tokensPerMinute,
     repair: robust({ retry: { maxAttempts: MAX_ATTEMPTS } }),
-    classify: (error, context) => classifyWhile(answered, error, context),
+    classify: (error, context) => (error instanceof NotSentError ? { class: 'fatal' } : classifyWhile(answered, error, context)),
+    fetch: async (input, init) => {
+      if (stop?.aborted) throw new NotSentError('stopped');
+      return fetch(input, init);
+    },
     onEvent: (event) => {
       if (event.type === 'attemptEnded' && event.outcome === 'ok') answered = true;
       onEvent(event);

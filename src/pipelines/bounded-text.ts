@@ -56,11 +56,20 @@ export async function boundedText(response: Response, { maxBytes, maxMs = Infini
 /** Of an answer: thousands of long vectors, written as numbers. */
 const MAX_ANSWER_BYTES = 134_217_728;
 
-/** What a body says that is JSON. Its time is that of the attempt. @throws what it broke off with; ProviderError when it is too long */
+/** What a body says that is JSON, undefined when it is none. Its time is that of the attempt. @throws what it broke off with; ProviderError when it is too long */
 export async function boundedJson(response: Response): Promise<unknown> {
   const { text, isWhole, error } = await boundedText(response, { maxBytes: MAX_ANSWER_BYTES });
   // eslint-disable-next-line @typescript-eslint/only-throw-error -- as the platform threw it
   if (error !== undefined) throw error;
   if (!isWhole) throw lateError(`the answer is longer than ${String(MAX_ANSWER_BYTES)} bytes`);
-  return JSON.parse(text) as unknown;
+  return jsonOf(text);
+}
+
+/** What a text says that is JSON; undefined when it is none: the error would quote it, and it may be the page of a proxy. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
 }

@@ -295,7 +295,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   #rounds(request: Q, inquiry: Inquiry, left = this.#config.repair?.rounds ?? 0): Observable<P> {
     const { client, parse, repair, scheduler } = this.#config;
     const call = this.#make(request, inquiry, (made, how) => {
-      const send = (attempt: ModelAttempt): WorkResult<P> => exchange(client, parse, request, attempt);
+      const send = (attempt: ModelAttempt): WorkResult<P> => exchange(client, parse, request, attempt, scheduler);
       return this.#policies.call((context, rules) => this.#attempt(made, send, context, rules), made, how);
     });
     return call.pipe(

@@ -1,7 +1,8 @@
 import { from, map } from 'rxjs';
 import { BatchShapeError } from '../../operators/errors.js';
-import { count, isPromise, requiredFunction } from '../../operators/toolkit.js';
+import { count, isPromise, requiredFunction, schedulerOption } from '../../operators/toolkit.js';
 import type { BatchWork } from '../../operators/types.js';
+import { untilClosed } from './connection.js';
 import type { ClientEmbedderOptions, EmbedCall, EmbedderOptions } from './embedder-options.js';
 import { isOverClient, NAME } from './embedder-options.js';
 import { requestEmbeddings } from './embeddings-api.js';
@@ -12,6 +13,7 @@ import { VectorCheck } from './vector-check.js';
 export function embedderWork(options: EmbedderOptions | ClientEmbedderOptions): BatchWork<string, Float32Array> {
   const call = isOverClient(options) ? requiredFunction(NAME, 'call', options.call) : endpointCall(options);
   const vectors = new VectorCheck(NAME);
+  const scheduler = schedulerOption(NAME, 'scheduler', options.scheduler);
   return (texts, context) => {
     const answered = (answer: unknown): readonly (Float32Array | Error)[] => {
       if (!Array.isArray(answer)) throw new BatchShapeError(NAME, texts.length, 0, 'expected the call to answer an array of vectors');
@@ -20,8 +22,8 @@ export function embedderWork(options: EmbedderOptions | ClientEmbedderOptions): 
         .map((vector) => (vector instanceof Error || vector instanceof Float32Array ? vector : Float32Array.from(vector)));
     };
     const input = call(texts, context);
-    // A promise stays one: it keeps its permit until it is really over.
-    return isPromise(input) ? Promise.resolve(input).then(answered) : from(input).pipe(map(answered));
+    // A promise stays one: it keeps its permit until it is really over, also at the server.
+    return isPromise(input) ? untilClosed(Promise.resolve(input).then(answered), context, scheduler) : from(input).pipe(map(answered));
   };
 }
 

@@ -18,10 +18,9 @@ export async function requestEmbeddings(
   const { model, dimensions } = endpoint;
   const body = { model, input: texts, encoding_format: 'base64', ...(dimensions !== undefined && { dimensions }) };
   const response = await post(endpoint, body, context);
-  const answer: unknown = await boundedJson(response).catch((error: unknown) => {
-    // A proxy in between, most likely: sending fewer texts would not help.
-    throw error instanceof SyntaxError ? new BatchShapeError(NAME, texts.length, 0, 'the answer is no JSON') : error;
-  });
+  const answer = await boundedJson(response);
+  // Sending fewer texts would not help.
+  if (answer === undefined) throw new BatchShapeError(NAME, texts.length, 0, 'the answer is no JSON');
   return embeddingsIn(answer, context);
 }
 

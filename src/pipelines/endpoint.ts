@@ -1,7 +1,10 @@
+import { asyncScheduler } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import { callback } from '../../operators/toolkit.js';
 import type { ResponseLike } from '../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
+import { closing } from './connection.js';
+import { isLimited } from './limited.js';
 import { refusalOf } from './provider-error.js';
 
 /** Where an API of a model is, and what it wants to know with every request. */
@@ -38,6 +41,7 @@ export function endpointOf(operator: string, path: string, options: EndpointOpti
   if (apiKey !== undefined && typeof (apiKey as unknown) !== 'string') throw new FlowConfigError(operator, 'apiKey', 'a string', apiKey);
   if (typeof headers !== 'object' || (headers as unknown) === null) throw new FlowConfigError(operator, 'headers', 'an object', headers);
   checkSendable(operator, 'headers', headers);
+  if (isLimited(options.fetch)) throw new FlowConfigError(operator, 'fetch', 'one that is not behind a limiter already', options.fetch);
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   checkSendable(operator, 'apiKey', authorization);
   return {
@@ -58,8 +62,10 @@ export async function post({ url, headers, fetch }: Endpoint, body: object, cont
   });
   context.observe(response);
   // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
-  if (!response.ok) throw refusalOf(response, (await boundedText(response, REFUSAL_BOUNDS)).text);
-  return response;
+  if (response.ok) return response;
+  const { text, isWhole } = await boundedText(response, REFUSAL_BOUNDS);
+  if (!isWhole) await closing(asyncScheduler);
+  throw refusalOf(response, text);
 }
 
 /** What cannot be sent, `fetch` would quote in its error: a key with a line break, for example. */

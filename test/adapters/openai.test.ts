@@ -405,7 +405,8 @@ describe('openAIChat', LONG, () => {
   it('closes the connection of a stream that is left', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     await firstValueFrom(caller(limiter).stream({ messages: messages(LONG_TEXT) }));
-    expect(limiter.executing).toBe(0);
+    // When the server has seen it.
+    await expect.poll(() => limiter.executing, soon).toBe(0);
     await expect.poll(() => api.aborted, soon).toBe(1);
   });
 

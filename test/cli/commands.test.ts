@@ -338,6 +338,26 @@ describe('sluice index, interrupted', () => {
     expect(indexBytes()).toBe(await undisturbed());
   });
 
+  it.each([
+    ['is busy', { status: 429, message: 'slow down', retryAfterSeconds: 2 }],
+    ['is down', { status: 503, message: 'overloaded' }],
+  ] as const)('sends nothing more after the first interrupt when the provider %s', async (_, refusal) => {
+    let answered = 0;
+    await serve({ answer: () => (answered++ < 1 ? undefined : refusal) });
+    writeDocuments(200);
+    const run = startHere([...indexArgs(), '--max-batch', '1'], { cwd });
+    await expect.poll(() => provider.calls.length, PATIENT).toBeGreaterThan(3);
+    run.kill('SIGINT');
+    await run.prints(/stopping/);
+    const sent = provider.calls.length;
+    const before = performance.now();
+    expect((await run.ended).code).toBe(130);
+    expect(performance.now() - before).toBeLessThan(1900);
+    // Two at a time may have been on their way.
+    expect(provider.calls.length).toBeLessThanOrEqual(sent + 2);
+    expect(readSummary()).toMatchObject({ interrupted: true, lost: 0, embedded: 1, failed: [] });
+  });
+
   it('ends at once at the second interrupt', async () => {
     await serve({ until: () => never });
     writeDocuments(50);

@@ -329,3 +329,28 @@ describe('what is wrong', () => {
     }
   });
 });
+
+describe('the time a file takes', () => {
+  const keys = (count: number, line: (i: number) => string): string => Array.from({ length: count }, (_, i) => line(i)).join('\n');
+  const FILES: readonly (readonly [string, (count: number) => string])[] = [
+    ['keys that nobody knows', (count) => keys(count, (i) => `k${String(i)}: 1`)],
+    ['keys that nobody knows, in JSON', (count) => `{${keys(count, (i) => `"k${String(i)}": 1,`)} "k": 1}`],
+    ['one key again and again', (count) => keys(count, () => 'a: 1')],
+    ['options of a model', (count) => `model:\n  options:\n${keys(count, (i) => `    k${String(i)}: 1`)}`],
+    ['prices', (count) => `prices:\n${keys(count, (i) => `  m${String(i)}: {usdPerCall: 1}`)}`],
+    ['stages with a key that nobody knows', (count) => `stages:\n${keys(count, (i) => `  - {name: s${String(i)}, promt: 1}`)}`],
+  ];
+
+  it.each(FILES)('grows as %s do, and not as their square', { timeout: 120_000 }, (_, file) => {
+    const cpuMs = (text: string): number => {
+      const before = process.cpuUsage();
+      parseConfig(text);
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1000;
+    };
+    const [few, many] = [file(1000), file(8000)];
+    cpuMs(few);
+    // Eight times as many: 8 when it is in proportion, 64 when it is not.
+    expect(cpuMs(many)).toBeLessThan(24 * Math.max(20, Math.min(cpuMs(few), cpuMs(few))));
+  });
+});

@@ -14,6 +14,7 @@ export const rows: MisuseTable = {
   operator: 'createMcpCaller',
   create: (options) => createMcpCaller(client(), nested(options) as never),
   calls: {
+    client: (value) => createMcpCaller(value),
     'callTool.name': (value) => createMcpCaller(client()).callTool({ name: value }),
     'callTool.call options': call,
     'McpCallOptions.signal': (value) => call({ signal: value }),
@@ -23,6 +24,7 @@ export const rows: MisuseTable = {
   },
   rows: [
     ...callRuleRows,
+    ...badly('client', 'a client of the MCP SDK', undefined, null, {}, 5, 'client', { callTool: () => 1 }),
     ...badly('tools', 'a list of tools', null, {}, 'look', 5),
     ...badly('readConcurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '8', null),
     ...badly('writeConcurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1', null),

@@ -15,7 +15,8 @@ export const rows: MisuseTable = {
   rows: [
     ...embeddingRows,
     ...badly('model', 'an embedding model of a provider', undefined, null, 'text-embedding-3-small', 5, {}, () => model),
-    ...badly('values', 'an array', undefined, null, 'text', 5, {}, new Set(['a'])),
+    // A text is not quoted: test/adapters/what-is-no-text.test.ts.
+    ...badly('values', 'an array of strings', undefined, null, 5, {}, new Set(['a'])),
     ...badly('signal', 'an AbortSignal', NaN, 0, 'text', null, {}, new AbortController()),
     ...badly('abortSignal', `absent (known options: ${EMBEDDING_RULES}, ${OWN})`, new AbortController().signal),
   ],

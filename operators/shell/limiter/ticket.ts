@@ -1,4 +1,5 @@
 import type { Subscriber, Unsubscribable } from 'rxjs';
+import { Subscription } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
@@ -35,6 +36,16 @@ export interface LeaseOwner {
 export interface RunningWork extends Linked<RunningWork> {
   /** Rejects the caller with the error and cancels the work. */
   failWith(error: unknown): void;
+}
+
+/** Tells when a limiter of ours ends the work of `run`, until that is unsubscribed: for calls that have no other handle than it. */
+export function whenGivenUp(limiter: object, giveUp: (error: unknown) => void): Subscription {
+  const { running } = limiter as Partial<LeaseOwner>;
+  const work: RunningWork = { previous: undefined, next: undefined, failWith: giveUp };
+  running?.push(work);
+  return new Subscription(() => {
+    running?.remove(work);
+  });
 }
 
 /** A granted permit: the right to what was charged for it. */

@@ -4,6 +4,7 @@ import { FlowConfigError } from '../../../operators/errors.js';
 import { requiredSignal } from '../../../operators/toolkit.js';
 import type { Settled } from '../../../operators/types.js';
 import { needsPeer } from '../../peer-version.js';
+import { checkTextList, settleTexts } from '../../pipelines/text-check.js';
 import type { EmbeddingRules, Model, Opened, Params } from './embeddings.js';
 import { opener } from './embeddings.js';
 
@@ -50,7 +51,7 @@ export function embedSettled(options: EmbedSettledOptions): Promise<Settled<stri
   const { model, values, signal, dimensions, headers, providerOptions } = options;
   if (typeof (Object(model) as Partial<Model>).doEmbed !== 'function')
     throw new FlowConfigError(NAME, 'model', 'an embedding model of a provider', model);
-  if (!Array.isArray(values)) throw new FlowConfigError(NAME, 'values', 'an array', values);
+  checkTextList(NAME, 'values', values);
   if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
   const params = {
     ...(dimensions !== undefined && { dimensions }),
@@ -66,9 +67,8 @@ async function settleAll(
   values: readonly string[],
   signal: AbortSignal | undefined,
 ): Promise<Settled<string, number[]>[]> {
-  const { batcher } = await opened;
-  const settled = await batcher.loadMany(values, signal && { signal });
-  batcher.close();
-  // One that has left has lost its place.
-  return settled.map((one, index) => ({ ...one, index, id: String(index) }));
+  const { batcher, close } = await opened;
+  const settled = await settleTexts(NAME, 'values', batcher, values, signal && { signal });
+  close();
+  return settled;
 }

@@ -1,6 +1,7 @@
 import type { EmbeddingModelMiddleware } from 'ai';
 import { classifyError } from '../../../operators/classify-error.js';
 import { oneOf, orDefault, verdictOrFatal } from '../../../operators/toolkit.js';
+import { checkTexts } from '../../pipelines/text-check.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
 import { dealtWith } from './answers.js';
 import type { EmbeddingRules, Result } from './embeddings.js';
@@ -62,7 +63,8 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
     specificationVersion: 'v4',
     wrapEmbed: async ({ params, model }) => {
       const { values, abortSignal } = params;
-      const { batcher, answers } = await open(model, params);
+      checkTexts(NAME, 'values', values);
+      const { batcher, answers, close } = await open(model, params);
       const refused: Result['warnings'] = [];
       const vectorOf = async (value: string, index: number): Promise<number[]> => {
         try {
@@ -76,9 +78,7 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
         }
       };
       // The first failure is that of the call, and stops what is under way.
-      const all = Promise.all(values.map(vectorOf)).finally(() => {
-        batcher.close();
-      });
+      const all = Promise.all(values.map(vectorOf)).finally(close);
       const embeddings = await (retry === false ? all : dealtWith(all));
       const tokens = answers.flatMap(({ usage }) => usage?.tokens ?? []);
       return {

@@ -3,10 +3,22 @@ import { classifyError } from '../../../operators/classify-error.js';
 import { FlowBatcher } from '../../../operators/create-batcher.js';
 import { lanes } from '../../../operators/lanes.js';
 import type { DivideOptions } from '../../../operators/repair.js';
-import { DIVIDE_OPTIONS, divideAndConquer, retryFailed } from '../../../operators/repair.js';
-import { batchConfig, callback, durationMs, group, onlyKnown, orDefault, positive, retryRule } from '../../../operators/toolkit.js';
+import { DIVIDE_OPTIONS, divideAndConquer } from '../../../operators/repair.js';
+import {
+  batchConfig,
+  callback,
+  durationMs,
+  group,
+  onlyKnown,
+  orDefault,
+  positive,
+  schedulerOption,
+  whenGivenUp,
+} from '../../../operators/toolkit.js';
 import type { GateOptions } from '../../../operators/types.js';
 import { natural } from '../../../operators/windows.js';
+import { untilClosed } from '../../pipelines/connection.js';
+import { retryOf } from '../../retry.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -38,6 +50,8 @@ const RULES: readonly string[] = [
 
 export interface Opened {
   readonly batcher: FlowBatcher<string, number[]>;
+  /** To be called at the end. */
+  readonly close: () => void;
   /** Of the requests that were answered well. */
   readonly answers: readonly Result[];
 }
@@ -52,12 +66,12 @@ export function opener(
   const { limiter, lane, concurrency, countTokens } = rules;
   onlyLane(name, lane, limiter);
   const { retry, split } = rules;
-  retryRule(name, retry, Infinity);
+  const rule = retryOf(name, retry, Infinity) ?? [];
   if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
   const options: GateOptions<string> = {
     classify: classifyError,
     ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),
-    repair: [retry === false ? [] : retryFailed(retry), split === false ? [] : divideAndConquer(split)],
+    repair: [rule, split === false ? [] : divideAndConquer(split)],
     weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
     deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
     timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
@@ -68,6 +82,7 @@ export function opener(
     maxWeight: Infinity,
   };
   batchConfig(name, options);
+  const scheduler = schedulerOption(name, 'scheduler', rules.scheduler);
 
   return async (model, params) => {
     const answers: Result[] = [];
@@ -75,7 +90,11 @@ export function opener(
     const oneByOne = limiter === undefined && concurrency === undefined && !(await model.supportsParallelCalls);
     const batcher = new FlowBatcher<string, number[]>(
       async (values, call) => {
-        const answer = await shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
+        const answer = await untilClosed(
+          shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call),
+          call,
+          scheduler,
+        );
         if (answer.usage) call.settle({ inputTokens: answer.usage.tokens });
         answers.push(answer);
         return answer.embeddings;
@@ -83,6 +102,12 @@ export function opener(
       { ...options, maxSize, ...(oneByOne && { concurrency: 1 }) },
       name,
     );
-    return { batcher, answers };
+    const close = (): void => {
+      batcher.close();
+      stop?.unsubscribe();
+    };
+    // Whoever embeds has no other handle.
+    const stop = limiter && whenGivenUp(limiter, close);
+    return { batcher, answers, close };
   };
 }

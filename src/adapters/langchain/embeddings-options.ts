@@ -1,5 +1,6 @@
+import type { SchedulerLike } from 'rxjs';
 import { FlowConfigError } from '../../../operators/errors.js';
-import { oneOf, onlyKnown, orDefault } from '../../../operators/toolkit.js';
+import { oneOf, onlyKnown, orDefault, schedulerOption } from '../../../operators/toolkit.js';
 import { EMBEDDER_DEFAULTS } from '../../pipelines/embedder-options.js';
 import type { EmbedderRules, TextBatches } from '../../pipelines/text-batches.js';
 import { BATCH_RULES, TEXT_RULES, textBatches } from '../../pipelines/text-batches.js';
@@ -29,6 +30,7 @@ interface Parts {
   readonly inner: Inner;
   readonly batches: TextBatches;
   readonly areQueriesAlone: boolean;
+  readonly scheduler: SchedulerLike;
 }
 
 /** @throws FlowConfigError naming the option */
@@ -41,5 +43,6 @@ export function partsOf(options: FlowEmbeddingsOptions): Parts {
   const { maxSize } = batches.options;
   if (maxSize > most) throw new FlowConfigError(NAME, 'maxSize', `at most ${String(most)}, the \`batchSize\` of the embeddings`, maxSize);
   const queries = oneOf('together', 'alone')(NAME, 'queries', orDefault(options.queries, d.queries));
-  return { inner, batches, areQueriesAlone: queries === 'alone' };
+  const scheduler = schedulerOption(NAME, 'scheduler', options.scheduler);
+  return { inner, batches, areQueriesAlone: queries === 'alone', scheduler };
 }

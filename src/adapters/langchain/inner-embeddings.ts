@@ -3,6 +3,7 @@ import { AsyncCaller } from '@langchain/core/utils/async_caller';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { ask, orDefault, requiredFunction } from '../../../operators/toolkit.js';
 import type { CallContext } from '../../../operators/types.js';
+import { isLimited } from '../../pipelines/limited.js';
 import type { Over } from '../support/held-call.js';
 import { followBody } from '../support/http-call.js';
 
@@ -50,6 +51,7 @@ export function innerEmbeddings(operator: string, { embeddings, fetch }: InnerOp
   const isMade = typeof embeddings === 'function';
   const base = requiredFunction(operator, 'fetch', orDefault(fetch, globalFetch));
   if (fetch !== undefined && !isMade) throw new FlowConfigError(operator, 'fetch', 'absent unless `embeddings` is a function', fetch);
+  if (isLimited(fetch)) throw new FlowConfigError(operator, 'fetch', 'one that is not behind a limiter already', fetch);
   const around = (its: Fetch): EmbeddingsInterface => checked(operator, isMade ? ask(operator, 'embeddings', embeddings, its) : embeddings);
   const { batchSize } = around(base) as { readonly batchSize?: unknown };
   return {

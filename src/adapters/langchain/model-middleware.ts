@@ -2,15 +2,16 @@ import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
 import { lastOf } from '../../../operators/toolkit.js';
-import type { JobRules } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
-import { callPolicy } from '../support/call-rules.js';
+import { heldWork } from '../support/held-call.js';
+import type { ConnectionRules } from '../support/held-rules.js';
+import { heldRules } from '../support/held-rules.js';
 import { requestTokens } from '../support/token-counts.js';
 import type { Middleware } from './agent-calls.js';
 import { underSignal } from './agent-calls.js';
 
 /** What surrounds each call of an agent's model. */
-export type ModelMiddlewareOptions = JobRules<ModelRequest>;
+export type ModelMiddlewareOptions = ConnectionRules<ModelRequest>;
 
 interface Told {
   readonly usage_metadata?: UsageMetadata;
@@ -47,19 +48,19 @@ const NAME = 'createModelMiddleware';
  * ```
  */
 export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Middleware {
-  const policy = callPolicy(NAME, options, ['lane', 'cost']);
+  const held = heldRules(NAME, options, []);
   const optionsOf = callOptionsOf(NAME, options, tokensOf);
   return createMiddleware({
     name: 'SluiceModel',
     wrapModelCall: (request, handler) =>
       lastOf(
-        policy(
-          async (attempt) => {
+        held.policy(
+          heldWork(held, async (attempt) => {
             const answer = await handler({ ...request, model: underSignal(request.model, attempt.signal, { maxRetries: 0 }) });
             const usage = usageOf(answer);
             if (usage) attempt.settle({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
             return answer;
-          },
+          }),
           optionsOf(request, request.runtime.signal),
         ),
       ),

@@ -1,8 +1,10 @@
+import { Observable } from 'rxjs';
 import { classifyError } from '../../../operators/classify-error.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import { onlyKnown, orDefault, positive } from '../../../operators/toolkit.js';
-import type { RetryOptions } from '../../../operators/types.js';
+import type { RepairRule } from '../../../operators/repair.js';
+import { onlyKnown, orDefault, positive, whenGivenUp } from '../../../operators/toolkit.js';
+import type { Limiter, RetryOptions } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 
 type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
@@ -10,7 +12,7 @@ type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'sch
 /** What surrounds every call of an adapter. All attempts are ours: the client's own retries are off, or do not add to them. */
 export interface CallRules extends Pick<PolicyOptions, Same> {
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
-  readonly retry?: RetryOptions | false;
+  readonly retry?: RetryOptions | RepairRule | false;
   /** Longest single attempt from its permit to its end, in ms; a stream's end, too. @defaultValue Infinity: the client has a time limit of its own */
   readonly timeoutMs?: number;
 }
@@ -47,5 +49,21 @@ export function callPolicy(adapter: string, options: CallRules, others: readonly
     ...(retry && { retry }),
   };
   for (const name of SAME) if (options[name] !== undefined) rules[name] = options[name];
-  return policyOf(adapter, rules as PolicyOptions);
+  const policy = policyOf(adapter, rules as PolicyOptions);
+  const { limiter } = options;
+  return limiter ? endingWith(limiter, policy) : policy;
+}
+
+/** The same calls, which also end when the limiter is closed, or its time to drain is over: whoever has a client has no other handle. */
+function endingWith(limiter: Limiter, policy: AttemptPolicy): AttemptPolicy {
+  return (work, call, id) => {
+    const calls = policy(work, call, id);
+    return new Observable((subscriber) => {
+      const giveUp = (error: unknown): void => {
+        subscriber.error(error);
+      };
+      subscriber.add(whenGivenUp(limiter, giveUp));
+      calls.subscribe(subscriber);
+    });
+  };
 }

@@ -1,6 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
 import type { AttemptContext, AttemptWork, PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
+import { slowly } from '../../pipelines/connection.js';
 import type { Held } from './held-rules.js';
 import type { RelayedSignal } from './relayed-signal.js';
 import { relayedSignal } from './relayed-signal.js';
@@ -92,7 +93,7 @@ class Holding<T> {
       const { call } = this.#asked as Asked<T>;
       const how = { isGiven: false, isWhole: false };
       const over = this.#over(subscriber, context, how);
-      context.giveBack = slowly(this.#held);
+      context.giveBack = slowly(this.#held.scheduler, this.#held.closeGraceMs);
       Promise.resolve(call.open(context)).then(
         (answer) => {
           if (subscriber.closed) {
@@ -167,28 +168,12 @@ class Holding<T> {
 /** The same work, a promise, whose permit is kept for a moment when it is cut off. */
 export function heldWork<R>(held: Held, work: (attempt: PolicyContext) => Promise<R>): AttemptWork<R> {
   return (attempt) => {
-    attempt.giveBack = slowly(held);
+    attempt.giveBack = slowly(held.scheduler, held.closeGraceMs);
     const answer = work(attempt);
     const settled = (): void => {
       attempt.giveBack = undefined;
     };
     answer.then(settled, settled);
     return answer;
-  };
-}
-
-/** Until the server has seen that a connection was closed. */
-export function closing({ closeGraceMs, scheduler }: Held): Promise<void> {
-  return new Promise((seen) => {
-    scheduler.schedule(() => {
-      seen();
-    }, closeGraceMs);
-  });
-}
-
-function slowly({ closeGraceMs, scheduler }: Held): AttemptContext['giveBack'] {
-  if (closeGraceMs === 0) return undefined;
-  return (release) => {
-    scheduler.schedule(release, closeGraceMs);
   };
 }

@@ -1,6 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import type { AttemptPolicy } from '../../../operators/policy.js';
 import { DEFAULT_LANE, orDefault, ratio, safeSink, schedulerOption } from '../../../operators/toolkit.js';
+import { CLOSE_GRACE_MS } from '../../pipelines/connection.js';
 import type { JobRules } from './call-job.js';
 import { callPolicy } from './call-rules.js';
 
@@ -14,8 +15,8 @@ export interface ConnectionRules<Q> extends JobRules<Q> {
   readonly closeGraceMs?: number;
 }
 
-/** What a connection does when an option is left out. A server on the same machine, both busy, sees a close after 0.5 ms, 99 % in 7, the slowest in 17. */
-export const CONNECTION_DEFAULTS = { closeGraceMs: 50 } as const;
+/** What a connection does when an option is left out. */
+export const CONNECTION_DEFAULTS = { closeGraceMs: CLOSE_GRACE_MS } as const;
 
 /** The rules of calls whose permit is kept until their connection is free. */
 export interface Held {

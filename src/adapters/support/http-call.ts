@@ -1,9 +1,10 @@
 import type { PolicyContext } from '../../../operators/policy.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
+import { closing } from '../../pipelines/connection.js';
 import { refusalOf } from '../../pipelines/provider-error.js';
 import { callOptionsOf } from './call-job.js';
 import type { Over } from './held-call.js';
-import { closing, heldCall } from './held-call.js';
+import { heldCall } from './held-call.js';
 import type { ConnectionRules } from './held-rules.js';
 import { heldRules } from './held-rules.js';
 import { readAhead } from './read-ahead.js';
@@ -55,7 +56,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
           if (response.status < 400) return response;
           // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
           const { text, isWhole } = await boundedText(response, { ...REFUSAL_BOUNDS, scheduler: held.scheduler });
-          if (!isWhole) await closing(held);
+          if (!isWhole) await closing(held.scheduler, held.closeGraceMs);
           const error = refusalOf(response, text);
           refusals.set(error, withBody(response, text));
           throw error;

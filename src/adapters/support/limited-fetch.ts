@@ -1,7 +1,7 @@
 import { orDefault, requiredFunction } from '../../../operators/toolkit.js';
+import { markLimited } from '../../pipelines/limited.js';
 import type { HttpRequest, HttpRules } from './http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './http-call.js';
-import { markLimited } from './limited.js';
 
 export interface FetchOptions extends HttpRules {
   /** What sends the requests. @defaultValue the global `fetch` */

@@ -15,6 +15,13 @@ export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurr
 /** The longest that a timer of the platform takes, in ms. */
 const LONGEST_MS = 2 ** 31 - 1;
 
+/** @throws FlowConfigError */
+export function checkClient(client: unknown): void {
+  const { callTool, listTools } = Object(client) as Readonly<Record<string, unknown>>;
+  if (typeof callTool !== 'function' || typeof listTools !== 'function')
+    throw new FlowConfigError(NAME, 'client', 'a client of the MCP SDK', client);
+}
+
 /** The options of its own, checked. */
 export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, maxSilenceMs: number) {
   const { tools, lane, limiter } = options;

@@ -1,4 +1,5 @@
 import type { ResponseLike } from '../../../operators/types.js';
+import { lateError } from '../../pipelines/provider-error.js';
 
 /** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
 export interface Sent<T> extends PromiseLike<T> {
@@ -19,4 +20,14 @@ export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T> 
     throw error;
   }
   return sent;
+}
+
+/** The same parts. What has none is no answer: the page of a gateway, or nothing. @throws ProviderError */
+export async function* partsOf<T>(stream: AsyncIterable<T>): AsyncGenerator<T, void, undefined> {
+  let isEmpty = true;
+  for await (const part of stream) {
+    isEmpty = false;
+    yield part;
+  }
+  if (isEmpty) throw lateError('the answer is no stream of events');
 }

@@ -5,7 +5,7 @@ import { type Env, type Filled, fillIn } from './env.js';
 import { showPath } from './finding.js';
 import { VALUE_SCHEMA } from './json-schema.js';
 import { normalised } from './levels.js';
-import { type ConfigProblem, findingsOf, problemOf } from './problems.js';
+import { type ConfigProblem, findingsOf, kindOf, problemOf } from './problems.js';
 import { type Config, type ConfigFile, configSchema } from './schema.js';
 import { plainSource, readText } from './source.js';
 
@@ -48,7 +48,7 @@ export function parseWithOrigins(
   const { env = {}, format = 'yaml' } = options;
   oneOf('yaml', 'json')('parseConfig', 'format', format);
   if (typeof env !== 'object' || (env as unknown) === null)
-    throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, `a ${typeof env}`);
+    throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, kindOf(env));
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);
   if (source.faults.length > 0)
     return {

@@ -1,4 +1,4 @@
-import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
+import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, visit, type YAMLMap } from 'yaml';
 import type { Path } from './finding.js';
 
 /** Where something is in a text; both count from 1. */
@@ -54,13 +54,23 @@ export function readText(given: string, format: 'yaml' | 'json'): Source {
     return { line, column: col };
   };
   try {
-    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
+    // Its own search for keys that are there twice takes the square of their number.
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error', uniqueKeys: false });
     const faults = [...document.errors, ...document.warnings].map(({ code, pos: [offset] }): Fault => {
       const [expected, got] = FAULTS[code] ?? ['YAML', `what is none (${code.toLowerCase().replaceAll('_', ' ')})`];
       return { expected, got, place: place(offset) };
     });
     // Shown as part of a path it would be quoted.
     visit(document, {
+      Map: (_, { items }) => {
+        const seen = new Set<unknown>();
+        for (const { key } of items) {
+          const name = isScalar(key) ? key.value : key;
+          if (seen.has(name))
+            faults.push({ expected: 'each key once', got: 'a key for the second time', place: place(offsetOf(key) ?? 0) });
+          seen.add(name);
+        }
+      },
       Pair: (_, { key }) => {
         if (!isScalar(key)) faults.push({ expected: 'texts for keys', got: 'a mapping or a list', place: place(offsetOf(key) ?? 0) });
         else if (key.value === PROTOTYPE)
@@ -70,7 +80,8 @@ export function readText(given: string, format: 'yaml' | 'json'): Source {
     if (format === 'json' && !isJson(text)) faults.push({ expected: 'JSON', got: 'what is none' });
     if (faults.length > 0) return faulty(...faults);
     const { value, faults: others } = plainSource(document.toJS());
-    return { value, faults: others, placeOf: (path) => placeIn(document, path, place) };
+    const pairOf = pairs();
+    return { value, faults: others, placeOf: (path) => placeIn(document, path, pairOf, place) };
   } catch {
     return faulty({ expected: 'less than a hundred uses of anchors, and no depth without end', got: 'more' });
   }
@@ -81,7 +92,6 @@ function faulty(...faults: readonly Fault[]): Source {
 }
 
 const FAULTS: Readonly<Partial<Record<string, readonly [expected: string, got: string]>>> = {
-  DUPLICATE_KEY: ['each key once', 'a key for the second time'],
   TAB_AS_INDENT: ['spaces before a key', 'a tab'],
   BAD_INDENT: ['keys of one mapping under each other', 'another indentation'],
   MULTIPLE_DOCS: ['one document', 'several'],
@@ -98,13 +108,25 @@ function isJson(text: string): boolean {
   }
 }
 
-function placeIn({ contents }: Document, path: Path, place: (offset: number) => Place): Place | undefined {
+type PairOf = (map: YAMLMap, key: string) => Pair | undefined;
+
+/** Finds the pairs of maps by their keys; each map is gone through once, however many of its keys are wrong. */
+function pairs(): PairOf {
+  const known = new Map<YAMLMap, ReadonlyMap<string, Pair>>();
+  return (map, key) => {
+    const byKey = known.get(map) ?? new Map(map.items.map((pair) => [String(isScalar(pair.key) ? pair.key.value : pair.key), pair]));
+    known.set(map, byKey);
+    return byKey.get(key);
+  };
+}
+
+function placeIn({ contents }: Document, path: Path, pairOf: PairOf, place: (offset: number) => Place): Place | undefined {
   let node: unknown = contents;
   let offset = offsetOf(contents);
   for (const step of path) {
     let next: unknown;
     if (isMap(node)) {
-      const pair = node.items.find(({ key }) => String(isScalar(key) ? key.value : key) === String(step));
+      const pair = pairOf(node, String(step));
       next = pair?.value;
       if (isPair(pair)) offset = offsetOf(pair.key) ?? offset;
     } else if (isSeq(node)) {

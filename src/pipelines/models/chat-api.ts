@@ -1,7 +1,7 @@
 import { FlowConfigError } from '../../../operators/errors.js';
 import type { Usage } from '../../../operators/types.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
-import { boundedJson } from '../bounded-text.js';
+import { boundedJson, jsonOf } from '../bounded-text.js';
 import type { Endpoint, RequestContext } from '../endpoint.js';
 import { post } from '../endpoint.js';
 import type { ErrorBody } from '../provider-error.js';
@@ -75,7 +75,7 @@ export async function* streamChat(
   if (response.body !== null) {
     for await (const data of serverEvents(response.body)) {
       if (data === DONE) return;
-      const chunk = said(JSON.parse(data)) as ChatChunk;
+      const chunk = said(jsonOf(data)) as ChatChunk;
       const { choices } = chunk as Partial<ChatChunk>;
       hasEnded ||= choices?.some(({ finish_reason }) => typeof finish_reason === 'string') ?? false;
       yield chunk;
@@ -92,11 +92,15 @@ function bodyOf(endpoint: Endpoint, request: ChatRequest, stream: boolean): Chat
   return { ...request, model: model ?? endpoint.model, stream };
 }
 
-/** An answer or a part of one, which may be an error that came too late for a status. */
-function said(json: unknown): object {
+/**
+ * An answer or a part of one, which may be an error that came too late for a status, or the page of a gateway, of which nothing is quoted.
+ *
+ * @throws ProviderError, SyntaxError
+ */
+export function said<T>(json: T): T & object {
   const { error } = Object(json) as { readonly error?: ErrorBody | string | null };
   if (error) throw lateError(error);
-  if (typeof json !== 'object' || json === null) throw lateError('the answer is no JSON object');
+  if (typeof json !== 'object' || json === null) throw new SyntaxError('the answer is no JSON object');
   return json;
 }
 

@@ -4,18 +4,23 @@ import { AttemptTimeoutError } from '../../../operators/errors.js';
 import { fromStream } from '../../../operators/from-stream.js';
 import { Alarm, ask, connect, isPromise, streamOf } from '../../../operators/toolkit.js';
 import type { Usage, WorkResult } from '../../../operators/types.js';
+import { slowly, untilClosed } from '../connection.js';
 import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { Client } from './model-options.js';
 import type { ModelStream } from './model-types.js';
 import { NAME } from './name.js';
 
-/** Sends a request and reads its last answer. A promise stays one: it keeps its permit until it is really over. */
+/**
+ * Sends a request and reads its last answer. A promise stays one: it keeps its permit until it is really over, also at the server. That of an Observable
+ * is free as soon as it is left.
+ */
 export function exchange<Q, R, C, P>(
   client: Client<Q, R, C>,
   parse: ((answer: R, request: Q) => P) | undefined,
   request: Q,
   attempt: ModelAttempt,
+  scheduler: SchedulerLike,
 ): WorkResult<P> {
   const failed = (error: unknown): never => {
     attempt.failed(error);
@@ -36,7 +41,8 @@ export function exchange<Q, R, C, P>(
   let stream: Observable<R> | undefined;
   try {
     input = client.call(request, attempt);
-    if (isPromise(input)) return Promise.resolve(input).then(answered, failed);
+    if (isPromise(input)) return untilClosed(Promise.resolve(input).then(answered, failed), attempt, scheduler);
+    if (!isObservable(input)) attempt.giveBack = slowly(scheduler);
     stream = streamOf<R>(input);
   } catch (error) {
     return failed(error);
@@ -87,7 +93,9 @@ export function openStream<Q, R, C>(
     });
     alarm.set(alarm.now() + silenceMs);
     try {
-      connect(chunksOf(open(request, attempt)), subscriber, {
+      const chunks = open(request, attempt);
+      if (!isObservable(chunks)) attempt.giveBack = slowly(scheduler);
+      connect(chunksOf(chunks), subscriber, {
         next: (chunk) => {
           alarm.set(alarm.now() + silenceMs);
           try {

@@ -49,6 +49,9 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   isSent = false;
   /** Something of an answer has come. */
   isAnswered = false;
+  /** How the permit goes back when it is cut off. */
+  giveBack: AttemptContext['giveBack'] = undefined;
+  readonly #context: AttemptContext;
 
   constructor(
     host: AttemptHost,
@@ -65,6 +68,7 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     this.name = host.name;
     this.#reservation = reservation;
     this.#host = host;
+    this.#context = context;
     this.#rules = rules;
     this.#startedAt = host.now();
     context.whenAborted = () => {
@@ -84,6 +88,12 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   readonly observe = (response: ResponseLike): void => {
     this.#rules.observe(response);
   };
+
+  /** The client is to stop. */
+  override abort(): void {
+    this.#context.giveBack = this.giveBack;
+    super.abort();
+  }
 
   done(): void {
     this.#end({ status: 'success', errorCode: null, outcome: 'ok' });

@@ -27,8 +27,9 @@ import {
   requiredSignal,
   schedulerOption,
 } from '../../../operators/toolkit.js';
-import type { Classify, FlowSink, LaneOptions, Limiter, RetryOptions, Usage } from '../../../operators/types.js';
+import type { Classify, FlowSink, LaneOptions, Limiter, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
+import type { Retry } from '../../retry.js';
 import { retryOf } from '../../retry.js';
 import { budgetOption } from '../budget/budget-options.js';
 import type { BudgetPort } from '../budget/budget-types.js';
@@ -111,7 +112,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
   readonly budget: BudgetPort | undefined;
-  readonly retry: RetryOptions | false | undefined;
+  readonly retry: Retry | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
   /** Undefined when nothing is hedged. */

@@ -1,6 +1,7 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import type { Breaker, BreakerOptions } from '../../../operators/create-breaker.js';
 import type { StreamLike } from '../../../operators/from-stream.js';
+import type { RepairRule } from '../../../operators/repair.js';
 import type {
   Classify,
   FlowEvent,
@@ -121,7 +122,7 @@ export interface ModelCallerRules<Q, R, C, P> {
   /** Requests of equal keys share one answer; for calls only, not for streams. @defaultValue none */
   readonly cache?: ModelCacheOptions<Q, P>;
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
-  readonly retry?: RetryOptions | false;
+  readonly retry?: RetryOptions | RepairRule | false;
   /** One that others share, or the options of one of its own. @defaultValue none */
   readonly breaker?: Breaker | BreakerOptions;
   /** What calls may cost, made by `createBudget`: each attempt is charged before it is sent. One that others share, or not. @defaultValue none */
