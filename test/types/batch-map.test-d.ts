@@ -51,14 +51,14 @@ describe('batchMap', () => {
   });
 
   it('takes an error in an answer for no value, whatever its shape', () => {
-    type Row = { readonly name: string; readonly message: string };
+    type Row = { readonly id: number; readonly name: string; readonly message: string };
     const row = new Error('no row') as Row | Error;
     const settles = <R>(work: BatchWork<string, R>): Observable<Settled<string, R>> => of('a').pipe(batchMap(work));
     expectTypeOf(settles(() => [row])).toEqualTypeOf<Observable<Settled<string, Row>>>();
     expectTypeOf(settles(async () => Promise.resolve([row]))).toEqualTypeOf<Observable<Settled<string, Row>>>();
     expectTypeOf(settles(() => of(new Map([['a', row]])))).toEqualTypeOf<Observable<Settled<string, Row>>>();
     expectTypeOf(settles(() => new Map<string, Row | Error>())).toEqualTypeOf<Observable<Settled<string, Row>>>();
-    expectTypeOf(settles(async () => Promise.allSettled([row as Row]))).toEqualTypeOf<Observable<Settled<string, Row>>>();
+    expectTypeOf(settles(async () => Promise.allSettled([Promise.resolve(row as Row)]))).toEqualTypeOf<Observable<Settled<string, Row>>>();
     batchMap<string, Row>(() => new Map<string, Row | Error>());
   });
 
