@@ -22,7 +22,7 @@ const { plan } = fc.letrec<{ plan: Plan }>((tie) => ({
     at: fc.nat({ max: ABOVE.length - 1 }),
     slots: fc.constantFrom(1, 1, 1, 2),
     lastsMs: fc.nat({ max: 3 }),
-    asksFor: fc.oneof({ maxDepth: 4 }, fc.constant([]), fc.array(tie('plan') as fc.Arbitrary<Plan>, { maxLength: 3 })),
+    asksFor: fc.oneof({ maxDepth: 4 }, fc.constant([]), fc.array(tie('plan'), { maxLength: 3 })),
     isTogether: fc.boolean(),
   }),
 }));
@@ -134,7 +134,10 @@ it('work that holds a lease and waits for others is served, or refused where nob
             },
           });
         };
-        for (const { atMs, plan: own } of begins) scheduler.schedule(() => begin(own, undefined, () => undefined), atMs);
+        for (const { atMs, plan: own } of begins)
+          scheduler.schedule(() => {
+            begin(own, undefined, () => undefined);
+          }, atMs);
         for (const { atMs, of, concurrency } of allChanges)
           scheduler.schedule(() => {
             slots[of] = concurrency;
