@@ -239,17 +239,30 @@ describe('a connection that is being closed', LONG, () => {
 describe('an adapter under a limiter that closes', LONG, () => {
   expectNoUnhandledRejections();
 
-  it('lets streams under way go on to their end, and refuses what is new', async () => {
+  it('drains: streams under way go on to their end, and so does what waits; what is new is refused', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const limited = createFetch({ limiter });
     const [one, other] = await Promise.all([limited(...asked({ chunks: 20 })), limited(...asked({ chunks: 20 }))]);
     const waiting = limited(...asked());
     await expect.poll(() => limiter.snapshot().queued, soon).toBe(1);
-    limiter.close();
-    await expect(waiting).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+    const drained = limiter.drain();
     await expect(limited(...asked())).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
     expect(await one.text()).toContain('[DONE]');
     expect(await other.text()).toContain('[DONE]');
+    expect(await (await waiting).text()).toContain('[DONE]');
+    expect(await drained).toMatchObject({ aborted: 0, dropped: 0 });
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('closes: streams under way fail, what waits and what is new is refused', async () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const limited = createFetch({ limiter });
+    const streams = await Promise.all([limited(...asked({ chunks: 200 })), limited(...asked({ chunks: 200 }))]);
+    const waiting = limited(...asked());
+    await expect.poll(() => limiter.snapshot().queued, soon).toBe(1);
+    limiter.close();
+    for (const given of [waiting, limited(...asked()), ...streams.map((stream) => stream.text())])
+      await expect(given).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
     await expect.poll(() => limiter.executing, soon).toBe(0);
   });
 });

@@ -16,6 +16,7 @@ import {
   lanes,
   robust,
 } from '../../operators/index.js';
+import { CLOSE_GRACE_MS } from '../../src/pipelines/connection.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 
 /** Errors of SDKs are read, and whatever can be repaired is. */
@@ -110,7 +111,9 @@ async function now<T>(promise: Promise<T>): Promise<T | 'pending'> {
 beforeEach(() => {
   vi.useFakeTimers();
 });
-afterEach(() => {
+afterEach(async () => {
+  // A call of an embedder that was cut off is under way until its server has seen that.
+  await vi.advanceTimersByTimeAsync(CLOSE_GRACE_MS);
   expect(vi.getTimerCount()).toBe(0);
   vi.useRealTimers();
 });
