@@ -1,6 +1,7 @@
 import { createLimiter } from 'sluice';
 import {
   type CallRules,
+  type ConnectionRules,
   createModelMiddleware,
   createToolMiddleware,
   type JobRules,
@@ -12,8 +13,10 @@ import {
 } from 'sluice/langchain/agents';
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };
-const jobRules: JobRules<Parameters<NonNullable<ModelMiddlewareOptions['cost']>>[0]> = { ...rules, lane: 'default' };
-const models: ModelMiddlewareOptions = { ...jobRules, cost: ({ messages }) => ({ tokens: messages.length }) };
+type Request = Parameters<NonNullable<ModelMiddlewareOptions['cost']>>[0];
+const jobRules: JobRules<Request> = { ...rules, lane: 'default' };
+const connection: ConnectionRules<Request> = { ...jobRules, closeGraceMs: 20 };
+const models: ModelMiddlewareOptions = { ...connection, cost: ({ messages }) => ({ tokens: messages.length }) };
 const perTool: PerTool = { search: 2 };
 const tools: ToolMiddlewareOptions = { concurrency: TOOL_MIDDLEWARE_DEFAULTS.concurrency, toolConcurrency: perTool };
 export const middleware: readonly Middleware[] = [createToolMiddleware(tools), createModelMiddleware(models)];
