@@ -5,8 +5,8 @@ import type { Lease as OwnLease, Ticket } from './shell/limiter/ticket.js';
 
 /**
  * Says that work which holds this lease asks for another one, as `holder` of a job. With all slots held by work that waits in this way nobody
- * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`). A ring over several limiters or keys is seen as well, when each
- * job on it says which lease its work holds.
+ * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`). A ring over several limiters or keys
+ * is seen as well, when each job on it says which lease its work holds.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when it is no lease of a limiter.
  * @example

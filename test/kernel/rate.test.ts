@@ -294,6 +294,13 @@ describe('a rate', () => {
     expect(looks).toBe(0);
   });
 
+  it('of another unit has no say in what a usage of tokens costs', () => {
+    const { limiter } = limited(perMinute('tokens', 30_000_000, { burst: 30_000_000 }), {});
+    limiter.setLimits({ rates: [perMinute('requests', 60)] });
+    limiter.tryAcquire(tokens(100))?.settle({ inputTokens: 20_000_000 });
+    expect(limiter.snapshot().tokens).toBe(10_000_000);
+  });
+
   it.each(['per', 'strict'])('knows what was spent before its limit was lifted, and counts nothing of what goes meanwhile: %s', (kind) => {
     const rate = (amount: number): RateRule => {
       const quota = { unit: 'tokens', amount, windowMs: 10_000 };

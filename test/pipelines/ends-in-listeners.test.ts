@@ -37,6 +37,18 @@ function working<R>(answer: (text: string) => R, at: (callback: string) => void)
   };
 }
 
+/** Hears how a call ends; one that its signal has ended has failed, whatever its error says. */
+function ending(heard: Heard, signal: AbortSignal) {
+  return {
+    error: (error: unknown) => {
+      heard(signal.aborted ? 'failed' : codeOf(error));
+    },
+    complete: () => {
+      heard('ok');
+    },
+  };
+}
+
 function codeOf(error: unknown): 'failed' | 'closed' {
   return (error as { readonly code?: string }).code === 'FLOW_CLOSED' ? 'closed' : 'failed';
 }
@@ -70,10 +82,7 @@ function models(rules: object, way: 'call' | 'stream' = 'call'): Make {
     return {
       handle,
       call: (text, heard, signal) => {
-        const failed = (error: unknown) => {
-          heard(signal.aborted ? 'failed' : codeOf(error));
-        };
-        handle[way](text, { signal, lane: 'P0' }).subscribe({ error: failed, complete: () => heard('ok') });
+        handle[way](text, { signal, lane: 'P0' }).subscribe(ending(heard, signal));
       },
     };
   };
@@ -144,10 +153,7 @@ const subjects: Readonly<Record<string, Make>> = {
     return {
       handle,
       call: (text, heard, signal) => {
-        const failed = (error: unknown) => {
-          heard(signal.aborted ? 'failed' : codeOf(error));
-        };
-        handle.embed(text, { signal, lane: 'P0' }).subscribe({ error: failed, complete: () => heard('ok') });
+        handle.embed(text, { signal, lane: 'P0' }).subscribe(ending(heard, signal));
       },
     };
   },
