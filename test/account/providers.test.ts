@@ -1,0 +1,106 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ExpectedOutput } from '../../src/account/expected-output.js';
+import type { ProviderRules } from '../../src/account/providers.js';
+import { providerAt, providers, unitsAfter, unitsBefore, unitsWithoutAnswer } from '../../src/account/providers.js';
+
+const usage = { inputTokens: 1000, cacheReadTokens: 400, outputTokens: 50 };
+const request = { inputTokens: 900, maxOutputTokens: 500 };
+
+/** What each provider counts of one call: an estimate of 900 and at most 500, 40 expected; an answer of 1000, 400 of them cached, and 50. */
+const TABLE: Readonly<
+  Record<keyof typeof providers, readonly [before: readonly number[], after: readonly number[], refused: number, failed: number]>
+> = {
+  anthropic: [[900, 40, 940], [600, 50, 650], 0, 900],
+  openai: [[900, 500, 1400], [1000, 500, 1500], 0, 900],
+  azure: [[900, 500, 1400], [1000, 500, 1500], 0, 900],
+  gemini: [[900, 40, 900], [1000, 50, 1000], 0, 900],
+  groq: [[900, 40, 940], [600, 50, 650], 0, 900],
+  cerebras: [[900, 500, 1400], [1000, 50, 1050], 0, 900],
+  bedrock: [[900, 500, 1400], [600, 50, 650], 0, 900],
+  other: [[900, 40, 940], [1000, 50, 1050], 0, 900],
+};
+
+describe('what the rates of a provider count', () => {
+  it.each(Object.entries(TABLE))('%s', (name, [before, after, refused, failed]) => {
+    const rules: ProviderRules = providers[name as keyof typeof providers];
+    const charged = unitsBefore(rules, request, 40);
+    expect(rules.name).toBe(name);
+    expect(Object.values(charged)).toEqual(before);
+    expect(Object.values(unitsAfter(rules, usage, charged))).toEqual(after);
+    expect(unitsWithoutAnswer(rules, 'refused', charged).tokens).toBe(refused);
+    expect(unitsWithoutAnswer(rules, 'failed', charged)).toEqual({ inputTokens: failed, outputTokens: 0, tokens: failed });
+  });
+
+  it('counts the larger of the two where the provider does', () => {
+    const rules: ProviderRules = { ...providers.openai, tokensCharged: 'larger' };
+    expect(unitsBefore(rules, request, 40)).toEqual({ inputTokens: 900, outputTokens: 500, tokens: 900 });
+    expect(unitsBefore(rules, { ...request, inputTokens: 9 }, 40).tokens).toBe(500);
+  });
+
+  it('keeps what was charged of a unit that the usage does not tell', () => {
+    const charged = unitsBefore(providers.anthropic, request, 40);
+    expect(unitsAfter(providers.anthropic, { outputTokens: 7 }, charged)).toEqual({ inputTokens: 900, outputTokens: 7, tokens: 907 });
+    expect(unitsAfter(providers.anthropic, { inputTokens: 7 }, charged)).toEqual({ inputTokens: 7, outputTokens: 40, tokens: 47 });
+    expect(unitsAfter(providers.anthropic, { inputTokens: 7, cacheReadTokens: 9 }, charged).inputTokens).toBe(0);
+  });
+
+  it.each([
+    ['https://api.anthropic.com/v1/messages', 'anthropic'],
+    ['https://api.openai.com/v1/chat/completions', 'openai'],
+    ['https://mine.openai.azure.com/openai/deployments/x', 'azure'],
+    ['https://generativelanguage.googleapis.com/v1beta/models/x:generateContent', 'gemini'],
+    ['https://api.groq.com/openai/v1', 'groq'],
+    ['https://api.cerebras.ai/v1', 'cerebras'],
+    ['https://bedrock-runtime.eu-west-1.amazonaws.com/model', 'bedrock'],
+    ['https://api.openai.com.example.org/v1', undefined],
+    ['https://notgroq.com/v1', undefined],
+    ['http://127.0.0.1:8080/v1', undefined],
+    ['/v1/chat', undefined],
+  ])('%s', (url, name) => {
+    expect(providerAt(url)?.name).toBe(name);
+  });
+});
+
+describe('expected output', () => {
+  it('is a share of max_tokens until an answer is known, and never above it', () => {
+    const expected = new ExpectedOutput();
+    expect(expected.of('m', 400)).toBe(100);
+    expect(expected.of('m', undefined)).toBe(0);
+    expected.learn('m', 500);
+    expect(expected.of('m', 32_000)).toBe(550);
+    expect(expected.of('m', undefined)).toBe(550);
+    expect(expected.of('m', 60)).toBe(60);
+    expect(expected.of('another', 400)).toBe(100);
+  });
+
+  it('holds what most answers have after ten of them, within twice their mean', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 300, max: 700 }), { minLength: 10, maxLength: 200 }), (answers) => {
+        const expected = new ExpectedOutput();
+        for (const tokens of answers) expected.learn('m', tokens);
+        const next = expected.of('m', 32_000);
+        expect(next).toBeGreaterThanOrEqual(330);
+        expect(next).toBeLessThanOrEqual(1.1 * 700 + 400);
+      }),
+    );
+  });
+
+  it('follows a model whose answers become longer', () => {
+    const expected = new ExpectedOutput();
+    for (let i = 0; i < 50; i++) expected.learn('m', 100);
+    for (let i = 0; i < 30; i++) expected.learn('m', 1000);
+    expect(expected.of('m', 32_000)).toBeGreaterThan(900);
+  });
+
+  it('remembers a hundred models, those used last', () => {
+    const expected = new ExpectedOutput();
+    for (let i = 0; i < 101; i++) {
+      expected.learn(`m${String(i)}`, 500);
+      expected.learn('kept', 500);
+    }
+    expect(expected.of('m0', 400)).toBe(100);
+    expect(expected.of('kept', 4000)).toBe(550);
+    expect(expected.of('m100', 4000)).toBe(550);
+  });
+});
