@@ -34,10 +34,22 @@ export interface Rejected<T> {
   readonly attempts: number;
 }
 
-/** Tokens a call really used; one of the two may be left out when the provider reports a sum. */
+/** Tokens a call really used. What is not known is left out. */
 export interface Usage {
+  /** All input, what was read from and written to the provider's prompt cache included. */
   readonly inputTokens?: number;
+  /** Of the input: read from the provider's prompt cache. */
+  readonly cacheReadTokens?: number;
+  /** Of the input: written to it, for its usual time. */
+  readonly cacheWriteTokens?: number;
+  /** Of the input: written to it for an hour. */
+  readonly cacheWrite1hTokens?: number;
+  /** All output, reasoning included. */
   readonly outputTokens?: number;
+  /** Of the output: reasoning. */
+  readonly reasoningTokens?: number;
+  /** What the provider's rates count of it, by unit. @defaultValue `tokens`: input and output; `inputTokens` and `outputTokens` as they are */
+  readonly units?: Readonly<Record<string, number>>;
 }
 
 /** What a work function is told about its call. */

@@ -14,6 +14,7 @@ import type { Account } from './budget/charge.js';
 import { amountsOf, Charge } from './budget/charge.js';
 import type { Amounts, Window } from './budget/meter.js';
 import { Meter } from './budget/meter.js';
+import type { CallTokens } from './budget/prices.js';
 
 export type * from './budget/budget-types.js';
 
@@ -25,6 +26,7 @@ export type * from './budget/budget-types.js';
  * - **Lets a call go when** every limit that is about it has room for its estimate, those under way included: one synchronous step, so that any
  *   number of callers at a time cannot overshoot.
  * - **Charges** the usage in place of the estimate when the call is over; the estimate where the usage is not known; nothing when it was never sent.
+ * - **Of the prompt cache** reads and writes have prices of their own.
  * - **Never above a limit** when estimates are upper bounds. When calls cost more, by what those under way cost more: told as `budgetOverrun`.
  * - **Counts** in whole billionths of a USD, each call rounded up: sums do not drift.
  * - **Begins anew** `windowMs` after the first call of a window. A call is one of the window that it began in.
@@ -60,6 +62,8 @@ class FlowBudget implements Budget, Account {
   readonly #usd = new Meter({ ...ALL, unit: 'usd' }, -1);
   readonly #tokens = new Meter({ ...ALL, unit: 'tokens' }, -1);
   readonly #tell: ReturnType<typeof teller>;
+  /** Models whose calls have written to the provider's prompt cache. */
+  readonly #writers = new Set<string>();
   #executing = 0;
 
   constructor(options: BudgetOptions) {
@@ -71,24 +75,43 @@ class FlowBudget implements Budget, Account {
   }
 
   reserve(call: BudgetCall): Reservation {
-    const asked = checkedCall(call);
+    const asked = this.#worst(checkedCall(call));
     const price = this.#config.prices.get(asked.model);
     const limits = this.#limits.filter((limit) => limit.isAbout(asked));
     if (price === undefined && limits.some(({ rule }) => rule.unit === 'usd')) throw unpriced(asked.model);
     const now = this.#now();
     const windows = limits.map((limit) => limit.at(now));
     const amounts = amountsOf(price, asked);
-    const full = windows.filter((window) => !window.hasRoomFor(amounts));
-    if (full.length > 0) throw this.#refusal(full, amounts, now);
+    const full = windows.filter((window) => !window.hasRoomFor(amounts, asked.reserved, now));
+    if (full.length > 0) {
+      const refusal = this.#refusal(full, amounts, now);
+      if (this.#config.enforce) throw refusal;
+    }
     const charge = new Charge(this, [...windows, this.#usd.at(now), this.#tokens.at(now)], price, asked, now);
     this.#executing++;
+    for (const window of full) this.rose(window);
     try {
       this.#save();
     } catch (error) {
       charge.release();
       throw error;
     }
-    return charge;
+    return {
+      settle: (usage) => {
+        if ((usage?.cacheWriteTokens ?? 0) > 0) this.#writers.add(asked.model);
+        charge.settle(usage);
+      },
+      release: () => {
+        charge.release();
+      },
+    };
+  }
+
+  /** What the call costs at most: where calls of the model write to the prompt cache, this one may write all of its prompt. */
+  #worst<C extends CallTokens & { readonly model: string }>(call: C): C {
+    const { inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, cacheWrite1hTokens = 0 } = call;
+    if (cacheReadTokens + cacheWriteTokens + cacheWrite1hTokens > 0 || !this.#writers.has(call.model)) return call;
+    return { ...call, cacheWriteTokens: inputTokens };
   }
 
   snapshot(): BudgetSnapshot {

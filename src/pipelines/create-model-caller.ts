@@ -375,7 +375,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   }
 
   /** A mere number is of both kinds together. */
-  #estimateOf(request: Q): Required<CallTokens> {
+  #estimateOf(request: Q): Required<Pick<CallTokens, 'inputTokens' | 'outputTokens' | 'tokens'>> {
     const { estimateTokens } = this.#config.client;
     const answer = estimateTokens === undefined ? 0 : ask(NAME, 'estimateTokens', estimateTokens, request);
     const { inputTokens = 0, outputTokens = 0 } = Object(answer) as Usage;

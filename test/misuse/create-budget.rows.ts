@@ -4,6 +4,11 @@ import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const prices = { small: { inputUsdPerMillion: 1 } };
+const priceFields = [
+  ...['inputUsdPerMillion', 'cacheReadUsdPerMillion', 'cacheWriteUsdPerMillion', 'cacheWrite1hUsdPerMillion'],
+  ...['outputUsdPerMillion', 'usdPerCall'],
+];
+const tokenFields = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'outputTokens', 'tokens'];
 const ofLimit =
   (field: string, besides: object = { tokens: 5 }) =>
   (value: never) =>
@@ -31,13 +36,9 @@ export const rows: MisuseTable = {
     "prices['small']": (value: never) => createBudget({ prices: { small: value } }),
     "none.prices['large']": () => createBudget({ prices, limits: [{ usd: 5, model: 'large' }] }),
     "call.prices['large']": () => createBudget({ prices, limits: [{ usd: 5 }] }).reserve({ model: 'large' }),
-    ...Object.fromEntries(
-      ['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall', 'usd'].map((field) => [`prices['small'].${field}`, ofPrice(field)]),
-    ),
+    ...Object.fromEntries([...priceFields, 'usd'].map((field) => [`prices['small'].${field}`, ofPrice(field)])),
     'reserve.call': (call: never) => createBudget().reserve(call),
-    ...Object.fromEntries(
-      ['model', 'inputTokens', 'outputTokens', 'tokens', 'cost'].map((field) => [`reserve.call.${field}`, ofCall(field)]),
-    ),
+    ...Object.fromEntries(['model', ...tokenFields, 'reserved', 'cost'].map((field) => [`reserve.call.${field}`, ofCall(field)])),
   } satisfies Record<string, (value: never) => unknown>,
   rows: [
     ...badly('limits', 'an array', null, 5, 'usd', {}, { usd: 5 } satisfies NonNullable<BudgetOptions['limits']>[number]),
@@ -54,23 +55,21 @@ export const rows: MisuseTable = {
     ...badly("prices['small']", 'an object', null, undefined, 5, 'cheap'),
     ...badly("none.prices['large']", 'given, because a limit in USD is about its calls', undefined),
     ...badly("call.prices['large']", 'given, because a limit in USD is about its calls', undefined),
-    ...['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall'].flatMap((field) =>
-      badly(`prices['small'].${field}`, amount, ...notAmount),
-    ),
-    ...badly("prices['small'].usd", 'absent (known options: inputUsdPerMillion, outputUsdPerMillion, usdPerCall)', 5),
+    ...priceFields.flatMap((field) => badly(`prices['small'].${field}`, amount, ...notAmount)),
+    ...badly("prices['small'].usd", `absent (known options: ${priceFields.join(', ')})`, 5),
+    ...badly('enforce', 'true or false', 1, 'yes', null),
     ...badly('warnAt', 'a number from 0 to 1', NaN, -0.1, 1.1, Infinity, '0.5', null),
     ...badly('onWarn', 'a function', null, 5, 'log', {}),
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('store', 'an object with `load` and `save`', null, 5, 'file', {}, { load: () => undefined }),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
-    ...badly('limit', 'absent (known options: limits, prices, warnAt, onWarn, onEvent, name, store, scheduler)', 5),
+    ...badly('limit', 'absent (known options: limits, prices, enforce, warnAt, onWarn, onEvent, name, store, scheduler)', 5),
     ...badly('reserve.call', 'an object', null, undefined, 5, 'small'),
     ...badly('reserve.call.model', 'a non-empty string', '', null, 5, undefined),
-    ...badly('reserve.call.inputTokens', amount, ...notAmount),
-    ...badly('reserve.call.outputTokens', amount, ...notAmount),
-    ...badly('reserve.call.tokens', amount, ...notAmount),
-    ...badly('reserve.call.cost', 'absent (known options: model, key, inputTokens, outputTokens, tokens)', 5),
+    ...tokenFields.flatMap((field) => badly(`reserve.call.${field}`, amount, ...notAmount)),
+    ...badly('reserve.call.reserved', 'a number from 0 to 1', NaN, -0.1, 1.1, '0.5', null),
+    ...badly('reserve.call.cost', `absent (known options: model, key, reserved, ${tokenFields.join(', ')})`, 5),
   ],
 };
 

@@ -346,3 +346,67 @@ describe('a store', () => {
     expect(() => createBudget({ store })).toThrow('createBudget: expected `store` to be one that holds what a budget has saved');
   });
 });
+
+describe('the prompt cache', () => {
+  const cached = { inputUsdPerMillion: 10, cacheReadUsdPerMillion: 1, cacheWriteUsdPerMillion: 12.5, outputUsdPerMillion: 0 };
+  const usage = { inputTokens: 1_000_000, cacheReadTokens: 600_000, cacheWriteTokens: 300_000, outputTokens: 0 };
+
+  it.each([
+    ['at its own prices', cached, usage, 1 + 0.6 + 3.75],
+    ['for an hour at twice the input', cached, { ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: 300_000 }, 1 + 0.6 + 6],
+    [
+      'for an hour at no less than for a while',
+      { ...cached, cacheWriteUsdPerMillion: 30 },
+      { inputTokens: 100_000, cacheWrite1hTokens: 100_000 },
+      3,
+    ],
+    ['without prices of its own: reads as input, writes at twice that', { inputUsdPerMillion: 10 }, usage, 1 + 6 + 6],
+    ['never below 0, whatever the parts say', cached, { inputTokens: 5, cacheReadTokens: 1_000_000 }, 1],
+  ])('%s', (_, price, used, usd) => {
+    const { budget } = on({ prices: { m: price } });
+    budget.reserve({ model: 'm', inputTokens: 1_000_000 }).settle({ outputTokens: 0, ...used });
+    expect(budget.snapshot().spentUsd).toBeCloseTo(usd, 9);
+  });
+
+  it('is expected to be written again by a model that has written to it, so that the limit holds', () => {
+    const { budget, refusal, only } = on({ prices: { m: cached }, limits: [{ usd: 20 }] });
+    expect(refusal({ model: 'm', inputTokens: 2_000_000 })).toBeUndefined();
+    const { budget: later, refusal: then } = on({ prices: { m: cached }, limits: [{ usd: 20 }] });
+    later.reserve({ model: 'm', inputTokens: 0 }).settle({ inputTokens: 1, cacheWriteTokens: 1 });
+    expect(isFlowError(then({ model: 'm', inputTokens: 1_700_000 }), 'FLOW_BUDGET_EXCEEDED')).toBe(true);
+    expect(then({ model: 'm', inputTokens: 1_500_000 })).toBeUndefined();
+    expect(then({ model: 'm', inputTokens: 1_000_000, cacheReadTokens: 1_000_000 })).toBeUndefined();
+    expect(budget.snapshot().limits).toEqual([only()]);
+  });
+});
+
+describe('a budget that is only watched', () => {
+  it('lets everything go, and tells what it would have refused', () => {
+    const { budget, events, warnings, refusal, only } = on({ limits: [{ tokens: 100 }], enforce: false });
+    for (let i = 0; i < 3; i++) budget.reserve(tokens(60)).settle({ inputTokens: 60, outputTokens: 0 });
+    expect(refusal(tokens(1_000))).toBeUndefined();
+    expect(only()).toMatchObject({ spent: 180, inFlight: 1_000, left: 0 });
+    expect(warnings).toHaveLength(1);
+    expect(events.map(({ type }) => type)).toEqual(['budgetLow', 'budgetOverrun', 'budgetOverrun', 'budgetOverrun']);
+  });
+});
+
+describe('what a call leaves to others', () => {
+  it('is its share of a limit for ever', () => {
+    const { refusal } = on({ limits: [{ tokens: 100 }] });
+    expect(isFlowError(refusal({ ...tokens(91), reserved: 0.1 }), 'FLOW_BUDGET_EXCEEDED')).toBe(true);
+    expect(refusal({ ...tokens(90), reserved: 0.1 })).toBeUndefined();
+    expect(refusal(tokens(10))).toBeUndefined();
+  });
+
+  it('is its share of what is left of a window, so that at its end all of it can be spent', () => {
+    const { clock, refusal, budget } = on({ limits: [{ tokens: 100, windowMs: 1000 }] });
+    budget.reserve(tokens(1));
+    expect(isFlowError(refusal({ ...tokens(90), reserved: 0.1 }), 'FLOW_BUDGET_EXCEEDED')).toBe(true);
+    clock.now += 500;
+    expect(refusal({ ...tokens(94), reserved: 0.1 })).toBeUndefined();
+    expect(isFlowError(refusal({ ...tokens(1), reserved: 0.1 }), 'FLOW_BUDGET_EXCEEDED')).toBe(true);
+    clock.now += 499;
+    expect(refusal({ ...tokens(4), reserved: 0.1 })).toBeUndefined();
+  });
+});

@@ -227,6 +227,17 @@ export const configSchema = /* @__PURE__ */ (() =>
           z.string(),
           z.strictObject({
             inputUsdPerMillion: amount().optional().describe('US dollars for a million tokens that are sent.'),
+            cacheReadUsdPerMillion: amount()
+              .optional()
+              .describe('US dollars for a million tokens read from the prompt cache. Without it: `inputUsdPerMillion`.'),
+            cacheWriteUsdPerMillion: amount()
+              .optional()
+              .describe('US dollars for a million tokens written to it. Without it: twice `inputUsdPerMillion`.'),
+            cacheWrite1hUsdPerMillion: amount()
+              .optional()
+              .describe(
+                'US dollars for a million tokens written to it for an hour. Without it: twice `inputUsdPerMillion`, or the write price where that is more.',
+              ),
             outputUsdPerMillion: amount().optional().describe('US dollars for a million tokens that come back.'),
             usdPerCall: amount().optional().describe('US dollars for a call.'),
           }),

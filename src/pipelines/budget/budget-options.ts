@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { callback, checked, listener, nonEmpty, onlyKnown, positive, ratio, schedulerOption } from '../../../operators/toolkit.js';
+import { callback, checked, flag, listener, nonEmpty, onlyKnown, positive, ratio, schedulerOption } from '../../../operators/toolkit.js';
 import type {
   BudgetCall,
   BudgetLimit,
@@ -17,6 +17,14 @@ import { billionths } from './prices.js';
 /** Whose errors and events these are. */
 export const NAME = 'createBudget';
 
+const PRICES: readonly (keyof ModelPrice)[] = [
+  ...(['inputUsdPerMillion', 'cacheReadUsdPerMillion', 'cacheWriteUsdPerMillion', 'cacheWrite1hUsdPerMillion'] as const),
+  ...(['outputUsdPerMillion', 'usdPerCall'] as const),
+];
+
+/** What is counted of a call. */
+const TOKENS = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'outputTokens', 'tokens'] as const;
+
 /** By the name of the model, which may be that of something every object has. */
 export type PriceList = ReadonlyMap<string, ModelPrice>;
 
@@ -25,10 +33,11 @@ export function readOptions(options: BudgetOptions) {
   const read = checked(
     NAME,
     Object(options) === options ? rest : options,
-    { warnAt: 0.8 },
+    { enforce: true, warnAt: 0.8 },
     {
       limits: () => undefined,
       prices: () => undefined,
+      enforce: flag,
       warnAt: (operator, option, value: number) => ratio(operator, option, value),
       onWarn: callback,
       onEvent: listener,
@@ -48,15 +57,17 @@ export function budgetOption(operator: string, option: string, budget: BudgetPor
 }
 
 /** What is about to be called, with its tokens as whole numbers. @throws FlowConfigError */
-export function checkedCall(call: BudgetCall): BudgetCall & CallTokens {
-  onlyKnown(NAME, call, ['model', 'key', 'inputTokens', 'outputTokens', 'tokens'], 'call', 'call.');
-  const { model, key, inputTokens = 0, outputTokens = 0, tokens = 0 } = call;
+export function checkedCall(call: BudgetCall): BudgetCall & CallTokens & { readonly reserved: number } {
+  onlyKnown(NAME, call, ['model', 'key', 'reserved', ...TOKENS], 'call', 'call.');
+  const { model, key, reserved = 0 } = call;
+  const counts = Object.fromEntries(
+    TOKENS.map((kind) => [kind, Math.ceil(amount(`call.${kind}`, call[kind] === undefined ? 0 : call[kind]))]),
+  );
   return {
+    ...(counts as Record<(typeof TOKENS)[number], number>),
     model: nonEmpty(NAME, 'call.model', model),
     key,
-    inputTokens: Math.ceil(amount('call.inputTokens', inputTokens)),
-    outputTokens: Math.ceil(amount('call.outputTokens', outputTokens)),
-    tokens: Math.ceil(amount('call.tokens', tokens)),
+    reserved: ratio(NAME, 'call.reserved', reserved),
   };
 }
 
@@ -111,7 +122,7 @@ function priceList(prices: ModelPrices): PriceList {
   const list = new Map(Object.entries(prices));
   for (const [model, price] of list) {
     const at = `prices['${model}']`;
-    onlyKnown(NAME, price, ['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall'], at, `${at}.`);
+    onlyKnown(NAME, price, PRICES, at, `${at}.`);
     for (const [field, usd] of Object.entries(price)) if (usd !== undefined) amount(`${at}.${field}`, usd);
   }
   return list;

@@ -7,12 +7,23 @@ export interface BudgetCall {
   readonly model: string;
   /** Whose it is, for the limits of that key. @defaultValue none */
   readonly key?: unknown;
-  /** Tokens of the prompt, as estimated. @defaultValue 0 */
+  /** Tokens of the prompt, as estimated; those below are part of them. @defaultValue 0 */
   readonly inputTokens?: number;
+  /** Read from the provider's prompt cache. @defaultValue 0 */
+  readonly cacheReadTokens?: number;
+  /** Written to it. @defaultValue 0, and all of the prompt for a model whose calls have written to it before */
+  readonly cacheWriteTokens?: number;
+  /** Written to it for an hour. @defaultValue 0 */
+  readonly cacheWrite1hTokens?: number;
   /** Most tokens of the answer, where they are known. @defaultValue 0 */
   readonly outputTokens?: number;
-  /** Tokens beside those, of which nobody knows whether prompt or answer has them: charged at the dearer price. @defaultValue 0 */
+  /** Tokens beside those, of which it is not known whether prompt or answer has them: charged at the dearer price. @defaultValue 0 */
   readonly tokens?: number;
+  /**
+   * Share of each limit that this call leaves to more urgent ones, 0 to 1; of a limit with a window, that share of what is left of the window's time.
+   * An account gives the `reserve` of the lanes above here. @defaultValue 0
+   */
+  readonly reserved?: number;
 }
 
 /** What one call may spend. Both methods may be called again without harm. */
@@ -38,6 +49,12 @@ export interface BudgetPort {
 export interface ModelPrice {
   /** Of a million tokens of prompts. @defaultValue 0 */
   readonly inputUsdPerMillion?: number;
+  /** Of a million tokens read from the provider's prompt cache. @defaultValue `inputUsdPerMillion` */
+  readonly cacheReadUsdPerMillion?: number;
+  /** Of a million tokens written to it. @defaultValue twice `inputUsdPerMillion` */
+  readonly cacheWriteUsdPerMillion?: number;
+  /** Of a million tokens written to it for an hour. @defaultValue the larger of `cacheWriteUsdPerMillion` and twice `inputUsdPerMillion` */
+  readonly cacheWrite1hUsdPerMillion?: number;
   /** Of a million tokens of answers. @defaultValue 0 */
   readonly outputUsdPerMillion?: number;
   /** Of each call, whatever its tokens. @defaultValue 0 */
@@ -112,6 +129,11 @@ export interface BudgetOptions {
   readonly limits?: readonly BudgetLimit[];
   /** What models cost. With a limit in USD, a call of a model without a price is refused. @defaultValue none */
   readonly prices?: ModelPrices;
+  /**
+   * Whether a call without room is refused. With `false` all calls go, what they cost is counted, and `budgetLow` and `budgetOverrun` tell what would
+   * have been refused: for trying out a limit. @defaultValue true
+   */
+  readonly enforce?: boolean;
   /** Part of a limit at which it is told that it is nearly spent, 0 to 1. @defaultValue 0.8 */
   readonly warnAt?: number;
   /** Told once in each window of a limit: when `warnAt` of it is spent, or at the first call that finds no room. @defaultValue none */

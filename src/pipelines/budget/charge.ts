@@ -37,10 +37,12 @@ export class Charge implements Reservation {
     for (const window of windows) window.take(this.#reserved, now);
   }
 
-  settle({ inputTokens, outputTokens }: Usage = {}): void {
+  settle(usage: Usage = {}): void {
     if (this.#state === 'released') return;
-    if (isTokens(inputTokens)) this.#used = { ...this.#used, inputTokens: Math.ceil(inputTokens) };
-    if (isTokens(outputTokens)) this.#used = { ...this.#used, outputTokens: Math.ceil(outputTokens) };
+    for (const kind of KINDS) {
+      const tokens = usage[kind];
+      if (isTokens(tokens)) this.#used = { ...this.#used, [kind]: Math.ceil(tokens) };
+    }
     this.#land('settled');
     this.#correct(amountsOf(this.#price, correctedBy(this.#used, this.#estimate)));
   }
@@ -69,6 +71,7 @@ export class Charge implements Reservation {
   }
 }
 
+const KINDS = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'outputTokens'] as const;
 const NOTHING: Amounts = { usd: 0, tokens: 0 };
 
 /** USD are those of a price that is known. */
@@ -83,12 +86,14 @@ function bounded(amount: number): number {
 }
 
 /** What the usage does not say stays as estimated. Of tokens of either kind that is what it leaves of them. */
-function correctedBy(used: Usage, { inputTokens, outputTokens, tokens = 0 }: CallTokens): CallTokens {
+function correctedBy(used: Usage, estimate: CallTokens): CallTokens {
   const isWhole = used.inputTokens !== undefined && used.outputTokens !== undefined;
+  const { cacheReadTokens = 0, cacheWriteTokens = 0, cacheWrite1hTokens = 0 } = used.inputTokens === undefined ? estimate : used;
   return {
-    inputTokens: used.inputTokens ?? inputTokens,
-    outputTokens: used.outputTokens ?? outputTokens,
-    tokens: isWhole ? 0 : Math.max(0, tokens - (used.inputTokens ?? 0) - (used.outputTokens ?? 0)),
+    ...{ cacheReadTokens, cacheWriteTokens, cacheWrite1hTokens },
+    inputTokens: used.inputTokens ?? estimate.inputTokens,
+    outputTokens: used.outputTokens ?? estimate.outputTokens,
+    tokens: isWhole ? 0 : Math.max(0, (estimate.tokens ?? 0) - (used.inputTokens ?? 0) - (used.outputTokens ?? 0)),
   };
 }
 

@@ -35,9 +35,11 @@ export class Window {
     return this.startedAt === undefined ? Infinity : this.startedAt + this.meter.rule.windowMs;
   }
 
-  hasRoomFor(amounts: Amounts): boolean {
-    const { unit, limit } = this.meter.rule;
-    return this.charged + amounts[unit] <= limit;
+  /** @param reserved - the share of what is left of the window that is kept for other calls */
+  hasRoomFor(amounts: Amounts, reserved: number, now: number): boolean {
+    const { unit, limit, windowMs } = this.meter.rule;
+    const toCome = this.startedAt === undefined || windowMs === Infinity ? 1 : Math.max(0, this.endsAt - now) / windowMs;
+    return this.charged + amounts[unit] <= limit * (1 - reserved * toCome);
   }
 
   /** Charges a call that begins. */
