@@ -25,9 +25,7 @@ export class AnswerReader {
   #head = '';
   #length = 0;
   #isDone = false;
-  /** Characters of the pieces, and tokens of those that were long enough to be estimated. */
-  #pieces = '';
-  #outputTokens = 0;
+  readonly #pieces = new PieceCounter();
 
   /** Nothing is missing, though the body may not have ended. */
   get isDone(): boolean {
@@ -51,7 +49,7 @@ export class AnswerReader {
 
   /** Tokens of the pieces of a stream that have come so far, estimated. */
   get outputTokens(): number {
-    return this.#outputTokens + (this.#pieces === '' ? 0 : estimate(this.#pieces));
+    return this.#pieces.tokens;
   }
 
   #readLines(): void {
@@ -67,10 +65,7 @@ export class AnswerReader {
     const event = eventIn(line);
     if (event === undefined) return;
     this.#usage = mostOf(this.#usage, readUsage(event));
-    this.#pieces += pieceIn(event);
-    if (this.#pieces.length < END_CHARS) return;
-    this.#outputTokens += estimate(this.#pieces);
-    this.#pieces = '';
+    this.#pieces.add(event);
   }
 
   /** Keeps the two ends of what is too long to be read. */
@@ -121,8 +116,25 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Estimates the output of a stream by its pieces, of which one alone may be part of a token. */
+export class PieceCounter {
+  #text = '';
+  #tokens = 0;
+
+  add(event: unknown): void {
+    this.#text += pieceIn(event);
+    if (this.#text.length < END_CHARS) return;
+    this.#tokens += estimate(this.#text);
+    this.#text = '';
+  }
+
+  get tokens(): number {
+    return this.#tokens + (this.#text === '' ? 0 : estimate(this.#text));
+  }
+}
+
 /** What one event of a stream adds to the output: text, reasoning and arguments of tools, in the places where the APIs put them. */
-export function pieceIn(event: unknown): string {
+function pieceIn(event: unknown): string {
   const { choices, delta, candidates, message, response, type } = Object(event) as Readonly<Record<string, unknown>>;
   let piece = '';
   const add = (text: unknown): void => {

@@ -1,3 +1,4 @@
+import { nonEmpty, oneOf, onlyKnown } from '../../operators/toolkit.js';
 import type { Usage } from '../../operators/types.js';
 
 /**
@@ -27,6 +28,8 @@ export interface RequestTokens {
   readonly inputTokens: number;
   /** Most tokens that the answer may have (`max_tokens`, times the number of answers); undefined when the request does not say. */
   readonly maxOutputTokens: number | undefined;
+  /** Tokens beside those, of which it is not known whether prompt or answer has them. @defaultValue 0 */
+  readonly tokens?: number;
 }
 
 /** What the rates count, by unit. */
@@ -97,7 +100,9 @@ export function providerAt(url: string): ProviderRules | undefined {
 }
 
 /** What a request is charged with before it is sent. `expected` is what its answer will probably have. */
-export function unitsBefore(rules: ProviderRules, { inputTokens, maxOutputTokens }: RequestTokens, expected: number): TokenUnits {
+export function unitsBefore(rules: ProviderRules, request: RequestTokens, expected: number): TokenUnits {
+  const { maxOutputTokens } = request;
+  const inputTokens = request.inputTokens + (request.tokens ?? 0);
   const outputTokens =
     rules.outputCharged === 'onArrival' ? (maxOutputTokens ?? expected) : Math.min(maxOutputTokens ?? Infinity, expected);
   return { inputTokens, outputTokens, tokens: together(rules, inputTokens, outputTokens) };
@@ -128,4 +133,23 @@ export function unitsWithoutAnswer(rules: ProviderRules, how: 'refused' | 'faile
 function together({ tokensCharged }: ProviderRules, input: number, output: number): number {
   if (tokensCharged === 'input') return input;
   return tokensCharged === 'sum' ? input + output : Math.max(input, output);
+}
+
+const COLUMNS: Readonly<Record<Exclude<keyof ProviderRules, 'name'>, readonly string[]>> = {
+  cacheReads: ['free', 'counted'],
+  outputCharged: ['onArrival', 'asGenerated'],
+  unusedOutput: ['returned', 'kept'],
+  tokensCharged: ['sum', 'larger', 'input'],
+  refusedInput: ['returned', 'kept'],
+  failedInput: ['returned', 'kept'],
+};
+
+/** The `provider` option. @throws FlowConfigError */
+export function providerOption(operator: string, option: string, rules: ProviderRules | undefined): ProviderRules | undefined {
+  if (rules === undefined) return undefined;
+  onlyKnown(operator, rules, ['name', ...Object.keys(COLUMNS)], option, `${option}.`);
+  nonEmpty(operator, `${option}.name`, rules.name);
+  for (const [column, values] of Object.entries(COLUMNS))
+    oneOf(...values)(operator, `${option}.${column}`, rules[column as keyof typeof COLUMNS]);
+  return { ...rules };
 }

@@ -10,6 +10,8 @@ export interface CallRecord {
   /** What the call is for, as its caller says: the name of a property, for example. */
   readonly name: string;
   readonly lane: string;
+  /** Whose call it was, as given in `key`; null without one. Never an API key: do not put one there. */
+  readonly key: string | null;
   readonly model: string;
   /** How often the call has been sent by now, this time included; a hedge counts. */
   readonly attempt: number;
@@ -20,9 +22,19 @@ export interface CallRecord {
   readonly status: CallStatus;
   /** What went wrong, as a word from a closed set (`HTTP_429`, `ECONNRESET`, `FLOW_ATTEMPT_TIMEOUT`, `PARSE_FAILED`, …); null on success. */
   readonly errorCode: string | null;
-  /** As the provider counted them; null when it did not say. */
-  readonly promptTokens: number | null;
-  readonly completionTokens: number | null;
+  /** All input, as the provider counted it; null when it did not say. */
+  readonly inputTokens: number | null;
+  /** Of the input: read from the provider's prompt cache, and written to it. */
+  readonly cacheReadTokens: number | null;
+  readonly cacheWriteTokens: number | null;
+  /** All output. */
+  readonly outputTokens: number | null;
+  /** Of the output: reasoning. */
+  readonly reasoningTokens: number | null;
+  /** What a budget was charged, in USD; null without one, or without a price. */
+  readonly costUsd: number | null;
+  /** Whether tokens or cost are estimated in part: the answer broke off, was left, or did not tell its usage. */
+  readonly isEstimated: boolean;
 }
 
 /** A {@link CallRecord} under the names that log pipelines usually have. */
@@ -31,6 +43,7 @@ export interface CallRecordJson {
   readonly span_id: string;
   readonly property: string;
   readonly lane: string;
+  readonly key: string | null;
   readonly llm_model: string;
   readonly attempt: number;
   readonly latency_ms: number;
@@ -38,7 +51,12 @@ export interface CallRecordJson {
   readonly status: CallStatus;
   readonly error_code: string | null;
   readonly prompt_tokens: number | null;
+  readonly cache_read_tokens: number | null;
+  readonly cache_write_tokens: number | null;
   readonly completion_tokens: number | null;
+  readonly reasoning_tokens: number | null;
+  readonly cost_usd: number | null;
+  readonly is_estimated: boolean;
 }
 
 /**
@@ -49,7 +67,7 @@ export interface CallRecordJson {
  * import { callRecordToJson } from 'sluice';
  *
  * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', model: 'gpt-4', attempt: 1 };
- * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, promptTokens: 850, completionTokens: 120 } as const;
+ * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, inputTokens: 850, outputTokens: 120 } as const;
  * const record = { ...call, ...outcome };
  * const { property, latency_ms, prompt_tokens } = callRecordToJson(record);
  * [property, latency_ms, prompt_tokens]; // => ['approved_drug_count', 2341, 850]
@@ -61,13 +79,19 @@ export function callRecordToJson(record: CallRecord): CallRecordJson {
     span_id: record.spanId,
     property: record.name,
     lane: record.lane,
+    key: record.key,
     llm_model: record.model,
     attempt: record.attempt,
     latency_ms: Math.round(record.latencyMs),
     queued_ms: Math.round(record.queuedMs),
     status: record.status,
     error_code: record.errorCode,
-    prompt_tokens: record.promptTokens,
-    completion_tokens: record.completionTokens,
+    prompt_tokens: record.inputTokens,
+    cache_read_tokens: record.cacheReadTokens,
+    cache_write_tokens: record.cacheWriteTokens,
+    completion_tokens: record.outputTokens,
+    reasoning_tokens: record.reasoningTokens,
+    cost_usd: record.costUsd,
+    is_estimated: record.isEstimated,
   };
 }

@@ -9,43 +9,43 @@ export interface CallMetrics extends AttemptMetrics {
   /** How long attempts waited for their permits. */
   readonly queuedMs: Distribution;
   /** As the provider counted them; attempts it said nothing about are left out. */
-  readonly promptTokens: number;
-  readonly completionTokens: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
 }
 
 /** Adds up {@link CallRecord}s. */
 export class CallStats {
   readonly #attempts: AttemptStats;
   readonly #queued = new Histogram();
-  #promptTokens = 0;
-  #completionTokens = 0;
+  #inputTokens = 0;
+  #outputTokens = 0;
 
   constructor(maxCodes: number) {
     this.#attempts = new AttemptStats(maxCodes);
   }
 
-  add({ status, errorCode, attempt, latencyMs, queuedMs, promptTokens, completionTokens }: CallRecord): void {
+  add({ status, errorCode, attempt, latencyMs, queuedMs, inputTokens, outputTokens }: CallRecord): void {
     const end = status === 'success' ? 'ok' : status === 'cancelled' ? 'cancelled' : { code: errorCode ?? status };
     this.#attempts.add(end, attempt, latencyMs);
     this.#queued.add(queuedMs);
-    this.#promptTokens += promptTokens ?? 0;
-    this.#completionTokens += completionTokens ?? 0;
+    this.#inputTokens += inputTokens ?? 0;
+    this.#outputTokens += outputTokens ?? 0;
   }
 
   /** Takes all that another one was given. */
   merge(other: CallStats): void {
     this.#attempts.merge(other.#attempts);
     this.#queued.merge(other.#queued);
-    this.#promptTokens += other.#promptTokens;
-    this.#completionTokens += other.#completionTokens;
+    this.#inputTokens += other.#inputTokens;
+    this.#outputTokens += other.#outputTokens;
   }
 
   snapshot(): CallMetrics {
     return {
       ...this.#attempts.snapshot(),
       queuedMs: this.#queued.distribution(),
-      promptTokens: this.#promptTokens,
-      completionTokens: this.#completionTokens,
+      inputTokens: this.#inputTokens,
+      outputTokens: this.#outputTokens,
     };
   }
 }

@@ -97,6 +97,9 @@ class FlowBudget implements Budget, Account {
       throw error;
     }
     return {
+      get costUsd() {
+        return charge.costUsd;
+      },
       settle: (usage) => {
         if ((usage?.cacheWriteTokens ?? 0) > 0) this.#writers.add(asked.model);
         charge.settle(usage);

@@ -20,10 +20,13 @@ import {
   verdictOrFatal,
 } from '../../operators/toolkit.js';
 import type { ErrorClass, FlowEvent, Settled, Usage, WorkResult } from '../../operators/types.js';
-import type { CallRecord } from '../metrics/call-record.js';
+import type { AttemptFacts, CallFacts } from '../account/entry.js';
+import { Entry } from '../account/entry.js';
+import type { Ledger } from '../account/ledger.js';
+import { ledgerOf } from '../account/ledger.js';
+import type { RequestTokens } from '../account/providers.js';
+import { unitsBefore } from '../account/providers.js';
 import { CallStats } from '../metrics/call-stats.js';
-import type { Reservation } from './budget/budget-types.js';
-import type { CallTokens } from './budget/prices.js';
 import { EventChannel } from './event-channel.js';
 import { AnswerCache } from './models/answer-cache.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
@@ -101,6 +104,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   readonly #channel: EventChannel;
   readonly #clock: Alarm;
   readonly #stats = new CallStats(MAX_CODES);
+  readonly #ledger: Ledger;
   readonly #calls = new Set<ModelCall>();
   /** Everybody who waits, and how to tell them that it is in vain. */
   readonly #askers = new Map<Asker, (error: unknown) => void>();
@@ -130,7 +134,11 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       this.#tell(event);
     };
     this.#policies = new ModelPolicies(config, this.#instance, tell, () => this.now());
-    const { cache, deadlineMs, repair, limiter, scheduler } = config;
+    const { budget, cache, deadlineMs, limiter, onRecord, repair, scheduler } = config;
+    this.#ledger = ledgerOf(limiter).with({ budget, onRecord });
+    this.#ledger.watch((record) => {
+      this.#stats.add(record);
+    });
     const isMoreUrgent = (lane: string, than: string): boolean => {
       const { lanes = [] } = limiter;
       return lanes.indexOf(lane) < lanes.indexOf(than);
@@ -224,18 +232,12 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     return verdictOrFatal(NAME, this.#config.classify, error, context).class;
   }
 
-  record(call: ModelCall, record: CallRecord, outcome: AttemptEnd['outcome']): void {
-    const { lane, attempt, latencyMs, traceId, spanId } = record;
+  over(call: ModelCall, { attempt, spanId }: ModelAttempt, outcome: AttemptEnd['outcome'], latencyMs: number): void {
+    const { lane, traceId } = call;
     call.running--;
     this.#executing--;
     if (outcome === 'ok') call.inquiry.isAnswered = true;
-    this.#stats.add(record);
     this.#tell({ type: 'attemptEnded', operator: NAME, lane, batchId: call.id, traceId, spanId, size: 1, attempt, outcome, latencyMs });
-    try {
-      this.#config.onRecord?.(record);
-    } catch {
-      // A listener's fault is its own.
-    }
   }
 
   // ---- what somebody waits for ----------------------------------------------------------------------------------------
@@ -316,11 +318,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const { lane, key } = inquiry;
       // A limiter without lanes has no name for the only one.
       const hasLane = limiter.lanes !== undefined || lane !== DEFAULT_LANE;
-      const estimate = this.#estimateOf(request);
-      const model = this.#modelOf(request);
-      const cost = { tokens: estimate.inputTokens + estimate.outputTokens + estimate.tokens };
-      const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, model, deadlineMs, { model, key, ...estimate });
-      const made = start(call, { job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost } });
+      const facts = this.#factsOf(request, inquiry);
+      const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, deadlineMs, facts);
+      const made = start(call, { job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost: { ...facts.charged } } });
       this.#calls.add(call);
       made.subscribe(subscriber);
       // Only now: nothing that it tells of its end comes after `drained`.
@@ -337,19 +337,20 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     context: AttemptContext,
     rules: AttemptRules = context,
   ): WorkResult<V> {
-    const reservation = this.#reserve(call, rules);
-    // Whoever the budget has told of it may have ended the call.
-    if (reservation && context.signal.aborted) {
-      reservation.release();
+    const { lane, id: batchId, traceId } = call;
+    const spanId = this.#nextId();
+    const sent = call.sent + 1;
+    const entry = this.#enter(call, { traceId, spanId, attempt: sent, queuedMs: rules.queuedMs }, rules);
+    // A listener of the budget may have ended the call.
+    if (context.signal.aborted) {
+      entry.withdraw();
       return EMPTY;
     }
     call.sent++;
     call.inquiry.sent++;
     call.running++;
     this.#executing++;
-    const { lane, id: batchId, sent, traceId } = call;
-    const spanId = this.#nextId();
-    const attempt = new ModelAttempt(call, context, rules, sent, spanId, reservation);
+    const attempt = new ModelAttempt(call, context, rules, sent, spanId, entry);
     const about = { operator: NAME, lane, batchId, traceId, spanId, size: 1, weight: 1, attempt: sent, splitDepth: 0 };
     this.#tell({ type: 'attemptStarted', ...about, executing: this.#executing });
     // Whoever was told may have ended the call.
@@ -358,10 +359,10 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     return send(attempt);
   }
 
-  /** @throws BudgetExceededError, or whatever else it is refused with; then its permit was not used */
-  #reserve({ takes }: ModelCall, { lease }: AttemptRules): Reservation | undefined {
+  /** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
+  #enter({ facts }: ModelCall, attempt: AttemptFacts, { lease, settle }: AttemptRules): Entry {
     try {
-      return this.#config.budget?.reserve(takes);
+      return new Entry(this.#ledger, facts, attempt, settle, () => this.now());
     } catch (error) {
       lease?.release('unused');
       throw error;
@@ -374,15 +375,23 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     throw unusable(NAME, 'model', 'a non-empty string', model);
   }
 
+  #factsOf(request: Q, { name, lane, key }: Inquiry): CallFacts {
+    const { provider } = this.#config;
+    const model = this.#modelOf(request);
+    const tokens = this.#estimateOf(request);
+    const charged = unitsBefore(provider, tokens, this.#ledger.expected.of(model, tokens.maxOutputTokens));
+    return { name, model, lane, key, provider, tokens, charged };
+  }
+
   /** A mere number is of both kinds together. */
-  #estimateOf(request: Q): Required<Pick<CallTokens, 'inputTokens' | 'outputTokens' | 'tokens'>> {
+  #estimateOf(request: Q): RequestTokens {
     const { estimateTokens } = this.#config.client;
     const answer = estimateTokens === undefined ? 0 : ask(NAME, 'estimateTokens', estimateTokens, request);
-    const { inputTokens = 0, outputTokens = 0 } = Object(answer) as Usage;
+    const { inputTokens = 0, outputTokens } = Object(answer) as Usage;
     const tokens = Object(answer) === answer ? 0 : (answer as number);
-    for (const amount of [inputTokens, outputTokens, tokens])
+    for (const amount of [inputTokens, outputTokens ?? 0, tokens])
       if (!isAmount(amount) || amount === Infinity) throw unusable(NAME, 'estimateTokens', 'a finite number >= 0', amount);
-    return { inputTokens, outputTokens, tokens };
+    return { inputTokens, maxOutputTokens: outputTokens, tokens };
   }
 
   #newTraceId(): string {

@@ -48,7 +48,7 @@ describe('what an answer says it has cost', () => {
           candidatesTokenCount: 1000,
           thoughtsTokenCount: 4000,
           totalTokenCount: 14_000,
-          promptTokensDetails: [{ modality: 'TEXT', tokenCount: 7000 }],
+          inputTokensDetails: [{ modality: 'TEXT', tokenCount: 7000 }],
         },
       }),
     ],

@@ -40,7 +40,7 @@ describe('sluice config', () => {
       makespanMs: 1_200_000,
       bottleneck: { setting: 'limits.requestsPerMinute', limit: 60 },
       raise: { from: 60, to: 240, next: 'limits.concurrency', makespanMs: 300_000 },
-      assumed: ['expect.promptTokens = 1000', 'expect.completionTokens = 300'],
+      assumed: ['expect.inputTokens = 1000', 'expect.outputTokens = 300'],
     });
     const { stdout: text } = await config('explain', 'limits.yaml');
     expect(text).toContain('Assumed, as nothing says otherwise: expect.documents = 1000, expect.secondsPerCall = 5,');

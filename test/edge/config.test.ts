@@ -42,7 +42,7 @@ describe('a configuration', () => {
           timeoutMs: 120_000,
           allowPartialFailure: true,
         },
-        { name: 'grade', prompt: '{{ask.text}} {{cut}}', expect: { itemsPerDocument: 20, secondsPerCall: 20, promptTokens: 300 } },
+        { name: 'grade', prompt: '{{ask.text}} {{cut}}', expect: { itemsPerDocument: 20, secondsPerCall: 20, inputTokens: 300 } },
       ],
       input: { path: 'papers.jsonl', format: 'jsonl', id: 'doi' },
       output: { path: 'out.jsonl', failures: 'bad.jsonl' },

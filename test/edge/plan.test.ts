@@ -9,9 +9,9 @@ describe('the plan of a configuration', () => {
     stages: [
       { name: 'cut', chunk: { field: 'text' } },
       { name: 'ask', concurrency: 5, scope: 'perBatch', expect: { callsPerItem: 2, secondsPerCall: 3 } },
-      { name: 'sum', expect: { itemsPerDocument: 1, promptTokens: 10, completionTokens: 0 } },
+      { name: 'sum', expect: { itemsPerDocument: 1, inputTokens: 10, outputTokens: 0 } },
     ],
-    expect: { documents: 50, secondsPerCall: 7, promptTokens: 800 },
+    expect: { documents: 50, secondsPerCall: 7, inputTokens: 800 },
   };
 
   it('takes what a stage says before what is said for all, and what is stated before both', () => {
@@ -26,8 +26,8 @@ describe('the plan of a configuration', () => {
       ],
       limits: config.limits,
     });
-    expect(assumed).toEqual(['expect.itemsPerDocument = 10', 'expect.completionTokens = 300']);
-    const stated = planOf(config, { documents: 5, itemsPerDocument: 30, secondsPerCall: 1, promptTokens: 1, completionTokens: 1 });
+    expect(assumed).toEqual(['expect.itemsPerDocument = 10', 'expect.outputTokens = 300']);
+    const stated = planOf(config, { documents: 5, itemsPerDocument: 30, secondsPerCall: 1, inputTokens: 1, outputTokens: 1 });
     expect(stated.plan.documents).toBe(5);
     expect(
       stated.plan.stages.map(({ itemsPerDocument, secondsPerCall, tokensPerCall }) => [itemsPerDocument, secondsPerCall, tokensPerCall]),

@@ -20,8 +20,8 @@ export interface StageEstimate {
   readonly stage: string;
   readonly items: number;
   readonly calls: number;
-  readonly promptTokens: number;
-  readonly completionTokens: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
   /** Undefined where its model has no price. */
   readonly costUsd: number | undefined;
 }
@@ -87,7 +87,7 @@ export async function dryRun(plan: RunPlan, { limit, retryFailed }: Pick<RunJobO
     earlier,
     stages: estimates,
     calls: sum(estimates, ({ calls }) => calls),
-    tokens: sum(estimates, ({ promptTokens, completionTokens }) => promptTokens + completionTokens),
+    tokens: sum(estimates, ({ inputTokens, outputTokens }) => inputTokens + outputTokens),
     costUsd: estimates.some(({ costUsd }) => costUsd === undefined) ? undefined : sum(estimates, ({ costUsd }) => costUsd ?? 0),
     throughput: rows === 0 ? undefined : throughputOf(plan, stages, rows),
     assumed: rows === 0 ? [] : stages.flatMap((stage) => stage.assumed()),
@@ -102,7 +102,7 @@ export function dryRunText({ rows, unusable, firstProblem, earlier, stages, call
     `rows: ${formatCount(rows)} to do${failing}${before}`,
     ...stages.map(
       (stage) =>
-        `${stage.stage}: ${formatCount(stage.items)} items, ${formatCount(stage.calls)} calls, ${formatCount(stage.promptTokens)} tokens sent, ${formatCount(stage.completionTokens)} received`,
+        `${stage.stage}: ${formatCount(stage.items)} items, ${formatCount(stage.calls)} calls, ${formatCount(stage.inputTokens)} tokens sent, ${formatCount(stage.outputTokens)} received`,
     ),
     `in all: ${formatCount(calls)} calls, ${formatCount(tokens)} tokens; cost: ${formatUsd(costUsd)}`,
     ...(throughput === undefined ? [] : [timeLine(throughput)]),
@@ -138,7 +138,7 @@ class StageTally {
   readonly #isKnown: boolean;
   readonly #position: number;
   items = 0;
-  #promptTokens = 0;
+  #inputTokens = 0;
 
   constructor(stage: PlannedStage, plan: RunPlan, position: number) {
     const unknown = new Set(plan.stages.slice(0, position).flatMap(({ name, prompt }) => (prompt === undefined ? [] : [name])));
@@ -169,13 +169,13 @@ class StageTally {
       return this.#parts(guess, partsOf(chunk.field, chunk.maxTokens, scopeOf(row.fields, earlier)));
     if (prompt !== undefined) {
       const request = requestOf(this.stage, this.#plan.config.model, this.#template.fill(scopeOf(row.fields, earlier)));
-      this.#promptTokens += count * (estimateChat(request).inputTokens + this.#answerTokens());
+      this.#inputTokens += count * (estimateChat(request).inputTokens + this.#answerTokens());
     }
     return [isMany ? { count: count * this.#listLength(), position: undefined, earlier } : guess];
   }
 
-  get completionTokens(): number {
-    return this.stage.expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? EXPECT_DEFAULTS.completionTokens;
+  get outputTokens(): number {
+    return this.stage.expect?.outputTokens ?? this.#plan.config.expect?.outputTokens ?? EXPECT_DEFAULTS.outputTokens;
   }
 
   get isCall(): boolean {
@@ -184,12 +184,12 @@ class StageTally {
 
   estimate(): StageEstimate {
     const calls = this.isCall ? this.items : 0;
-    const promptTokens = this.#promptTokens;
-    const completionTokens = calls * this.completionTokens;
+    const inputTokens = this.#inputTokens;
+    const outputTokens = calls * this.outputTokens;
     const price = priceOfModel(this.#plan.config, this.stage.model);
-    const ofTokens = price && usdOf(priceOf({ ...price, usdPerCall: 0 }, { inputTokens: promptTokens, outputTokens: completionTokens }));
+    const ofTokens = price && usdOf(priceOf({ ...price, usdPerCall: 0 }, { inputTokens, outputTokens }));
     const costUsd = !this.isCall ? 0 : ofTokens === undefined ? undefined : ofTokens + calls * (price?.usdPerCall ?? 0);
-    return { stage: this.stage.name, items: this.items, calls, promptTokens, completionTokens, costUsd };
+    return { stage: this.stage.name, items: this.items, calls, inputTokens, outputTokens, costUsd };
   }
 
   assumed(): string[] {
@@ -202,8 +202,8 @@ class StageTally {
       ...((expect?.secondsPerCall ?? all?.secondsPerCall) === undefined
         ? [`a call of \`${name}\` takes ${String(EXPECT_DEFAULTS.secondsPerCall)} s (\`expect.secondsPerCall\`)`]
         : []),
-      ...((expect?.completionTokens ?? all?.completionTokens) === undefined
-        ? [`an answer of \`${name}\` has ${String(EXPECT_DEFAULTS.completionTokens)} tokens (\`expect.completionTokens\`)`]
+      ...((expect?.outputTokens ?? all?.outputTokens) === undefined
+        ? [`an answer of \`${name}\` has ${String(EXPECT_DEFAULTS.outputTokens)} tokens (\`expect.outputTokens\`)`]
         : []),
       ...(isLong
         ? [
@@ -220,7 +220,7 @@ class StageTally {
   #answerTokens(): number {
     return sum(this.#answers, (name) => {
       const { expect } = this.#plan.stages.find((stage) => stage.name === name) ?? {};
-      return expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? EXPECT_DEFAULTS.completionTokens;
+      return expect?.outputTokens ?? this.#plan.config.expect?.outputTokens ?? EXPECT_DEFAULTS.outputTokens;
     });
   }
 
@@ -248,8 +248,8 @@ function problemOf(row: Row, known: Known, stages: readonly StageTally[], hide: 
 /** With what was found out in place of what is expected. */
 function throughputOf({ config }: RunPlan, tallies: readonly StageTally[], documents: number): Throughput {
   const stages = tallies.map((tally) => {
-    const { calls, promptTokens } = tally.estimate();
-    const found = { itemsPerDocument: tally.items / documents, ...(calls > 0 && { promptTokens: promptTokens / calls }) };
+    const { calls, inputTokens } = tally.estimate();
+    const found = { itemsPerDocument: tally.items / documents, ...(calls > 0 && { inputTokens: inputTokens / calls }) };
     return { ...tally.stage, expect: { ...tally.stage.expect, ...found } };
   });
   return explainThroughput(planOf({ ...config, stages }, { documents }).plan);

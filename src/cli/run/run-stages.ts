@@ -178,7 +178,7 @@ function asking(
     retry: retry ?? false,
     steps: async (_item: unknown, context) => {
       const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
-      const { inputTokens, outputTokens } = estimateChat(body);
+      const { inputTokens, outputTokens = 0 } = estimateChat(body);
       const cost: Cost = { requests: 1, tokens: inputTokens + outputTokens };
       let completion: ChatCompletion;
       let attempt = 0;

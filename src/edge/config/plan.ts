@@ -8,8 +8,8 @@ export interface StatedLoad {
   /** Of the stages behind the one that makes items of a document; of all when none does. */
   readonly itemsPerDocument?: number;
   readonly secondsPerCall?: number;
-  readonly promptTokens?: number;
-  readonly completionTokens?: number;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
 }
 
 /** What is assumed of a load when nothing is said. */
@@ -17,8 +17,8 @@ export const EXPECT_DEFAULTS = {
   documents: 1000,
   itemsPerDocument: 10,
   secondsPerCall: 5,
-  promptTokens: 1000,
-  completionTokens: 300,
+  inputTokens: 1000,
+  outputTokens: 300,
 } as const;
 
 export interface PlannedConfig {
@@ -37,7 +37,7 @@ export interface PlannedConfig {
  *
  * const { plan, assumed } = planOf({ limits: { concurrency: 8 } }, { documents: 400, secondsPerCall: 2 });
  * explainThroughput(plan).makespanMs; // => 100_000
- * assumed; // => ['expect.promptTokens = 1000', 'expect.completionTokens = 300']
+ * assumed; // => ['expect.inputTokens = 1000', 'expect.outputTokens = 300']
  * ```
  */
 export function planOf(config: Config, stated: StatedLoad = {}): PlannedConfig {
@@ -52,7 +52,7 @@ export function planOf(config: Config, stated: StatedLoad = {}): PlannedConfig {
   const first = splits.indexOf(true);
   const loadOf = (stage: StageConfig, i: number): StageLoad => {
     const own = stage.expect ?? {};
-    const perCall = (name: 'secondsPerCall' | 'promptTokens' | 'completionTokens'): number =>
+    const perCall = (name: 'secondsPerCall' | 'inputTokens' | 'outputTokens'): number =>
       stated[name] ?? own[name] ?? expect[name] ?? assume(name);
     const isMany = first !== -1 && i > first;
     const items = (isMany || first === -1 ? stated.itemsPerDocument : undefined) ?? own.itemsPerDocument;
@@ -66,7 +66,7 @@ export function planOf(config: Config, stated: StatedLoad = {}): PlannedConfig {
         : {
             ...(own.callsPerItem !== undefined && { callsPerItem: own.callsPerItem }),
             secondsPerCall: perCall('secondsPerCall'),
-            tokensPerCall: perCall('promptTokens') + perCall('completionTokens'),
+            tokensPerCall: perCall('inputTokens') + perCall('outputTokens'),
           }),
     };
   };

@@ -102,8 +102,8 @@ const batchesSchema = /* @__PURE__ */ (() =>
 
 const expectationSchema = {
   secondsPerCall: amount().optional().describe('How long one call takes.'),
-  promptTokens: amount().optional().describe('Tokens that one call sends.'),
-  completionTokens: amount().optional().describe('Tokens that one call answers.'),
+  inputTokens: amount().optional().describe('Tokens that one call sends.'),
+  outputTokens: amount().optional().describe('Tokens that one call answers.'),
 };
 
 const stageSchema = /* @__PURE__ */ (() =>

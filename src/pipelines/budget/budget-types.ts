@@ -28,6 +28,8 @@ export interface BudgetCall {
 
 /** What one call may spend. Both methods may be called again without harm. */
 export interface Reservation {
+  /** What it is charged with, in USD; undefined without a price. For records. */
+  readonly costUsd?: number | undefined;
   /**
    * The call was sent and is over. What the usage says takes the place of the estimate; what it does not say stays as estimated. A usage that becomes
    * known later corrects what was charged.

@@ -3,7 +3,7 @@ import type { Usage } from '../../../operators/types.js';
 import type { ModelPrice, Reservation } from './budget-types.js';
 import type { Amounts, Window } from './meter.js';
 import type { CallTokens } from './prices.js';
-import { priceOf } from './prices.js';
+import { priceOf, usdOf } from './prices.js';
 
 /** The budget that is charged. */
 export interface Account {
@@ -35,6 +35,10 @@ export class Charge implements Reservation {
     this.#reserved = amountsOf(price, estimate);
     this.#amounts = this.#reserved;
     for (const window of windows) window.take(this.#reserved, now);
+  }
+
+  get costUsd(): number | undefined {
+    return this.#price === undefined ? undefined : usdOf(this.#amounts.usd);
   }
 
   settle(usage: Usage = {}): void {

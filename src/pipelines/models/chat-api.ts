@@ -121,15 +121,16 @@ const estimate = /* @__PURE__ */ createTokenEstimator();
 const MESSAGE_TOKENS = 4;
 
 /** What a request will take at most: its texts as estimated, and the longest answer it allows. */
-export function estimateChat(request: ChatRequest): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
-  const { messages, max_completion_tokens, max_tokens } = Object(request) as Partial<ChatRequest>;
-  const outputTokens = max_completion_tokens ?? max_tokens ?? 0;
+export function estimateChat(request: ChatRequest): Usage & { readonly inputTokens: number } {
+  const { messages, max_completion_tokens, max_tokens, n = 1 } = Object(request) as Partial<ChatRequest> & { readonly n?: number };
+  const most = max_completion_tokens ?? max_tokens;
+  const longest = typeof most === 'number' && { outputTokens: most * n };
   let inputTokens = 0;
   // What is no list of messages is refused when it is sent, and says so.
-  if (!Array.isArray(messages)) return { inputTokens, outputTokens };
+  if (!Array.isArray(messages)) return { inputTokens, ...longest };
   for (const { content } of messages as ChatRequest['messages'])
     inputTokens += MESSAGE_TOKENS + (typeof content === 'string' ? estimate(content) : partsCost(content));
-  return { inputTokens, outputTokens };
+  return { inputTokens, ...longest };
 }
 
 /** Texts in a list of parts; what a picture costs is not ours to know. */

@@ -4,6 +4,7 @@ import { AttemptTimeoutError } from '../../../operators/errors.js';
 import { fromStream } from '../../../operators/from-stream.js';
 import { Alarm, ask, connect, isPromise, streamOf } from '../../../operators/toolkit.js';
 import type { Usage, WorkResult } from '../../../operators/types.js';
+import { PieceCounter } from '../../account/answer-reader.js';
 import { slowly, untilClosed } from '../connection.js';
 import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
@@ -93,6 +94,7 @@ export function openStream<Q, R, C>(
     });
     alarm.set(alarm.now() + silenceMs);
     try {
+      const pieces = new PieceCounter();
       const chunks = open(request, attempt);
       if (!isObservable(chunks)) attempt.giveBack = slowly(scheduler);
       connect(chunksOf(chunks), subscriber, {
@@ -100,6 +102,8 @@ export function openStream<Q, R, C>(
           alarm.set(alarm.now() + silenceMs);
           try {
             note(client.usage, chunk, attempt);
+            pieces.add(chunk);
+            attempt.saw(pieces.tokens);
           } catch (error) {
             giveUp(error);
           }
@@ -133,7 +137,7 @@ function parsed<Q, R, P>(parse: (answer: R, request: Q) => P, answer: R, request
 }
 
 function note<A>(usage: ((answer: A) => Usage | undefined) | undefined, answer: A, attempt: ModelAttempt): void {
-  attempt.isAnswered = true;
+  attempt.saw(0);
   const used = usage && ask(NAME, 'usage', usage, answer);
   if (used) attempt.settle(used);
 }

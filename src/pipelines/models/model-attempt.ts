@@ -1,15 +1,12 @@
 import type { AttemptContext } from '../../../operators/policy.js';
-import { isAmount, LazySignal } from '../../../operators/toolkit.js';
+import { isA, isAmount, LazySignal } from '../../../operators/toolkit.js';
 import type { ErrorClass, ResponseLike, Usage } from '../../../operators/types.js';
-import type { CallRecord, CallStatus } from '../../metrics/call-record.js';
-import type { Reservation } from '../budget/budget-types.js';
-import { wasFree } from '../budget/was-free.js';
+import type { Entry, EntryEnd } from '../../account/entry.js';
+import { ParseFault } from './model-call.js';
 import type { ModelContext } from './model-types.js';
 
 /** How an attempt ended. */
-export interface AttemptEnd {
-  readonly status: CallStatus;
-  readonly errorCode: string | null;
+export interface AttemptEnd extends EntryEnd {
   /** The same for events. */
   readonly outcome: 'ok' | 'cancelled' | ErrorClass;
 }
@@ -22,13 +19,13 @@ export interface AttemptHost {
   readonly traceId: string;
   readonly name: string;
   readonly lane: string;
-  readonly model: string;
   now(): number;
   /** How an attempt ended that failed by itself. */
   judge(error: unknown, attempt: number): AttemptEnd;
   /** How one ended that was stopped, and would have been cut off at `deadlineAt`. */
   judgeStop(deadlineAt: number): AttemptEnd;
-  over(record: CallRecord, outcome: AttemptEnd['outcome']): void;
+  /** An attempt is over. */
+  over(attempt: ModelAttempt, outcome: AttemptEnd['outcome'], latencyMs: number): void;
 }
 
 /** One attempt: what the client is told, and what is written down about it. */
@@ -40,15 +37,10 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   readonly #host: AttemptHost;
   readonly #rules: AttemptRules;
   readonly #startedAt: number;
-  /** What of it is known. */
-  readonly #usage: { inputTokens?: number; outputTokens?: number } = {};
-  /** Of a budget. */
-  readonly #reservation: Reservation | undefined;
+  readonly #entry: Entry;
   #isOver = false;
   /** The client has been asked. */
   isSent = false;
-  /** Something of an answer has come. */
-  isAnswered = false;
   /** How the permit goes back when it is cut off. */
   giveBack: AttemptContext['giveBack'] = undefined;
   readonly #context: AttemptContext;
@@ -59,31 +51,36 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     rules: AttemptRules,
     readonly attempt: number,
     readonly spanId: string,
-    reservation: Reservation | undefined,
+    entry: Entry,
   ) {
     super();
     this.deadlineAt = rules.deadlineAt;
     this.lane = host.lane;
     this.traceId = host.traceId;
     this.name = host.name;
-    this.#reservation = reservation;
+    this.#entry = entry;
     this.#host = host;
     this.#context = context;
     this.#rules = rules;
     this.#startedAt = host.now();
     context.whenAborted = () => {
-      this.#end(this.#host.judgeStop(this.deadlineAt));
+      this.#end(this.#host.judgeStop(this.deadlineAt), (end) => {
+        this.#entry.left(end);
+      });
       this.abort();
     };
   }
 
   /** Numbers that cannot be are left out. */
-  readonly settle = ({ inputTokens, outputTokens }: Usage): void => {
-    if (isTokens(inputTokens)) this.#usage.inputTokens = inputTokens;
-    if (isTokens(outputTokens)) this.#usage.outputTokens = outputTokens;
-    this.#rules.settle(this.#usage);
-    if (this.#isOver) this.#reservation?.settle(this.#usage);
+  readonly settle = (usage: Usage): void => {
+    const known = Object.entries(usage).filter(([, tokens]) => isTokens(tokens));
+    if (known.length > 0) this.#entry.report(Object.fromEntries(known));
   };
+
+  /** Something of the answer has come, with so many tokens of output by now. */
+  saw(outputTokens: number): void {
+    this.#entry.saw(outputTokens);
+  }
 
   readonly observe = (response: ResponseLike): void => {
     this.#rules.observe(response);
@@ -96,35 +93,26 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   }
 
   done(): void {
-    this.#end({ status: 'success', errorCode: null, outcome: 'ok' });
+    this.#end({ status: 'success', errorCode: null, outcome: 'ok' }, (end) => {
+      this.#entry.answered(end);
+    });
   }
 
   failed(error: unknown): void {
-    if (!this.#isOver) this.#end(this.#host.judge(error, this.attempt), !this.isAnswered && wasFree(error));
+    if (this.#isOver) return;
+    this.#end(this.#host.judge(error, this.attempt), (end) => {
+      // The provider has done its work where only the answer cannot be read.
+      if (isA(error, ParseFault)) this.#entry.answered(end);
+      else this.#entry.failed(error, end);
+    });
   }
 
-  #end({ status, errorCode, outcome }: AttemptEnd, isFree = !this.isSent): void {
+  #end(end: AttemptEnd, settle: (end: AttemptEnd) => void): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    if (isFree) this.#reservation?.release();
-    else this.#reservation?.settle(this.#usage);
-    const { traceId, name, lane } = this;
-    const { inputTokens = null, outputTokens = null } = this.#usage;
-    const record = {
-      traceId,
-      spanId: this.spanId,
-      name,
-      lane,
-      model: this.#host.model,
-      attempt: this.attempt,
-      latencyMs: this.#host.now() - this.#startedAt,
-      queuedMs: this.#rules.queuedMs,
-      status,
-      errorCode,
-      promptTokens: inputTokens,
-      completionTokens: outputTokens,
-    };
-    this.#host.over(record, outcome);
+    if (this.isSent) settle(end);
+    else this.#entry.unsent(end);
+    this.#host.over(this, end.outcome, this.#host.now() - this.#startedAt);
   }
 }
 

@@ -1,10 +1,10 @@
 import { isA } from '../../../operators/toolkit.js';
 import type { ErrorClass } from '../../../operators/types.js';
-import type { CallRecord } from '../../metrics/call-record.js';
-import { errorCodeOf, PARSE_FAILED } from '../../metrics/error-code.js';
-import type { BudgetCall } from '../budget/budget-types.js';
+import type { CallFacts } from '../../account/entry.js';
+import { endOf } from '../../account/entry.js';
+import { PARSE_FAILED } from '../../metrics/error-code.js';
 import type { Inquiry } from './inquiry.js';
-import type { AttemptEnd, AttemptHost } from './model-attempt.js';
+import type { AttemptEnd, AttemptHost, ModelAttempt } from './model-attempt.js';
 
 /** An answer that could not be made into a result. The provider has done its work: making the call again would be no better. */
 export class ParseFault extends Error {
@@ -21,7 +21,7 @@ export class ParseFault extends Error {
 export interface CallHost {
   now(): number;
   classOf(error: unknown, attempt: number): ErrorClass;
-  record(call: ModelCall, record: CallRecord, outcome: AttemptEnd['outcome']): void;
+  over(call: ModelCall, attempt: ModelAttempt, outcome: AttemptEnd['outcome'], latencyMs: number): void;
 }
 
 /** Fractions of a millisecond that two readings of a clock may differ by. */
@@ -43,10 +43,9 @@ export class ModelCall implements AttemptHost {
     readonly inquiry: Inquiry,
     /** Tells it from all others in events. */
     readonly id: string,
-    readonly model: string,
     deadlineMs: number,
-    /** What each attempt is expected to take, for a budget. */
-    readonly takes: BudgetCall,
+    /** What is known of it before. */
+    readonly facts: CallFacts,
   ) {
     this.#host = host;
     this.lane = inquiry.lane;
@@ -72,9 +71,8 @@ export class ModelCall implements AttemptHost {
 
   judge(error: unknown, attempt: number): AttemptEnd {
     if (isA(error, ParseFault)) return { status: 'error', errorCode: PARSE_FAILED, outcome: 'contract' };
-    const errorClass = this.#host.classOf(error, attempt);
-    const status = errorClass === 'timeout' || errorClass === 'cancelled' ? errorClass : 'error';
-    return { status, errorCode: errorCodeOf(error, errorClass), outcome: errorClass };
+    const outcome = this.#host.classOf(error, attempt);
+    return { ...endOf(error, outcome), outcome };
   }
 
   judgeStop(deadlineAt: number): AttemptEnd {
@@ -84,7 +82,7 @@ export class ModelCall implements AttemptHost {
     return { status: 'cancelled', errorCode: 'CANCELLED', outcome: 'cancelled' };
   }
 
-  over(record: CallRecord, outcome: AttemptEnd['outcome']): void {
-    this.#host.record(this, record, outcome);
+  over(attempt: ModelAttempt, outcome: AttemptEnd['outcome'], latencyMs: number): void {
+    this.#host.over(this, attempt, outcome, latencyMs);
   }
 }

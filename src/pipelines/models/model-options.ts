@@ -28,6 +28,10 @@ import {
   schedulerOption,
 } from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, LaneOptions, Limiter, Usage } from '../../../operators/types.js';
+import { ledgerOf } from '../../account/ledger.js';
+import type { ProviderRules } from '../../account/providers.js';
+import { providerAt, providerOption, providers } from '../../account/providers.js';
+import { readUsage } from '../../account/read-usage.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { Retry } from '../../retry.js';
 import { retryOf } from '../../retry.js';
@@ -85,7 +89,7 @@ export const MODEL_CALLER_PRESETS = {
 
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'repair'],
-  ...['cache', 'retry', 'breaker', 'budget', 'deadlineMs', 'timeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
+  ...['cache', 'retry', 'breaker', 'budget', 'provider', 'deadlineMs', 'timeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
   ...['scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
@@ -100,6 +104,8 @@ export interface Client<Q, R, C> {
   readonly model: (request: Q) => string;
   readonly estimateTokens: ((request: Q) => number | Usage) | undefined;
   readonly usage: ((answer: R | C) => Usage | undefined) | undefined;
+  /** Of the address, where it is known. */
+  readonly provider: ProviderRules | undefined;
 }
 
 /** The options, checked and with their defaults. */
@@ -112,6 +118,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
   readonly budget: BudgetPort | undefined;
+  readonly provider: ProviderRules;
   readonly retry: Retry | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
@@ -158,6 +165,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     ownLimiter,
     breaker: breakerOf(rules.breaker, { ...own, classify }),
     budget: budgetOption(NAME, 'budget', rules.budget),
+    provider: providerOption(NAME, 'provider', rules.provider) ?? ledgerOf(limiter).provider ?? client.provider ?? providers.other,
     retry: rules.retry,
     deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(rules.deadlineMs, d.deadlineMs)),
     timeoutMs: positive(NAME, 'timeoutMs', orDefault(rules.timeoutMs, d.timeoutMs)),
@@ -212,6 +220,7 @@ function ownClient<Q, R, C, P>({ call, stream, model = 'default' }: ModelCallerO
     model: typeof model === 'function' ? model : () => model,
     estimateTokens: undefined,
     usage: undefined,
+    provider: undefined,
   };
 }
 
@@ -222,7 +231,8 @@ function chatClient<P>(options: ChatCallerOptions<P>): Client<Parameters<typeof 
     stream: (request, context) => streamChat(endpoint, request, context),
     model: (request) => (request as typeof request | null)?.model ?? endpoint.model,
     estimateTokens: estimateChat,
-    usage: chatUsage,
+    usage: readUsage,
+    provider: providerAt(endpoint.url),
   };
 }
 

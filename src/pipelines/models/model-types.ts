@@ -15,6 +15,7 @@ import type {
   Usage,
   WorkResult,
 } from '../../../operators/types.js';
+import type { ProviderRules } from '../../account/providers.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { CallMetrics } from '../../metrics/call-stats.js';
 import type { BudgetPort } from '../budget/budget-types.js';
@@ -127,6 +128,11 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly breaker?: Breaker | BreakerOptions;
   /** What calls may cost, made by `createBudget`: each attempt is charged before it is sent. One that others share, or not. @defaultValue none */
   readonly budget?: BudgetPort;
+  /**
+   * What the provider's rate limits count of a call, and when. @defaultValue that of the limiter's account, else by the address or the client, else
+   * `providers.other`
+   */
+  readonly provider?: ProviderRules;
   /** Longest time of a call from its start to its end, in ms, waiting and pauses included; each round of a `repair` has as long. @defaultValue Infinity */
   readonly deadlineMs?: number;
   /** Longest attempt, in ms; of a stream, longest silence: until its first chunk, and between two. @defaultValue 30000 */

@@ -1,0 +1,200 @@
+import { evidenceOf, linksOf } from '../../operators/toolkit.js';
+import type { ErrorClass, Usage } from '../../operators/types.js';
+import type { CallStatus } from '../metrics/call-record.js';
+import { errorCodeOf } from '../metrics/error-code.js';
+import type { Reservation } from '../pipelines/budget/budget-types.js';
+import { wasFree } from '../pipelines/budget/was-free.js';
+import type { Ledger } from './ledger.js';
+import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
+import { unitsAfter, unitsWithoutAnswer } from './providers.js';
+import { mostOf } from './read-usage.js';
+
+/** What is known of a call before it is made. */
+export interface CallFacts {
+  /** What records call it: the name of a property, of an adapter. */
+  readonly name: string;
+  readonly model: string;
+  readonly lane: string;
+  readonly key: unknown;
+  readonly provider: ProviderRules;
+  readonly tokens: RequestTokens;
+  /** What its permit was charged with. */
+  readonly charged: TokenUnits;
+}
+
+/** One attempt of it. */
+export interface AttemptFacts {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly attempt: number;
+  /** Wait for the permit, in ms. */
+  readonly queuedMs: number;
+}
+
+/** How an attempt ended. */
+export interface EntryEnd {
+  readonly status: CallStatus;
+  readonly errorCode: string | null;
+}
+
+/** The end of an attempt that failed, by what its error is. */
+export function endOf(error: unknown, errorClass: ErrorClass): EntryEnd {
+  const status = errorClass === 'timeout' || errorClass === 'cancelled' ? errorClass : 'error';
+  return { status, errorCode: errorCodeOf(error, errorClass) };
+}
+
+/** Refused before a model has read anything, or because of what it read. */
+const REFUSED: ReadonlySet<number | undefined> = new Set([400, 401, 402, 403, 404, 405, 413, 422, 429]);
+
+const ANSWERED: EntryEnd = { status: 'success', errorCode: null };
+const LEFT: EntryEnd = { status: 'cancelled', errorCode: 'CANCELLED' };
+
+/**
+ * One attempt in the ledger of an account: what it reserves of the budget, what it is charged in the end, and its record. The rates and the budget
+ * differ in one thing: for what is not known a rate takes what was seen, since it must not be stopped by tokens that were never spent; a budget keeps the
+ * most that it can have been.
+ */
+export class Entry {
+  readonly #ledger: Ledger;
+  readonly #facts: CallFacts;
+  readonly #attempt: AttemptFacts;
+  readonly #settle: (usage: Usage) => void;
+  readonly #now: () => number;
+  readonly #startedAt: number;
+  readonly #reservation: Reservation | undefined;
+  #usage: Usage | undefined;
+  /** Output tokens of the pieces that have come, estimated. */
+  #seen = 0;
+  /** Something of an answer has come. */
+  #hasBegun = false;
+  #isOver = false;
+  #wasSent = true;
+
+  /** @throws BudgetExceededError, or what else the budget refuses it with; nothing is charged then */
+  constructor(ledger: Ledger, facts: CallFacts, attempt: AttemptFacts, settle: (usage: Usage) => void, now: () => number) {
+    this.#ledger = ledger;
+    this.#facts = facts;
+    this.#attempt = attempt;
+    this.#settle = settle;
+    this.#now = now;
+    this.#startedAt = now();
+    const { model, key, tokens } = facts;
+    const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
+    this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens });
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** What the answer has said so far of its tokens; also when it is over. */
+  report(told: Usage | undefined): void {
+    const usage = mostOf(this.#usage, told);
+    if (told === undefined || usage === undefined || !this.#wasSent) return;
+    this.#usage = usage;
+    this.#hasBegun = true;
+    const { provider, charged } = this.#facts;
+    if (this.#isOver) {
+      this.#pay(unitsAfter(provider, usage, charged));
+      this.#reservation?.settle(usage);
+    } else {
+      // Output may still grow, so what is expected of it stays charged until the end.
+      const outputTokens = Math.max(usage.outputTokens ?? 0, charged.outputTokens);
+      this.#pay(unitsAfter(provider, { ...usage, outputTokens }, charged));
+    }
+  }
+
+  /** More of the answer has come: so many tokens of output by now. */
+  saw(outputTokens: number): void {
+    this.#hasBegun = true;
+    this.#seen = Math.max(this.#seen, outputTokens);
+  }
+
+  /** The answer is here to its end; `end` says otherwise where nothing could be made of it. */
+  answered(end: EntryEnd = ANSWERED): void {
+    if (this.#isOver) return;
+    const { provider, charged, model } = this.#facts;
+    const outputTokens = this.#usage?.outputTokens ?? (this.#seen > 0 ? this.#seen : undefined);
+    // An answer that says nothing costs what was expected.
+    if (this.#usage !== undefined || outputTokens !== undefined)
+      this.#pay(unitsAfter(provider, { ...this.#usage, ...(outputTokens !== undefined && { outputTokens }) }, charged));
+    if (outputTokens !== undefined) this.#ledger.expected.learn(model, outputTokens);
+    this.#reservation?.settle(this.#usage);
+    this.#over(end, this.#usage === undefined);
+  }
+
+  /** It failed by itself. */
+  failed(error: unknown, end: EntryEnd): void {
+    if (this.#isOver) return;
+    const { provider, charged } = this.#facts;
+    const isRefused = REFUSED.has(statusOf(error));
+    if (this.#hasBegun) this.#payForPart();
+    else this.#pay(unitsWithoutAnswer(provider, isRefused ? 'refused' : 'failed', charged));
+    if (!this.#hasBegun && wasFree(error)) this.#reservation?.release();
+    else this.#reservation?.settle(this.#usage);
+    this.#over(end, !isRefused);
+  }
+
+  /** Its reader has left, or it was cut off: by its deadline, its signal, its time limit. */
+  left(end: EntryEnd = LEFT): void {
+    if (this.#isOver) return;
+    this.#payForPart();
+    this.#reservation?.settle(this.#usage);
+    this.#over(end, true);
+  }
+
+  /** It was never sent, and costs nothing. */
+  unsent(end: EntryEnd = LEFT): void {
+    if (this.#isOver) return;
+    this.#wasSent = false;
+    this.#pay(NOTHING);
+    this.#reservation?.release();
+    this.#over(end, false);
+  }
+
+  /** There was no attempt after all: no record of it. */
+  withdraw(): void {
+    this.#isOver = true;
+    this.#wasSent = false;
+    this.#reservation?.release();
+  }
+
+  /** What has come of an answer that is not whole. */
+  #payForPart(): void {
+    const { provider, charged } = this.#facts;
+    const outputTokens = Math.max(this.#usage?.outputTokens ?? 0, this.#seen);
+    this.#pay(unitsAfter(provider, { ...this.#usage, outputTokens }, charged));
+  }
+
+  #pay({ tokens, inputTokens, outputTokens }: TokenUnits): void {
+    this.#settle({ ...this.#usage, units: { tokens, inputTokens, outputTokens } });
+  }
+
+  #over({ status, errorCode }: EntryEnd, isEstimated: boolean): void {
+    this.#isOver = true;
+    if (!this.#ledger.isRead) return;
+    const { name, lane, key, model } = this.#facts;
+    const usage = this.#usage;
+    const { costUsd } = this.#reservation ?? {};
+    this.#ledger.record({
+      ...this.#attempt,
+      ...{ name, lane, key: typeof key === 'string' || typeof key === 'number' ? String(key) : null, model },
+      ...{ latencyMs: this.#now() - this.#startedAt, status, errorCode },
+      inputTokens: usage?.inputTokens ?? null,
+      cacheReadTokens: usage?.cacheReadTokens ?? null,
+      cacheWriteTokens: usage === undefined ? null : (usage.cacheWriteTokens ?? 0) + (usage.cacheWrite1hTokens ?? 0),
+      outputTokens: usage?.outputTokens ?? null,
+      reasoningTokens: usage?.reasoningTokens ?? null,
+      costUsd: costUsd ?? null,
+      isEstimated,
+    });
+  }
+}
+
+const NOTHING: TokenUnits = { inputTokens: 0, outputTokens: 0, tokens: 0 };
+
+function statusOf(error: unknown): number | undefined {
+  return linksOf(error)
+    .map((link) => evidenceOf(link).status)
+    .find((status) => status !== undefined);
+}
