@@ -17,7 +17,7 @@ const BINARY: ReadonlySet<string> = new Set([
 const estimate = /* @__PURE__ */ createTokenEstimator();
 
 /** What a request with this JSON body will take at most: its texts as estimated, and the longest answer it allows. 0 for another body. */
-export function requestUsage(json: unknown): Required<Usage> {
+export function requestUsage(json: unknown): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
   const body = Object(json) as Readonly<Record<string, unknown>>;
   const config = Object(body['generationConfig']) as typeof body;
   const answer = ANSWERS.map((name) => body[name] ?? config[name]).find(

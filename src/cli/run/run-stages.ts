@@ -82,7 +82,7 @@ export function openCaller({ endpoint }: RunPlan, { budget, onRecord, onEstimate
 const MOST_TOKENS = 1_000_000_000;
 
 /** What the provider says that a call took; undefined when that is not all. */
-function countedIn(completion: ChatCompletion): Required<Usage> | undefined {
+function countedIn(completion: ChatCompletion): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> | undefined {
   const { inputTokens, outputTokens } = chatUsage(completion) ?? {};
   return isCount(inputTokens) && isCount(outputTokens) ? { inputTokens, outputTokens } : undefined;
 }
@@ -94,7 +94,7 @@ function isCount(tokens: unknown): tokens is number {
 const estimate = createTokenEstimator();
 
 /** What it took by the length of its texts. */
-function estimateOf(body: ChatRequest, completion: ChatCompletion): Required<Usage> {
+function estimateOf(body: ChatRequest, completion: ChatCompletion): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
   return { inputTokens: estimateChat(body).inputTokens, outputTokens: estimate(contentOf(completion) ?? '') };
 }
 

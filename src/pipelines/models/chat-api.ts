@@ -121,7 +121,7 @@ const estimate = /* @__PURE__ */ createTokenEstimator();
 const MESSAGE_TOKENS = 4;
 
 /** What a request will take at most: its texts as estimated, and the longest answer it allows. */
-export function estimateChat(request: ChatRequest): Required<Usage> {
+export function estimateChat(request: ChatRequest): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
   const { messages, max_completion_tokens, max_tokens } = Object(request) as Partial<ChatRequest>;
   const outputTokens = max_completion_tokens ?? max_tokens ?? 0;
   let inputTokens = 0;
