@@ -1,8 +1,9 @@
 import { parseRetryAfterMs } from './kernel/limits/headers.js';
 import type { RateSpec } from './kernel/limits/limit.js';
 import { parseRateReports } from './kernel/limits/rate-headers.js';
-import type { RateReport } from './kernel/limits/rate-lesson.js';
-import { mostLeft, RateLesson } from './kernel/limits/rate-lesson.js';
+import type { RateReport, RateUnit } from './kernel/limits/rate-lesson.js';
+import { mostLeft, RATE_UNITS, RateLesson } from './kernel/limits/rate-lesson.js';
+import type { Amounts } from './kernel/limits/usage.js';
 import { drawnFrom } from './options/ask.js';
 import type { LearnRule, RateRule } from './options/limiter.js';
 import { checked, flag } from './options/options.js';
@@ -21,8 +22,6 @@ export interface FromHeadersOptions {
    */
   readonly rates?: boolean;
 }
-
-const UNITS = ['requests', 'tokens'] as const;
 
 /**
  * Learns from responses given to `lease.observe` (or `limiter.observe`): pauses as long as a 429, 503 or 529 asks for, keeps to the rates that
@@ -50,14 +49,14 @@ export function fromHeaders(options: FromHeadersOptions = {}): LearnRule {
 }
 
 /** What was paid until a lease was granted, itself included. */
-type Paid = Readonly<Record<(typeof UNITS)[number], number>>;
+type Paid = Readonly<Record<RateUnit, number>>;
 
 class HeaderLearner implements Learner {
   private readonly rates: Rates;
   private readonly limiter: RatedLimiter;
   private readonly setsRates: boolean;
   private readonly lesson = new RateLesson();
-  private paidSoFar: Paid = { requests: 0, tokens: 0 };
+  private paidSoFar: Paid = { requests: 0, tokens: 0, inputTokens: 0, outputTokens: 0 };
 
   constructor(rates: Rates, limiter: RatedLimiter, setsRates: boolean) {
     this.rates = rates;
@@ -65,8 +64,14 @@ class HeaderLearner implements Learner {
     this.setsRates = setsRates;
   }
 
-  paid(requests: number, tokens: number): Paid {
-    return (this.paidSoFar = { requests: this.paidSoFar.requests + requests, tokens: this.paidSoFar.tokens + tokens });
+  paid({ requests = 0, tokens = 0, inputTokens = 0, outputTokens = 0 }: Amounts): Paid {
+    const before = this.paidSoFar;
+    return (this.paidSoFar = {
+      requests: before.requests + requests,
+      tokens: before.tokens + tokens,
+      inputTokens: before.inputTokens + inputTokens,
+      outputTokens: before.outputTokens + outputTokens,
+    });
   }
 
   resumed(now: number): void {
@@ -85,7 +90,8 @@ class HeaderLearner implements Learner {
     const epochMs = scheduler.now();
     const hintMs = isRefused ? parseRetryAfterMs(headers, epochMs) : undefined;
     let backoffMs: number | undefined;
-    if (setsRates) {
+    // The load of the provider says nothing of the rates of the account.
+    if (setsRates && status !== 529) {
       const at = Math.min(lease?.grantedAt ?? sentAt, now);
       if (isGood) lesson.succeeded(at, now);
       if (status === 429 && hintMs === undefined) backoffMs = lesson.refused(at, now, drawnFrom(NAME, random));
@@ -102,7 +108,7 @@ class HeaderLearner implements Learner {
     const paidThen = (lease?.mark ?? paidSoFar) as Paid;
     const spanMs = lease ? now - sentAt : 0;
     let isChanged = false;
-    for (const unit of UNITS) {
+    for (const unit of RATE_UNITS) {
       const most = lesson.perMinute(unit);
       if (most < Infinity && rates.of(unit).length === 0) rates.set(perMinute(unit, Infinity) as RateSpec & RateRule);
       for (const rate of rates.of(unit)) {

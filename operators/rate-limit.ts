@@ -199,19 +199,17 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   }
 
   get units(): Readonly<Record<string, number>> | undefined {
-    const { slots, others } = this.#charge ?? ONE_REQUEST;
-    return others || slots !== 1 ? { ...others, slots } : undefined;
+    const { slots, others, tokens } = this.#charge ?? ONE_REQUEST;
+    return others || slots !== 1 ? { ...others, slots, tokens } : undefined;
   }
 
   /** @throws CallbackError, ItemTooHeavyError */
   bid(): number | undefined {
     const charge = this.#price();
     if (!charge) return undefined;
-    const { requests, tokens } = charge;
-    const { limiter } = this.settings;
-    if (!limiter.borrows && tokens > limiter.tokenCapacity) throw new ItemTooHeavyError(NAME, tokens, limiter.tokenCapacity);
-    if (!limiter.borrows && requests > limiter.requestCapacity) throw new ItemTooHeavyError(NAME, requests, limiter.requestCapacity);
-    return tokens;
+    const refusal = this.settings.limiter.refusal(charge);
+    if (isFlowError(refusal, 'FLOW_ITEM_TOO_HEAVY')) throw new ItemTooHeavyError(NAME, refusal.weight, refusal.maxWeight, refusal.unit);
+    return charge.tokens;
   }
 
   granted(lease: Lease): void {

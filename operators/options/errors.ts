@@ -97,8 +97,11 @@ export class ItemTooHeavyError extends FlowError {
     operator: string,
     readonly weight: number,
     readonly maxWeight: number,
+    /** The unit of the rate that can never pay it; undefined for the weight of a batch. */
+    readonly unit?: string,
   ) {
-    super('FLOW_ITEM_TOO_HEAVY', operator, `an item weighs ${weight}, more than the limit of ${maxWeight}`);
+    const amount = unit === undefined ? weight : `${weight} ${unit}`;
+    super('FLOW_ITEM_TOO_HEAVY', operator, `an item weighs ${amount}, more than the limit of ${maxWeight}`);
   }
 }
 

@@ -82,8 +82,10 @@ export type FlowEventBody =
       /** Where answers are kept did not do what it was asked, in time; the request goes on without. */
       | { type: 'storeFailed'; action: 'get' | 'set' | 'delete' }
       | { type: 'throttled'; pauseMs: number }
-      /** A usage beyond all reason was reported: so many tokens were charged instead. */
-      | { type: 'usageClamped'; reported: number; charged: number }
+      /** A usage beyond all reason was reported: so many tokens of this unit were charged instead. */
+      | { type: 'usageClamped'; unit: string; reported: number; charged: number }
+      /** A job was estimated to cost more than its rate pays in one window: so many tokens of this unit were charged instead. */
+      | { type: 'costClamped'; unit: string; cost: number; charged: number }
       | { type: 'limitChanged'; concurrency: number }
       /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
       | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }

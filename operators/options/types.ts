@@ -34,21 +34,25 @@ export interface Rejected<T> {
   readonly attempts: number;
 }
 
-/** Tokens a call really used. What is not known is left out. */
+/** What a call really used. Input or output may be left out when the provider reports a sum. */
 export interface Usage {
-  /** All input, what was read from and written to the provider's prompt cache included. */
+  /** All input, cached reads and writes included. */
   readonly inputTokens?: number;
   /** Of the input: read from the provider's prompt cache. */
   readonly cacheReadTokens?: number;
-  /** Of the input: written to it, for its usual time. */
+  /** Of the input: written to the prompt cache, for 5 minutes or the provider's default. */
   readonly cacheWriteTokens?: number;
-  /** Of the input: written to it for an hour. */
+  /** Of the input: written to the prompt cache for an hour. */
   readonly cacheWrite1hTokens?: number;
   /** All output, reasoning included. */
   readonly outputTokens?: number;
   /** Of the output: reasoning. */
   readonly reasoningTokens?: number;
-  /** What the provider's rates count of it, by unit. @defaultValue `tokens`: input and output; `inputTokens` and `outputTokens` as they are */
+  /**
+   * What the provider's rates count of it, by unit, where that differs from the numbers above: cached input that is free, requests that were refused.
+   *
+   * @defaultValue `inputTokens`, `outputTokens`, and as `tokens` their sum
+   */
   readonly units?: Readonly<Record<string, number>>;
 }
 
@@ -68,7 +72,7 @@ export interface CallContext {
   readonly weight: number;
   /** When this attempt times out, on the operator's scheduler; Infinity when it does not. */
   readonly deadlineAt: number;
-  /** Replaces the estimated token cost by the real one. */
+  /** Replaces the estimated cost by the real one, unit by unit; a unit that the usage does not name keeps its estimate. */
   settle(usage: Usage): void;
   /**
    * Shows the response to the call, good or bad, to a `limiter` that learns: it pauses when that is asked for, and keeps to the rates that are reported.

@@ -3,9 +3,30 @@ export interface Charge {
   /** Calls at a time that it counts for. */
   readonly slots: number;
   readonly requests: number;
+  /** Input and output together. */
   readonly tokens: number;
-  /** Of units of your own. */
+  /** Of input and output tokens, where they are told apart, and of units of your own. */
   readonly others?: Readonly<Record<string, number>> | undefined;
+}
+
+/** Units of tokens. */
+export type TokenUnit = 'tokens' | 'inputTokens' | 'outputTokens';
+const TOKEN_UNITS: ReadonlySet<string> = /* @__PURE__ */ new Set<TokenUnit>(['tokens', 'inputTokens', 'outputTokens']);
+
+export function isTokenUnit(unit: string): unit is TokenUnit {
+  return TOKEN_UNITS.has(unit);
+}
+
+/** What a charge takes of a unit. Of input and output, the one that is left out is the rest of the tokens; tokens that say neither are input. */
+export function amountOf({ requests, tokens, others }: Charge, unit: string): number {
+  if (unit === 'requests') return requests;
+  if (unit === 'tokens') return tokens;
+  // A unit may have the name of what every object has, which is no number.
+  const given: unknown = others?.[unit];
+  if (typeof given === 'number') return given;
+  if (unit === 'inputTokens') return Math.max(0, tokens - (others?.['outputTokens'] ?? 0));
+  if (unit === 'outputTokens') return Math.max(0, tokens - (others?.['inputTokens'] ?? tokens));
+  return 0;
 }
 
 /** What most jobs take. */
@@ -40,7 +61,7 @@ export type RateKey = Pick<RateSpec, 'unit' | 'windowMs' | 'isStrict'>;
 
 /** An amount of something per window, and how it is counted. */
 export interface RateSpec {
-  /** `'requests'`, `'tokens'`, or a unit of your own that jobs name in their `cost`. */
+  /** `'requests'`, `'tokens'`, `'inputTokens'`, `'outputTokens'`, or a unit of your own that jobs name in their `cost`. */
   readonly unit: string;
   /** Most in one window, >= 0; Infinity for no limit but a learned one. */
   readonly amount: number;

@@ -37,7 +37,7 @@ const WINDOWS: readonly (readonly [suffix: string, windowMs: number | undefined]
 
 /**
  * What a response says about the account's rates, one report for each limit that it names with a number: `x-ratelimit-*` of requests and
- * tokens (also per `-minute`, `-hour`, `-day`, and of `project-tokens`) and `anthropic-ratelimit-*`. Nonsense, and numbers below 0, are
+ * tokens (also per `-minute`, `-hour`, `-day`, and of `project-tokens`) and `anthropic-ratelimit-*`, of input and output apart. Nonsense, and numbers below 0, are
  * unknown. Dates need `epochMs`, the time now in ms since 1970, and are unknown when they are more than 25 days from it. Never throws.
  */
 export function parseRateReports(headers: HeadersLike, epochMs?: number): RateReport[] {
@@ -46,23 +46,21 @@ export function parseRateReports(headers: HeadersLike, epochMs?: number): RateRe
     reportOf((field) => read(`x-ratelimit-${field}-${of}`), unit, epochMs, windowMs);
   const anthropic = (unit: RateUnit, of: string = unit): RateReport | undefined =>
     reportOf((field) => read(`anthropic-ratelimit-${of}-${field}`), unit, epochMs);
+  const [input, output] = [anthropic('inputTokens', 'input-tokens'), anthropic('outputTokens', 'output-tokens')];
+  const tokens = anthropic('tokens');
   const reports = WINDOWS.flatMap(([suffix, windowMs]) => UNITS.map((unit) => x(unit, unit + suffix, windowMs)));
-  reports.push(x('tokens', 'project-tokens'), anthropic('requests'));
-  reports.push(anthropic('tokens') ?? inAndOut(anthropic('tokens', 'input-tokens'), anthropic('tokens', 'output-tokens')));
+  reports.push(x('tokens', 'project-tokens'), anthropic('requests'), isMirror(tokens, input, output) ? undefined : tokens, input, output);
   return reports.filter((report) => report !== undefined);
 }
 
-/** Input and output are limited apart. A job has both, so together they are the rate; when either has run out, nothing can be sent. */
-function inAndOut(input: RateReport | undefined, output: RateReport | undefined): RateReport | undefined {
-  if (input === undefined || output === undefined) return input ?? output;
-  const ranOut = input.remaining === 0 || output.remaining === 0;
-  return {
-    unit: 'tokens',
-    limit: sum(input.limit, output.limit),
-    remaining: ranOut ? 0 : sum(input.remaining, output.remaining),
-    resetMs: input.resetMs === undefined || output.resetMs === undefined ? undefined : Math.max(input.resetMs, output.resetMs),
-    windowMs: undefined,
-  };
+/**
+ * Where input and output are limited apart, the header of all tokens repeats the tighter of the two, or their sum. Taken as a limit of its own it would
+ * count input against the limit of output. Any other number is a limit of its own, such as that of a workspace.
+ */
+function isMirror(tokens: RateReport | undefined, input: RateReport | undefined, output: RateReport | undefined): boolean {
+  const of = (report: RateReport | undefined): number | undefined => report?.[tokens?.limit === undefined ? 'remaining' : 'limit'];
+  const [all, one, other] = [of(tokens), of(input), of(output)];
+  return all !== undefined && (all === one || all === other || all === (one ?? NaN) + (other ?? NaN));
 }
 
 function reportOf(read: Read, unit: RateUnit, epochMs: number | undefined, namedMs?: number): RateReport | undefined {
@@ -78,10 +76,6 @@ function reportOf(read: Read, unit: RateUnit, epochMs: number | undefined, named
     resetMs: resetMs(read('reset'), epochMs),
     windowMs: namedMs ?? (periodS ? periodS * SECOND_MS : undefined),
   };
-}
-
-function sum(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? undefined : a + b;
 }
 
 /** A number; `-1` stands for "unknown" at some providers. */

@@ -1,8 +1,13 @@
 import type { BackoffOptions } from '../repair/backoff.js';
 import { backoffDelayMs } from '../repair/backoff.js';
 
+import type { TokenUnit } from './limit.js';
+
 /** What a rate counts. */
-export type RateUnit = 'requests' | 'tokens';
+export type RateUnit = 'requests' | TokenUnit;
+
+/** What rates are learned of. */
+export const RATE_UNITS: readonly RateUnit[] = ['requests', 'tokens', 'inputTokens', 'outputTokens'];
 
 /** What a response says about one limit of the account. Whatever it does not say, or says unusably, is undefined. */
 export interface RateReport {
@@ -41,7 +46,12 @@ const LEAST_SHARE = 0.0625;
  * Source: additive increase, multiplicative decrease (Chiu and Jain, 1989), once per epoch as in TCP NewReno.
  */
 export class RateLesson {
-  readonly #perMinute: Record<RateUnit, number> = { requests: Infinity, tokens: Infinity };
+  readonly #perMinute: Record<RateUnit, number> = {
+    requests: Infinity,
+    tokens: Infinity,
+    inputTokens: Infinity,
+    outputTokens: Infinity,
+  };
   /** When the request was sent whose report was taken over last. */
   #newestSentAt = -Infinity;
   #share = 1;
@@ -70,7 +80,7 @@ export class RateLesson {
   report(sentAt: number, reports: readonly RateReport[]): boolean {
     if (sentAt < this.#newestSentAt) return false;
     this.#newestSentAt = sentAt;
-    for (const unit of ['requests', 'tokens'] as const) {
+    for (const unit of RATE_UNITS) {
       const rates = reports.flatMap((report) =>
         report.unit === unit && report.limit !== undefined ? ratePerMinute(report, report.limit) : [],
       );

@@ -1,4 +1,5 @@
 import type { Charge, Meter, RateSpec } from './limit.js';
+import { amountOf, isTokenUnit } from './limit.js';
 
 const MINUTE_MS = 60_000;
 
@@ -52,11 +53,19 @@ export class Rate {
   }
 
   /** What a job costs of it. */
-  costOf({ requests, tokens, others }: Charge): number {
-    const { unit } = this.rule;
-    if (unit === 'requests') return requests;
-    // A unit may have the name of what every object has, which is no number.
-    return unit === 'tokens' ? tokens : Number(others?.[unit]) || 0;
+  costOf(charge: Charge): number {
+    return amountOf(charge, this.rule.unit);
+  }
+
+  /**
+   * Most that an estimate may cost, so that no job stops all others for longer than one window (a minute, where that is longer): what a window
+   * brings in, and no more tokens than any model takes, unless that many can be saved up.
+   */
+  get heaviest(): number {
+    const { meter, rule, limit } = this;
+    if (meter === undefined || !isTokenUnit(rule.unit)) return Infinity;
+    const { capacity } = meter;
+    return Math.max(capacity, Math.min(this.refillIn(Math.max(MINUTE_MS, rule.windowMs)), Math.max(MOST_TOKENS, this.scaled(limit))));
   }
 
   /** The rate in force, before the headroom. */
@@ -97,7 +106,7 @@ export class Rate {
    */
   clampUsage(reported: number, paid: number): number {
     const { limit, meter, rule } = this;
-    if (meter === undefined || rule.unit !== 'tokens' || reported <= Math.max(MOST_TOKENS, this.scaled(limit))) return reported;
+    if (meter === undefined || !isTokenUnit(rule.unit) || reported <= Math.max(MOST_TOKENS, this.scaled(limit))) return reported;
     return Math.max(paid, meter.capacity);
   }
 
@@ -139,7 +148,7 @@ export class Rate {
   private capacityFor(limit: number): number {
     const { unit, isStrict, burst, burstMs, amount, windowMs } = this.rule;
     // A slow rate must still be able to save up one whole request. Units of one's own may come in fractions.
-    const least = unit === 'requests' || unit === 'tokens' ? 1 : Math.min(1, burst ?? limit);
+    const least = unit === 'requests' || isTokenUnit(unit) ? 1 : Math.min(1, burst ?? limit);
     if (isStrict) return Math.max(least, limit * this.headroom);
     if (burst === undefined) return Math.max(least, (limit * this.headroom * burstMs) / windowMs);
     return Math.max(least, amount === Infinity ? burst : (burst * limit) / amount);

@@ -47,10 +47,6 @@ export class ChildLimiter extends FlowLimiter {
     return this.places.reduce((sum, { size }) => sum + size, 0);
   }
 
-  protected override get affordable(): number {
-    return this.parent.minOf(({ rates }) => rates?.left('tokens') ?? Infinity);
-  }
-
   override minOf(of: (limiter: GrantLoop) => number): number {
     return Math.min(of(this), this.parent.minOf(of));
   }
@@ -220,12 +216,12 @@ export class ChildLimiter extends FlowLimiter {
    * The ticket whose turn it would be in a lane of the parent, first of those with this key; undefined when there is none, or when a limit of the
    * child is in the way.
    */
-  offer(lane: number, affordable: number, key: unknown): Ticket | undefined {
+  offer(lane: number, key: unknown): Ticket | undefined {
     if (this.isAborting) return undefined;
     if (this.isTimed) this.now();
     // The ticket whose turn it is here must not be overtaken.
-    const first = this.next(undefined, affordable);
-    const ticket = this.sharesLanes ? this.next(lane, affordable, key) : first;
+    const first = this.next();
+    const ticket = this.sharesLanes ? this.next(lane, key) : first;
     const held = [first, ticket].find((each) => each && this.blockedBy(each.charge) !== undefined);
     if (held === undefined) return ticket;
     // The place is given up. A freed slot takes a new one; for a rate the timer has to.
@@ -265,8 +261,8 @@ class PlaceTicket extends Ticket implements Slotted {
     this.all = all;
   }
 
-  override bid(affordable: number): Charge | undefined {
-    this.offered = this.child.offer(this.lane, affordable, this.key);
+  override bid(): Charge | undefined {
+    this.offered = this.child.offer(this.lane, this.key);
     if (this.offered === undefined) {
       this.all.delete(this);
       return undefined;

@@ -1,5 +1,6 @@
 import { Subject } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
+import type { Amounts } from '../../kernel/limits/usage.js';
 import { Chain } from '../../kernel/queues/line.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
 import type { Release } from '../../options/limiter.js';
@@ -91,14 +92,14 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     return this.leases > 0 || this.queue.size > 0 || this.children.size > 0;
   }
 
-  /** Tokens that could be spent at once above this limiter. */
-  protected get affordable(): number {
-    return Infinity;
-  }
-
   /** The lowest value over this limiter and those above it. */
   minOf(of: (limiter: GrantLoop) => number): number {
     return of(this);
+  }
+
+  /** What could be spent at once of a unit, here and above. */
+  left(unit: string): number {
+    return this.minOf(({ rates }) => rates?.left(unit) ?? Infinity);
   }
 
   /** Reads the clock, and keeps the time. */
@@ -272,8 +273,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     this.freed(outcome === 'cancelled');
   }
 
-  settled(lease: Lease, tokens: number): void {
-    if (this.rates && this.rates.settle(lease, tokens) < 0) this.loop();
+  settled(lease: Lease, used: Amounts): void {
+    if (this.rates?.settle(lease, used)) this.loop();
   }
 
   abandon(lease: Lease): void {
@@ -341,22 +342,22 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   }
 
   /** The ticket whose turn it is, in any lane or in this one; there, first of those with this key. A bidder has been asked for its bid. */
-  protected next(lane?: number, affordable?: number, key?: unknown): Ticket | undefined {
+  protected next(lane?: number, key?: unknown): Ticket | undefined {
     const { queue, settings } = this;
     for (;;) {
       const at = lane ?? queue.lead();
       const ofKey = lane !== undefined && settings.queue.keyOf ? queue.headOf?.(lane, key) : undefined;
       const ticket = ofKey ?? (at === -1 ? undefined : queue.head(at));
-      if (!ticket || this.askBid(ticket, affordable)) return ticket;
+      if (!ticket || this.askBid(ticket)) return ticket;
     }
   }
 
   /** Asks a bidder what it wants. False when it gives up its place or throws; then it is taken out of the queue. */
-  private askBid(ticket: Ticket, affordable = this.affordable): boolean {
+  private askBid(ticket: Ticket): boolean {
     if (!ticket.bid) return true;
     let failure: { readonly error: unknown } | undefined;
     try {
-      if (ticket.bid(Math.min(affordable, this.rates?.left('tokens') ?? Infinity))) return ticket.isWaiting;
+      if (ticket.bid()) return ticket.isWaiting;
     } catch (error) {
       failure = { error };
     }

@@ -2,7 +2,7 @@ import type { Subject } from 'rxjs';
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
-import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import { amountOf, isTokenUnit, ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Rate } from '../../kernel/limits/rate.js';
 import { ClosedError, FlowConfigError } from '../../options/errors.js';
 import type {
@@ -62,7 +62,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   get tokenCapacity(): number {
-    return this.minRate('tokens', ({ capacity }) => capacity);
+    const capacityOf = (unit: string): number => this.minRate(unit, ({ capacity }) => capacity);
+    // The weight of a batch is input.
+    return Math.min(capacityOf('tokens'), capacityOf('inputTokens'));
   }
 
   get requestCapacity(): number {
@@ -223,22 +225,20 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   snapshot(): LimiterSnapshot {
     const { executing, rates } = this;
     const queued = this.queue.size;
-    const left = (unit: string): number => this.minRate(unit, (rate, now) => rate.level(now));
     const inForce = (unit: string): number => this.minRate(unit, ({ perMinute }) => perMinute);
-    const [requests, tokens] = [left('requests'), left('tokens')];
     const pausedForMs = Math.max(0, -this.minOf((each) => -each.pausedForMs));
     const { first } = this;
     const isFull = first && this.minOf((each) => Number(each.hasSlots(first.charge))) === 0;
     // How many would be granted if there were slots, here and in the parents. In a pause nobody is.
-    const heldBySlot = isFull && pausedForMs === 0 ? this.payable(requests, tokens) : 0;
+    const heldBySlot = isFull && pausedForMs === 0 ? this.payable() : 0;
     return {
       concurrency: this.concurrency,
       executing,
       queued,
       heldByRate: queued - heldBySlot,
       heldBySlot,
-      requests,
-      tokens,
+      requests: this.left('requests'),
+      tokens: this.left('tokens'),
       pausedForMs,
       requestsPerMinute: inForce('requests'),
       tokensPerMinute: inForce('tokens'),
@@ -247,15 +247,21 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   /**
-   * How many waiting tickets these requests and tokens would pay for, in the order of the lanes: they only wait for a slot. What a bidder wants is
-   * not known before its turn, so it counts as one token.
+   * How many waiting tickets could be paid for, in the order of the lanes: they only wait for a slot. What a bidder wants is not known before its turn,
+   * so it counts as one token.
    */
-  private payable(requests: number, tokens: number): number {
-    let [requestsLeft, tokensLeft] = [requests + ROUNDING, tokens + ROUNDING];
-    const unpaid = this.allWaiting().findIndex((ticket) => {
-      requestsLeft -= ticket.charge.requests;
-      tokensLeft -= ticket.bid ? 1 : ticket.charge.tokens;
-      return requestsLeft < 0 || tokensLeft < 0;
+  private payable(): number {
+    const left = new Map<string, number>();
+    for (let at: FlowLimiter | undefined = this; at; at = at.parent)
+      for (const { rule } of at.rates?.all ?? []) left.set(rule.unit, this.left(rule.unit) + ROUNDING);
+    const unpaid = this.allWaiting().findIndex(({ bid, charge }) => {
+      let isShort = false;
+      for (const [unit, before] of left) {
+        const rest = before - (bid && isTokenUnit(unit) ? 1 : amountOf(charge, unit));
+        left.set(unit, rest);
+        isShort ||= rest < 0;
+      }
+      return isShort;
     });
     return unpaid === -1 ? this.queue.size : unpaid;
   }

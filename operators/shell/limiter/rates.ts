@@ -1,6 +1,7 @@
 import type { Charge, RateKey, RateSpec } from '../../kernel/limits/limit.js';
-import { isSameRate } from '../../kernel/limits/limit.js';
+import { amountOf, isSameRate } from '../../kernel/limits/limit.js';
 import { Rate } from '../../kernel/limits/rate.js';
+import type { Amounts } from '../../kernel/limits/usage.js';
 import { ItemTooHeavyError } from '../../options/errors.js';
 import type { Note } from '../../options/events.js';
 import type { RateSnapshot, SavedLimits } from '../../options/limiter.js';
@@ -23,8 +24,8 @@ export interface RatedLimiter {
 
 /** Learns from the responses to a limiter's requests. */
 export interface Learner {
-  /** Something was paid or, below 0, refunded. Answers a mark of it; `read` gets it back in the lease. */
-  paid(requests: number, tokens: number): unknown;
+  /** Something was paid or, below 0, refunded, by unit. Answers a mark of it; `read` gets it back in the lease. */
+  paid(amounts: Amounts): unknown;
   /** Sets rates, and pauses if the response asks for that. */
   read(response: ResponseLike, lease: Lease | undefined, sentAt: number): void;
   /** A pause was ended by hand. */
@@ -110,43 +111,95 @@ export class Rates {
 
   /** The error for a job that can never be paid. */
   tooHeavy(charge: Charge): Error | undefined {
-    for (const rate of this.all) if (rate.isTooHeavy(charge)) return new ItemTooHeavyError(NAME, rate.costOf(charge), rate.capacity);
+    for (const rate of this.all)
+      if (rate.isTooHeavy(charge)) return new ItemTooHeavyError(NAME, rate.costOf(charge), rate.capacity, rate.rule.unit);
     return undefined;
   }
 
   /** Pays for a lease. */
   take(lease: Lease): void {
-    const { charge } = lease;
+    const { charge: estimate } = lease;
     const { time } = this.limiter;
-    lease.tokens = charge.tokens;
+    const isBounded = this.all.some((rate) => rate.costOf(estimate) > rate.heaviest);
+    const charge = isBounded ? (lease.charge = this.bounded(estimate)) : estimate;
     lease.grantedAt = time;
     lease.payment = ++this.payments;
     for (const rate of this.all) rate.meter?.pay(rate.costOf(charge), time);
-    if (this.learner) lease.mark = this.learner.paid(charge.requests, charge.tokens);
+    if (this.learner) lease.mark = this.learner.paid(amountsOf(charge));
+    if (isBounded) this.tellBounded(estimate, charge);
+  }
+
+  /** An estimate as far as it can be saved up for. */
+  private bounded(estimate: Charge): Charge {
+    const amounts: Record<string, number> = amountsOf(estimate);
+    for (const { heaviest, rule } of this.all) {
+      const { [rule.unit]: amount = 0 } = amounts;
+      if (amount > heaviest) amounts[rule.unit] = heaviest;
+    }
+    const { tokens = 0, requests: _, ...others } = amounts;
+    return { ...estimate, tokens, others };
+  }
+
+  private tellBounded(estimate: Charge, charge: Charge): void {
+    for (const unit of Object.keys(amountsOf(charge))) {
+      const [cost, charged] = [amountOf(estimate, unit), amountOf(charge, unit)];
+      if (charged < cost) this.limiter.tell?.({ type: 'costClamped', unit, cost, charged });
+    }
   }
 
   /** The lease was not used: refunds what was paid for it. */
   refund(lease: Lease): void {
-    const { charge, tokens = charge.tokens } = lease;
-    const now = this.limiter.now();
-    lease.tokens = 0;
-    for (const rate of this.all) rate.meter?.correct(-paid(rate, lease, tokens), paidAt(rate, lease, now), now);
-    this.learner?.paid(-charge.requests, -tokens);
+    const paidFor = { ...amountsOf(lease.charge), ...lease.used };
+    const nothing = Object.fromEntries(Object.keys(paidFor).map((unit) => [unit, 0]));
+    this.correct(lease, nothing);
   }
 
-  /** Corrects what the lease paid to the tokens that were really used. Answers the difference. */
-  settle(lease: Lease, reported: number): number {
-    const { tokens = lease.charge.tokens } = lease;
-    let charged = reported;
-    for (const rate of this.all) charged = Math.min(charged, rate.clampUsage(reported, tokens));
-    if (charged !== reported) this.limiter.tell?.({ type: 'usageClamped', reported, charged });
-    const more = charged - tokens;
-    if (more === 0 || (more < 0 && !this.limiter.settings.refunds)) return 0;
-    lease.tokens = charged;
+  /** Corrects what the lease paid to what was really used, unit by unit. Answers whether something has come back. */
+  settle(lease: Lease, reported: Amounts): boolean {
+    const { refunds } = this.limiter.settings;
+    const changes: Record<string, number> = {};
+    let isChanged = false;
+    for (const unit of Object.keys(reported)) {
+      const paidFor = usedBy(lease, unit);
+      const charged = this.clampUsage(unit, reported[unit] as number, paidFor);
+      if (charged === paidFor || (charged < paidFor && !refunds)) continue;
+      changes[unit] = charged;
+      isChanged = true;
+    }
+    return isChanged && this.correct(lease, changes);
+  }
+
+  private clampUsage(unit: string, reported: number, paidFor: number): number {
+    // Of what no rate counts as well: sums must stay numbers.
+    let charged = Math.min(reported, Number.MAX_SAFE_INTEGER);
+    let isCounted = false;
+    for (const rate of this.all) {
+      if (rate.rule.unit !== unit) continue;
+      charged = Math.min(charged, rate.clampUsage(reported, paidFor));
+      isCounted ||= rate.meter !== undefined;
+    }
+    if (isCounted && charged !== reported) this.limiter.tell?.({ type: 'usageClamped', unit, reported, charged });
+    return charged;
+  }
+
+  /** From now on the lease has used so much of these units. Answers whether something has come back. */
+  private correct(lease: Lease, changes: Amounts): boolean {
     const now = this.limiter.now();
-    for (const rate of this.all) rate.meter?.correct(paid(rate, lease, charged) - paid(rate, lease, tokens), paidAt(rate, lease, now), now);
-    this.learner?.paid(0, more);
-    return more;
+    const used = { ...lease.used, ...changes };
+    const differences: Record<string, number> = {};
+    let isBack = false;
+    for (const unit of Object.keys(changes)) {
+      const difference = (changes[unit] as number) - usedBy(lease, unit);
+      differences[unit] = difference;
+      isBack ||= difference < 0;
+    }
+    for (const rate of this.all) {
+      if (!Object.hasOwn(changes, rate.rule.unit)) continue;
+      rate.meter?.correct(paid(rate, lease, used) - paid(rate, lease, lease.used), paidAt(rate, lease, now), now);
+    }
+    lease.used = used;
+    this.learner?.paid(differences);
+    return isBack;
   }
 
   // ---- learning, saving -----------------------------------------------------------------------------------------------
@@ -179,8 +232,26 @@ function paidAt(rate: Rate, lease: Lease, now: number): number {
   return payment > rate.since ? grantedAt : (lease.settledAt ??= now);
 }
 
-/** What a lease with so many tokens has paid to a rate. From before there was a limit it has paid nothing but the tokens above its estimate. */
-function paid(rate: Rate, { charge, payment = 0 }: Lease, tokens: number): number {
-  if (payment > rate.since) return rate.costOf({ ...charge, tokens });
-  return rate.rule.unit === 'tokens' ? Math.max(0, tokens - charge.tokens) : 0;
+/** What a lease that has used so much has paid to a rate. From before there was a limit it has paid nothing but what is above its estimate. */
+function paid(rate: Rate, { charge, payment = 0 }: Lease, used: Amounts | undefined): number {
+  const { unit } = rate.rule;
+  const estimate = amountOf(charge, unit);
+  const amount = reportedOf(used, unit) ?? estimate;
+  return payment > rate.since ? amount : Math.max(0, amount - estimate);
+}
+
+/** What a lease has used of a unit, as far as it is known, or is estimated to. */
+function usedBy({ charge, used }: Lease, unit: string): number {
+  return reportedOf(used, unit) ?? amountOf(charge, unit);
+}
+
+/** Undefined when nothing was reported. A unit may have the name of what every object has. */
+function reportedOf(used: Amounts | undefined, unit: string): number | undefined {
+  return used && Object.hasOwn(used, unit) ? used[unit] : undefined;
+}
+
+/** By unit. */
+function amountsOf(charge: Charge): Amounts {
+  const [inputTokens, outputTokens] = [amountOf(charge, 'inputTokens'), amountOf(charge, 'outputTokens')];
+  return { ...charge.others, requests: charge.requests, tokens: charge.tokens, inputTokens, outputTokens };
 }

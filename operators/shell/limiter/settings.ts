@@ -105,20 +105,27 @@ export function checkJob(job: LimiterJob): void {
 }
 
 const UNITS = ['slots', 'requests', 'tokens'] as const;
+const PARTS: readonly string[] = ['inputTokens', 'outputTokens'];
 
 /** What a cost amounts to; `counts` says which units of your own there are. @throws FlowConfigError */
 export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit: string) => boolean, within = 'cost.'): Charge {
   if (cost === undefined) return ONE_REQUEST;
   object(operator, 'cost', cost);
-  const charge = { ...ONE_REQUEST } as Charge & Record<string, number>;
+  const charge: Record<string, number> & { slots: number; requests: number; tokens: number } = { slots: 1, requests: 1, tokens: 0 };
   let others: Record<string, number> | undefined;
   for (const unit in cost) {
     const isOurs = (UNITS as readonly string[]).includes(unit);
     const given = cost[unit];
-    if (!isOurs && !counts(unit))
-      throw new FlowConfigError(operator, within + unit, 'absent: slots, requests, tokens, or a unit that a rate counts', given);
+    if (!isOurs && !PARTS.includes(unit) && !counts(unit))
+      throw new FlowConfigError(
+        operator,
+        within + unit,
+        'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts',
+        given,
+      );
     if (given !== undefined) (isOurs ? charge : (others ??= {}))[unit] = amount(operator, within + unit, given);
   }
+  if (cost.tokens === undefined && others) charge.tokens = (others['inputTokens'] ?? 0) + (others['outputTokens'] ?? 0);
   // What rounding leaves of fractions would be in use for ever.
   if (!Number.isInteger(charge.slots)) throw new FlowConfigError(operator, `${within}slots`, 'a whole number >= 0', charge.slots);
   return others ? { ...charge, others } : charge;

@@ -3,6 +3,8 @@ import { Subscription } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import type { Amounts } from '../../kernel/limits/usage.js';
+import { usedOf } from '../../kernel/limits/usage.js';
 import type { Chain, Linked } from '../../kernel/queues/line.js';
 import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
@@ -17,9 +19,11 @@ import { NAME } from './settings.js';
 
 /** The limiter of a lease or ticket, as that sees it. */
 export interface LeaseOwner {
-  settled(lease: Lease, tokens: number): void;
+  settled(lease: Lease, used: Amounts): void;
   released(lease: Lease, outcome: Outcome, error: unknown): void;
   learn(response: ResponseLike, lease: Lease): void;
+  /** What could be spent at once of a unit, here and above. */
+  left(unit: string): number;
   /** The work was cancelled but still runs: the lease keeps its slot for a while. */
   abandon(lease: Lease): void;
   /** The ticket leaves the queue. */
@@ -57,8 +61,8 @@ export class Lease implements Permit {
   // Few leases have the fields below, so they are not made for all.
   /** The lease of the parent limiter; settled and released together with this one. */
   declare parent?: Lease;
-  /** Under rates: the tokens paid so far, when they were paid, the number of the payment, and a mark for whoever learns from responses. */
-  declare tokens?: number;
+  /** Under rates: what was reported to be used, by unit, when it paid, the number of the payment, and a mark for whoever learns from responses. */
+  declare used?: Amounts;
   declare grantedAt?: number;
   declare payment?: number;
   /** When it was first corrected, where it had been granted before there was a limit. */
@@ -75,12 +79,10 @@ export class Lease implements Permit {
   }
 
   settle(usage: Usage): void {
-    const { inputTokens, outputTokens } = Object(usage) as Usage;
-    const tokens = (inputTokens ?? 0) + (outputTokens ?? 0);
-    // A provider may report anything. What is no number is ignored.
-    if ((inputTokens ?? outputTokens) === undefined || !isAmount(tokens)) return;
-    this.limiter.settled(this, tokens);
-    for (let { parent } = this; parent; parent = parent.parent) parent.limiter.settled(parent, tokens);
+    const used = usedOf(usage);
+    if (used === undefined) return;
+    this.limiter.settled(this, used);
+    for (let { parent } = this; parent; parent = parent.parent) parent.limiter.settled(parent, used);
   }
 
   release(outcome: Outcome = 'ok', error?: unknown): void {
@@ -150,7 +152,7 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
    *
    * @throws CallbackError
    */
-  bid?(affordable: number): Charge | undefined;
+  bid?(): Charge | undefined;
 
   /** It was granted, and is a lease now. */
   abstract begin(): void;
@@ -167,12 +169,15 @@ export class BidderTicket extends Ticket implements Place {
     this.bidder = bidder;
   }
 
-  override bid(affordable: number): Charge | undefined {
-    const { bidder } = this;
-    const tokens = bidder.bid ? ask(NAME, 'bid', () => bidder.bid?.(affordable)) : 0;
-    if (tokens === undefined) return undefined;
-    if (!isAmount(tokens) || tokens === Infinity) throw unusable(NAME, 'bid', 'a finite number >= 0 or undefined', tokens);
+  override bid(): Charge | undefined {
+    const { bidder, limiter } = this;
+    // What is bid is input; output may be reserved beside it.
+    const affordable = (): number => Math.min(limiter.left('inputTokens'), limiter.left('tokens') - reservedOutput(bidder));
+    const bid = bidder.bid ? ask(NAME, 'bid', () => bidder.bid?.(affordable())) : 0;
+    if (bid === undefined) return undefined;
+    if (!isAmount(bid) || bid === Infinity) throw unusable(NAME, 'bid', 'a finite number >= 0 or undefined', bid);
     const { requests = 1, units } = bidder;
+    const tokens = units?.['tokens'] ?? bid + reservedOutput(bidder);
     if (units) this.charge = { slots: units['slots'] ?? 1, requests, tokens, others: units };
     else this.charge = tokens === 0 && requests === 1 ? ONE_REQUEST : { slots: 1, requests, tokens };
     return this.charge;
@@ -193,6 +198,10 @@ export class BidderTicket extends Ticket implements Place {
   withdraw(): void {
     this.limiter.leave(this);
   }
+}
+
+function reservedOutput({ units }: Bidder): number {
+  return units?.['outputTokens'] ?? 0;
 }
 
 /** The ticket of a job: for a lease, or for work under one. The caller has subscribed or has a promise. */

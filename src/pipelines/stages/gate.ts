@@ -261,7 +261,7 @@ export class Gate {
   }
 
   /** A bid that nobody could ever pay would wait for ever. */
-  #tooHeavy({ tokens = 0, requests = 1 }: Cost): ItemTooHeavyError | undefined {
+  #tooHeavy({ inputTokens = 0, outputTokens = 0, tokens = inputTokens + outputTokens, requests = 1 }: Cost): ItemTooHeavyError | undefined {
     const { tokenCapacity, requestCapacity, borrows } = this.#limiter;
     if (tokens > tokenCapacity && !borrows) return new ItemTooHeavyError(NAME, tokens, tokenCapacity);
     if (requests > requestCapacity && !borrows) return new ItemTooHeavyError(NAME, requests, requestCapacity);
@@ -284,10 +284,11 @@ class Bid implements Bidder {
   bid(): number | undefined {
     this.#offered = this.#gate.offer(this);
     if (this.#offered === undefined) return undefined;
-    const { tokens = 0, requests = 1, slots = 1, ...others } = this.#offered.cost;
+    const { requests = 1, slots = 1, ...others } = this.#offered.cost;
+    const { inputTokens = 0, outputTokens = 0, tokens = inputTokens + outputTokens, ...own } = others;
     this.requests = requests;
-    const isPlain = slots === 1 && Object.keys(others).length === 0;
-    this.units = isPlain ? undefined : { slots, ...others };
+    const isPlain = slots === 1 && inputTokens + outputTokens === 0 && Object.keys(own).length === 0;
+    this.units = isPlain ? undefined : ({ slots, ...others, tokens } as Record<string, number>);
     return tokens;
   }
 
