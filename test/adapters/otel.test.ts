@@ -56,6 +56,7 @@ const busy = Object.assign(new Error('busy'), { status: 503 });
 const record: CallRecord = {
   ...{ traceId: '3f5d6c1c3f5d6c1c0000000000000001', spanId: '00f067aa0ba902b7', name: 'count', lane: 'P0', model: 'gpt', attempt: 1 },
   ...{ latencyMs: 2000, queuedMs: 500, status: 'success', errorCode: null, inputTokens: 850, outputTokens: 120 },
+  ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
 };
 
 describe('spans of batches', () => {

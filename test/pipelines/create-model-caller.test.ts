@@ -78,6 +78,7 @@ describe('one call', () => {
           errorCode: null,
           inputTokens: 850,
           outputTokens: 120,
+          ...{ key: null, cacheReadTokens: null, cacheWriteTokens: 0, reasoningTokens: null, costUsd: null, isEstimated: false },
         },
       ]);
     });
