@@ -32,19 +32,22 @@ export function amountOf({ requests, tokens, others }: Charge, unit: string): nu
 /** What most jobs take. */
 export const ONE_REQUEST: Charge = { slots: 1, requests: 1, tokens: 0 };
 
-/** How a rate is counted: what may still be spent, and when more will be there. */
+/**
+ * How a rate is counted: what may still be spent, and when more will be there. Where lanes have a reserve, that depends on who asks: `lane` is its position,
+ * 0 for the most urgent; without one it is asked for the most urgent.
+ */
 export interface Meter {
   /** Most that can be saved up. */
   readonly capacity: number;
   /** What may be spent now; negative in debt. */
   level(now: number): number;
-  canPay(cost: number, now: number): boolean;
-  /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
-  payableAt(cost: number, now: number): number;
+  canPay(cost: number, now: number, lane?: number): boolean;
+  /** When the cost can be paid if nothing else is paid before; `now` when it can be already. */
+  payableAt(cost: number, now: number, lane?: number): number;
   /** Pays without asking. A negative cost is a refund. */
-  pay(cost: number, now: number): void;
+  pay(cost: number, now: number, lane?: number): void;
   /** Changes what was paid then. */
-  correct(delta: number, paidAt: number, now: number): void;
+  correct(delta: number, paidAt: number, now: number, lane?: number): void;
   resize(perMinute: number, capacity: number, now: number): void;
   /** What {@link load} needs to go on from here another time. */
   save(now: number): readonly number[];
