@@ -41,14 +41,14 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
 
   constructor(link: McpLink<R, T>, options: McpCallerOptions<T>, maxSilenceMs: number) {
     super();
-    const list = callPolicy(NAME, options, OWN);
+    const list = callPolicy(NAME, options, OWN, 'tool');
     const { limiter, scheduler, classify } = options;
     const config = callerOptions(options, maxSilenceMs);
     const { tools, lane, maxQueued, readConcurrency, writeConcurrency } = config;
     const limiterOf = (concurrency: number): Limiter =>
       limiter ? childOf(limiter, { concurrency, maxQueued }) : createLimiter({ concurrency, maxQueued, ...(scheduler && { scheduler }) });
     const policyOf = (under: Limiter, rules: Partial<McpCallerOptions> = {}): AttemptPolicy =>
-      callPolicy(NAME, { ...options, ...rules, limiter: under }, OWN);
+      callPolicy(NAME, { ...options, ...rules, limiter: under }, OWN, 'tool');
     this.#link = link;
     this.#config = config;
     this.#reads = limiterOf(readConcurrency);
