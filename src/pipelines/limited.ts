@@ -69,7 +69,7 @@ export function underPermit<R>(
   }
   // A promise stays one: it keeps its permit until it is really over.
   if (isPromise(answer)) {
-    return Promise.resolve(answer as PromiseLike<R>).then(
+    return Promise.resolve(answer).then(
       (value) => {
         isOver();
         return value;
@@ -86,7 +86,7 @@ export function underPermit<R>(
   }
   return new Observable<R>((subscriber) => {
     subscriber.add(isOver);
-    HELD.run(held, () =>
+    HELD.run(held, () => {
       subscriber.add(
         stream.subscribe({
           next: (value) => {
@@ -101,8 +101,8 @@ export function underPermit<R>(
             subscriber.complete();
           },
         }),
-      ),
-    );
+      );
+    });
   });
 }
 
