@@ -20,6 +20,6 @@ export type {
   WorkOutcome,
   WorkResult,
 } from './options/types.js';
-export type { AsyncContext } from './shell/async-context.js';
+export type { AsyncContext, ContextVariable } from './shell/async-context.js';
 export type { BatchWork, GateOptions } from './shell/batch-options.js';
 export type { PullSource, ReadableStreamLike } from './shell/pull.js';

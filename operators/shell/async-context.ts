@@ -4,6 +4,14 @@ export interface AsyncContext {
   run<A, R>(work: (argument: A) => R, argument: A): R;
 }
 
+/** A value that belongs to an asynchronous context. */
+export interface ContextVariable<V> {
+  /** That of now; undefined outside of `run`. */
+  get(): V | undefined;
+  /** Calls the work in a context that has this value. */
+  run<R>(value: V, work: () => R): R;
+}
+
 const HERE: AsyncContext = { run: (work, argument) => work(argument) };
 
 /**
@@ -12,4 +20,9 @@ const HERE: AsyncContext = { run: (work, argument) => work(argument) };
  */
 export function captureContext(): AsyncContext {
   return HERE;
+}
+
+/** A variable of contexts; on platforms without contexts it never has a value. */
+export function contextVariable<V>(): ContextVariable<V> {
+  return { get: () => undefined, run: (_value, work) => work() };
 }

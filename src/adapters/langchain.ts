@@ -56,6 +56,7 @@ export class FlowEmbeddings extends Embeddings implements Handle {
   readonly #queries: FlowBatcher<string, number[]>;
   /** The two, or the one that is both. */
   readonly #batchers: ReadonlySet<FlowBatcher<string, number[]>>;
+  readonly #check: () => void;
   readonly #urgentLane: string;
   /** Closed with the rest: it would wait a while for calls that were given up and go on. */
   readonly #ownLimiter: Limiter | undefined;
@@ -65,6 +66,7 @@ export class FlowEmbeddings extends Embeddings implements Handle {
     super({});
     const { inner, batches, areQueriesAlone, scheduler } = partsOf(options);
     this.#urgentLane = batches.laneNames[0] as string;
+    this.#check = batches.check;
     this.#ownLimiter = batches.ownLimiter;
     const vectors = new VectorCheck(NAME);
     const looked = (answer: number[][]) => (Array.isArray(answer) ? vectors.checked(answer) : answer) as readonly (number[] | Error)[];
@@ -86,18 +88,21 @@ export class FlowEmbeddings extends Embeddings implements Handle {
    */
   async embedDocuments(texts: string[], options?: LoadOptions): Promise<number[][]> {
     checkTexts(NAME, 'texts', texts);
+    this.#check();
     return firstValueFrom(forkJoin(texts.map((text) => this.#documents.load(text, options))), { defaultValue: [] });
   }
 
   /** The vector of one text, from the most urgent lane unless `options` says another. */
   async embedQuery(text: string, options?: LoadOptions): Promise<number[]> {
     checkText(NAME, 'text', text);
+    this.#check();
     return this.#queries.loadAsync(text, { lane: this.#urgentLane, ...options });
   }
 
   /** What became of each text, in their order: a vector, or the error that is its own. Never rejects for a text. */
   async embedSettled(texts: readonly string[], options?: LoadOptions): Promise<Settled<string, number[]>[]> {
     checkTextList(NAME, 'texts', texts);
+    this.#check();
     return settleTexts(NAME, 'texts', this.#documents, texts, options);
   }
 

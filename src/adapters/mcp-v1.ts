@@ -1,6 +1,7 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { DEFAULT_REQUEST_TIMEOUT_MSEC } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
+import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import { FlowMcpCaller } from './support/mcp-calls.js';
 import type { McpRequest } from './support/mcp-link.js';
 import { listenForTools } from './support/mcp-link.js';
@@ -45,6 +46,8 @@ export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> 
   checkClient(client);
   return new FlowMcpCaller<CallToolResult, Tool>(
     {
+      client,
+      silent: (timeout) => McpError.fromError(ErrorCode.RequestTimeout, 'Request timed out', { timeout }),
       // Without a schema of one's own, the result has the shape of today.
       call: async (call, request) => (await client.callTool(call, undefined, request)) as CallToolResult,
       list: (request) => allPages(client, request),

@@ -1,5 +1,5 @@
 import type { CallToolResult, Client, Tool } from '@modelcontextprotocol/client';
-import { DEFAULT_REQUEST_TIMEOUT_MSEC } from '@modelcontextprotocol/client';
+import { DEFAULT_REQUEST_TIMEOUT_MSEC, SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
 import { FlowMcpCaller } from './support/mcp-calls.js';
 import { listenForTools } from './support/mcp-link.js';
 import { checkClient, MCP_RULES } from './support/mcp-options.js';
@@ -19,7 +19,8 @@ export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSi
  *
  * - **Order:** the first call waits until the server has said what its tools are (unless `tools` does). Then a tool with `readOnlyHint` waits
  *   for one of `readConcurrency` places, every other one for one of `writeConcurrency`. Under a shared `limiter` each attempt counts there, too.
- * - **Timeout:** the client's begins when a call is sent. Progress begins it anew.
+ * - **Timeout:** the silence is counted from when a call is sent. Progress, and a request of the server (elicitation, sampling, roots), begin it anew; while
+ *   such a request waits for its answer it is not counted. A call during which the server asked the user is not made again.
  * - **Tries again** tools with `readOnlyHint` or `idempotentHint` after what may pass: timeouts, broken connections, errors inside the server.
  *   Any other tool may have done its work by then, and is only sent again when the server refused it (429) or was never reached.
  * - **Emits** the result, also one with `isError`: the tool ran, and says so.
@@ -51,6 +52,8 @@ export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> 
   checkClient(client);
   return new FlowMcpCaller<CallToolResult, Tool>(
     {
+      client,
+      silent: (timeout) => new SdkError(SdkErrorCode.RequestTimeout, 'Request timed out', { timeout }),
       call: (call, request) => client.callTool(call, request),
       // Walks the pages itself. What it remembers may be older than the change that made us ask.
       list: async (request) => (await client.listTools(undefined, { ...request, cacheMode: 'refresh' })).tools,

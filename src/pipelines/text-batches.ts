@@ -21,6 +21,8 @@ import {
 } from '../../operators/toolkit.js';
 import type { BatchResult, BatchWork, GateOptions } from '../../operators/types.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
+import type { HeldRules } from './limited.js';
+import { permitAround, underPermit } from './limited.js';
 import { withoutEnd } from './without-end.js';
 
 /** Rules that are options of a batcher as they are. */
@@ -81,6 +83,8 @@ export interface TextBatches {
   readonly ownLimiter: Limiter | undefined;
   /** The work, which tells the limiter when a refusal was free. */
   charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
+  /** @throws FlowConfigError inside a request that holds a permit of the same limiter */
+  check(): void;
 }
 
 /**
@@ -113,8 +117,19 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
     },
     laneNames,
     ownLimiter,
-    charged: (work) => (areFree === false ? work : withFreeRefusals(work, areFree)),
+    charged: (work) => {
+      const made = given ? inPermit({ operator, kind: 'request', limiter: given }, work) : work;
+      return areFree === false ? made : withFreeRefusals(made, areFree);
+    },
+    check: () => {
+      if (given) permitAround({ operator, limiter: given });
+    },
   };
+}
+
+/** A client that keeps to the same limiter would wait for the permit of its batch. */
+function inPermit<R>(rules: HeldRules, work: BatchWork<string, R>): BatchWork<string, R> {
+  return (texts, context) => underPermit(rules, undefined, () => work(texts, context)) as ReturnType<typeof work>;
 }
 
 /** Tokens of a text; a text with too many is refused. */

@@ -11,7 +11,10 @@ import { opener } from './embeddings.js';
 // Version 5 has neither it nor the middleware for embeddings.
 needsPeer('sluice/ai-sdk', 'ai', '^6.0.0 || ^7.0.0', (ai as Partial<typeof ai>).wrapEmbeddingModel !== undefined);
 
-export interface EmbedSettledOptions extends EmbeddingRules, Pick<Params, 'dimensions' | 'headers' | 'providerOptions'> {
+export interface EmbedSettledOptions extends EmbeddingRules, Pick<Params, 'headers' | 'providerOptions'> {
+  // Not picked: the parameters of AI SDK 6 have none.
+  /** Length of the vectors, for models that can shorten them; read by those of AI SDK 7. @defaultValue the model's own */
+  readonly dimensions?: number;
   /** A model of a provider, as `embedMany` takes it; one without `createEmbeddingModelMiddleware`, which would wait for permits again. */
   readonly model: Parameters<typeof wrapEmbeddingModel>[0]['model'];
   readonly values: readonly string[];

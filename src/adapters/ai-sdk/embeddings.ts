@@ -18,6 +18,7 @@ import {
 import type { GateOptions } from '../../../operators/types.js';
 import { natural } from '../../../operators/windows.js';
 import { untilClosed } from '../../pipelines/connection.js';
+import { permitAround, underPermit } from '../../pipelines/limited.js';
 import { retryOf } from '../../retry.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
@@ -84,17 +85,17 @@ export function opener(
   batchConfig(name, options);
   const scheduler = schedulerOption(name, 'scheduler', rules.scheduler);
 
+  const held = limiter && ({ operator: name, kind: 'request', limiter } as const);
+
   return async (model, params) => {
+    if (held) permitAround(held);
     const answers: Result[] = [];
     const maxSize = (await model.maxEmbeddingsPerCall) ?? Infinity;
     const oneByOne = limiter === undefined && concurrency === undefined && !(await model.supportsParallelCalls);
     const batcher = new FlowBatcher<string, number[]>(
       async (values, call) => {
-        const answer = await untilClosed(
-          shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call),
-          call,
-          scheduler,
-        );
+        const send = () => shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
+        const answer = await untilClosed(held ? (underPermit(held, undefined, send) as Promise<Result>) : send(), call, scheduler);
         if (answer.usage) call.settle({ inputTokens: answer.usage.tokens });
         answers.push(answer);
         return answer.embeddings;

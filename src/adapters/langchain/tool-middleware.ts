@@ -81,7 +81,7 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
   const policyOf = (tool: string): AttemptPolicy => {
     const slots = slotsOf(tool);
     const own = slots === Infinity ? all : childOf(all, { concurrency: slots });
-    return callPolicy(NAME, { ...rules, limiter: own, retry: false, timeoutMs: timeoutOf(tool) }, []);
+    return callPolicy(NAME, { ...rules, limiter: own, retry: false, timeoutMs: timeoutOf(tool) }, [], 'tool');
   };
   // Only to look at the options: what is wrong with them is no matter of the first call.
   policyOf('');

@@ -1,10 +1,13 @@
 import { Observable } from 'rxjs';
 import { classifyError } from '../../../operators/classify-error.js';
-import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
+import { heldBy } from '../../../operators/held-by.js';
+import type { AttemptPolicy, PolicyCallOptions, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
 import type { RepairRule } from '../../../operators/repair.js';
 import { onlyKnown, orDefault, positive, whenGivenUp } from '../../../operators/toolkit.js';
 import type { Limiter, RetryOptions } from '../../../operators/types.js';
+import type { CallKind } from '../../pipelines/limited.js';
+import { permitAround, underPermit } from '../../pipelines/limited.js';
 import { retryOf } from '../../retry.js';
 
 type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
@@ -38,9 +41,10 @@ export const CALL_RULES_DEFAULTS = { timeoutMs: Infinity } as const;
  * The policy of an adapter, under its name.
  *
  * @param others - names of the options that are the adapter's own
+ * @param kind - whether the calls are requests, or tools that may make some
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range
  */
-export function callPolicy(adapter: string, options: CallRules, others: readonly string[]): AttemptPolicy {
+export function callPolicy(adapter: string, options: CallRules, others: readonly string[], kind: CallKind = 'request'): AttemptPolicy {
   onlyKnown(adapter, options, [...RULES, ...others]);
   const retry = retryOf(adapter, options.retry);
   const rules: Partial<Record<keyof PolicyOptions, unknown>> = {
@@ -51,14 +55,21 @@ export function callPolicy(adapter: string, options: CallRules, others: readonly
   for (const name of SAME) if (options[name] !== undefined) rules[name] = options[name];
   const policy = policyOf(adapter, rules as PolicyOptions);
   const { limiter } = options;
-  return limiter ? endingWith(limiter, policy) : policy;
+  return limiter ? endingWith(adapter, kind, limiter, policy) : policy;
 }
 
-/** The same calls, which also end when the limiter is closed, or its time to drain is over: whoever has a client has no other handle. */
-function endingWith(limiter: Limiter, policy: AttemptPolicy): AttemptPolicy {
+/**
+ * The same calls, which also end when the limiter is closed, or its time to drain is over: whoever has a client has no other handle. One that would
+ * wait for a permit of the call that it is part of is refused.
+ */
+function endingWith(operator: string, kind: CallKind, limiter: Limiter, policy: AttemptPolicy): AttemptPolicy {
   return (work, call, id) => {
-    const calls = policy(work, call, id);
+    const given: PolicyCallOptions = typeof call === 'object' ? call : {};
+    const rules = { operator, kind, limiter, slots: given.job?.cost?.slots };
     return new Observable((subscriber) => {
+      const around = permitAround(rules);
+      const how = around ? { ...given, job: { ...given.job, holder: heldBy(around) } } : given;
+      const calls = policy((attempt) => underPermit(rules, attempt.lease, () => work(attempt)), how, id);
       const giveUp = (error: unknown): void => {
         subscriber.error(error);
       };

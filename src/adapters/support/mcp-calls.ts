@@ -1,16 +1,28 @@
 import { catchError, Observable, of, ReplaySubject, share, switchMap } from 'rxjs';
 import { captureContext } from '#async-context';
 import { childOf } from '../../../operators/child-of.js';
+import { classifyError } from '../../../operators/classify-error.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
-import { ClosedError, OverflowError } from '../../../operators/errors.js';
+import { AttemptTimeoutError, ClosedError, OverflowError } from '../../../operators/errors.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
 import { AbortCalls, connect, lastOf, nonEmpty, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
 import type { Limiter, LimiterJob } from '../../../operators/types.js';
 import { callPolicy } from './call-rules.js';
 import type { McpLink } from './mcp-link.js';
-import { carefully } from './mcp-link.js';
-import { callerOptions, NAME, OWN, requestOf } from './mcp-options.js';
-import type { McpCall, McpCaller, McpCallerOptions, McpCallerSnapshot, McpCallOptions, McpResult, McpTool } from './mcp-types.js';
+import { askingOnce, carefully } from './mcp-link.js';
+import { callerOptions, LONGEST_MS, NAME, OWN, requestOf, silenceOf } from './mcp-options.js';
+import type {
+  McpCall,
+  McpCaller,
+  McpCallerOptions,
+  McpCallerSnapshot,
+  McpCallOptions,
+  McpProgress,
+  McpResult,
+  McpTool,
+} from './mcp-types.js';
+import type { CallTimes } from './mcp-watch.js';
+import { watchedCall } from './mcp-watch.js';
 
 /** Something asked of the caller that is not over. */
 interface Open {
@@ -41,14 +53,15 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
 
   constructor(link: McpLink<R, T>, options: McpCallerOptions<T>, maxSilenceMs: number) {
     super();
-    const list = callPolicy(NAME, options, OWN);
-    const { limiter, scheduler, classify } = options;
+    const list = callPolicy(NAME, options, OWN, 'tool');
+    const { limiter, scheduler, classify = classifyError } = options;
     const config = callerOptions(options, maxSilenceMs);
     const { tools, lane, maxQueued, readConcurrency, writeConcurrency } = config;
     const limiterOf = (concurrency: number): Limiter =>
       limiter ? childOf(limiter, { concurrency, maxQueued }) : createLimiter({ concurrency, maxQueued, ...(scheduler && { scheduler }) });
     const policyOf = (under: Limiter, rules: Partial<McpCallerOptions> = {}): AttemptPolicy =>
-      callPolicy(NAME, { ...options, ...rules, limiter: under }, OWN);
+      // An attempt watches its time itself.
+      callPolicy(NAME, { ...options, classify: askingOnce(classify), ...rules, timeoutMs: Infinity, limiter: under }, OWN, 'tool');
     this.#link = link;
     this.#config = config;
     this.#reads = limiterOf(readConcurrency);
@@ -57,7 +70,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
       list,
       read: policyOf(this.#reads),
       repeat: policyOf(this.#writes),
-      once: policyOf(this.#writes, { classify: carefully(classify) }),
+      once: policyOf(this.#writes, { classify: askingOnce(carefully(classify)) }),
     };
     this.#job = lane === undefined ? {} : { lane };
     this.#tools = tools && of(byName(tools));
@@ -81,10 +94,24 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   callTool(call: McpCall, how: McpCallOptions = {}): Observable<R> {
     const name = nonEmpty(NAME, 'name', (Object(call) as Partial<McpCall>).name);
     const request = requestOf(how, this.#config.maxSilenceMs);
+    const { timeoutMs, scheduler } = this.#config;
+    const times: CallTimes = {
+      ...{ maxSilenceMs: silenceOf(how, this.#config.maxSilenceMs), timeoutMs, scheduler },
+      late: (ms) => new AttemptTimeoutError(NAME, ms),
+      silent: (ms) => this.#link.silent(ms),
+    };
+    const sendOnce = (signal: AbortSignal, heard: () => void): Promise<R> => {
+      const onprogress = (progress: McpProgress): void => {
+        heard();
+        request.onprogress(progress);
+      };
+      return this.#link.call(call, { ...request, signal, timeout: LONGEST_MS, onprogress });
+    };
     return this.#watched(how.signal, (open) => {
       // The list of tools may come in the context of another call.
       const context = captureContext();
-      const send = (signal: AbortSignal): Promise<R> => context.run(() => this.#link.call(call, { ...request, signal }), undefined);
+      const send = (signal: AbortSignal): Promise<R> =>
+        context.run(() => watchedCall(this.#link.client, times, sendOnce, signal), undefined);
       return this.#known().pipe(
         // What is not known is not read-only. When the connection is gone, the call itself tells.
         catchError(() => of<Tools<T>>(new Map())),

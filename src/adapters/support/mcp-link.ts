@@ -1,8 +1,8 @@
-import { classifyError } from '../../../operators/classify-error.js';
 import { isFlowError } from '../../../operators/errors.js';
 import type { Classify } from '../../../operators/types.js';
 import { neverArrived } from '../../pipelines/never-arrived.js';
 import type { McpCall, McpProgress, McpResult, McpTool } from './mcp-types.js';
+import { hasAsked } from './mcp-watch.js';
 
 /** What every request to the client is made with, in its own words. */
 export interface McpRequest {
@@ -16,6 +16,9 @@ export interface McpRequest {
 /** What the majors of the client do differently. */
 export interface McpLink<R extends McpResult, T extends McpTool> {
   call(call: McpCall, request: McpRequest): Promise<R>;
+  readonly client: object;
+  /** The client's own error of a request that had no answer for so long. */
+  silent(maxSilenceMs: number): Error;
   /** All pages. */
   list(request: McpRequest): Promise<readonly T[]>;
   /** Listens to the server; the returned function stops that. */
@@ -67,10 +70,15 @@ function withoutOver<N>(first: Fallback<N> | undefined): Fallback<N> | undefined
  * For calls that must not be made twice: a failure that leaves open whether the tool has run is sorted like a timeout. What the server refused
  * (`throttled`) or never got may be sent again.
  */
-export function carefully(classify: Classify = classifyError): Classify {
+export function carefully(classify: Classify): Classify {
   return (error, context) => {
     const verdict = classify(error, context);
     const isOpen = verdict.class === 'transient' && !isFlowError(error) && !neverArrived(error);
     return isOpen ? { ...verdict, class: 'timeout' } : verdict;
   };
+}
+
+/** A call during which the server has asked the user is never made again: it would ask again. */
+export function askingOnce(classify: Classify): Classify {
+  return (error, context) => (hasAsked(error) ? { class: 'fatal' } : classify(error, context));
 }

@@ -1,5 +1,14 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { callback, count, countFromZero, onlyKnown, orDefault, positive, requiredSignal } from '../../../operators/toolkit.js';
+import {
+  callback,
+  count,
+  countFromZero,
+  onlyKnown,
+  orDefault,
+  positive,
+  requiredSignal,
+  schedulerOption,
+} from '../../../operators/toolkit.js';
 import { onlyLane } from './call-job.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';
@@ -13,7 +22,7 @@ export const NAME = 'createMcpCaller';
 /** Options that are not rules of the calls. */
 export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurrency', 'maxQueued', 'lane', 'maxSilenceMs'];
 /** The longest that a timer of the platform takes, in ms. */
-const LONGEST_MS = 2 ** 31 - 1;
+export const LONGEST_MS = 2 ** 31 - 1;
 
 /** @throws FlowConfigError */
 export function checkClient(client: unknown): void {
@@ -35,6 +44,8 @@ export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, m
     writeConcurrency: count(NAME, 'writeConcurrency', orDefault(options.writeConcurrency, MCP_RULES.writeConcurrency)),
     maxQueued: countFromZero(NAME, 'maxQueued', orDefault(options.maxQueued, MCP_RULES.maxQueued)),
     maxSilenceMs: silence(options.maxSilenceMs, maxSilenceMs),
+    timeoutMs: orDefault(options.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs),
+    scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
   };
 }
 
@@ -43,10 +54,15 @@ export function requestOf(how: McpCallOptions, maxSilenceMs: number): Omit<McpRe
   onlyKnown(NAME, how, ['signal', 'onProgress', 'maxSilenceMs'], 'call options');
   if (how.signal !== undefined) requiredSignal(NAME, 'signal', how.signal);
   return {
-    timeout: Math.min(silence(how.maxSilenceMs, maxSilenceMs), LONGEST_MS),
+    timeout: Math.min(silenceOf(how, maxSilenceMs), LONGEST_MS),
     resetTimeoutOnProgress: true,
     onprogress: callback(NAME, 'onProgress', how.onProgress) ?? (() => undefined),
   };
+}
+
+/** The longest silence of a call. */
+export function silenceOf(how: McpCallOptions, maxSilenceMs: number): number {
+  return silence(how.maxSilenceMs, maxSilenceMs);
 }
 
 function silence(given: number | undefined, defaultMs: number): number {

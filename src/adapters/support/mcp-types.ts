@@ -47,8 +47,8 @@ export interface McpCallOptions {
 
 export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules {
   /**
-   * Longest silence of an attempt, in ms, which is the client's own `timeout`: it begins with the permit, and anew with every progress that the
-   * tool reports. `timeoutMs` is the longest attempt whatever the tool reports. @defaultValue 60000, as the client's own
+   * Longest silence of an attempt, in ms, after which it fails with the client's own timeout error: it begins with the permit, and anew with every progress that the
+   * tool reports; it does not run while a request of the server (elicitation, sampling, roots) waits for its answer. `timeoutMs` is the longest attempt whatever the tool reports. @defaultValue 60000, as the client's own
    */
   readonly maxSilenceMs?: number;
   /**

@@ -115,6 +115,8 @@ export interface CallerConfig<Q, R, C, P> {
   readonly repair: Required<ModelRepairOptions<Q, R>> | undefined;
   readonly cache: CacheRules<Q, P> | undefined;
   readonly limiter: Limiter;
+  /** Whether it is one that was given. */
+  readonly isShared: boolean;
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
   readonly budget: BudgetPort | undefined;
@@ -162,6 +164,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     repair: repairOf(rules),
     cache: cacheOf(rules.cache),
     limiter,
+    isShared: rules.limiter !== undefined,
     ownLimiter,
     breaker: breakerOf(rules.breaker, { ...own, classify }),
     budget: budgetOption(NAME, 'budget', rules.budget),

@@ -5,8 +5,10 @@ import { hedge } from '../../../operators/hedge.js';
 import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
 import { isA, mayPass } from '../../../operators/toolkit.js';
-import type { Classify, FlowEvent, FlowSink, WorkResult } from '../../../operators/types.js';
+import type { Classify, FlowEvent, FlowSink, ResponseLike, Usage, WorkResult } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
+import type { HeldRules } from '../limited.js';
+import { underPermit } from '../limited.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
@@ -22,6 +24,7 @@ export class ModelPolicies {
   readonly #classifyGiven: Classify;
   readonly #tell: FlowSink;
   readonly #now: () => number;
+  readonly #shared: HeldRules | undefined;
   readonly #calls: AttemptPolicy;
   readonly #streams: AttemptPolicy;
   /** Around each attempt of a hedge. */
@@ -34,6 +37,7 @@ export class ModelPolicies {
     this.#classifyGiven = config.classify;
     this.#tell = tell;
     this.#now = now;
+    this.#shared = config.isShared ? { operator: NAME, kind: 'request', limiter: config.limiter } : undefined;
     const { scheduler, random, limiter, timeoutMs, retry, deadlineMs, breaker } = config;
     const attempts = { classify: this.#classify, scheduler, random };
     const rule = retryOf(NAME, retry);
@@ -53,12 +57,18 @@ export class ModelPolicies {
   /** Around a call with a whole answer. */
   call<V>(send: Send<V>, { lane, id }: { readonly lane: string; readonly id: string }, how: PolicyCallOptions): Observable<V> {
     const hedged = this.#hedged.get(lane);
-    return hedged ? this.#hedge(hedged, send, lane, id, how) : this.#calls(send, how, id);
+    return hedged ? this.#hedge(hedged, send, lane, id, how) : this.#calls(this.#inPermit(send), how, id);
   }
 
   /** Around a stream, which watches its own silence. */
   stream<V>(send: Send<V>, id: string, how: PolicyCallOptions): Observable<V> {
-    return this.#streams(send, how, id);
+    return this.#streams(this.#inPermit(send), how, id);
+  }
+
+  /** A client that keeps to the same limiter would wait for the permit of this call. */
+  #inPermit<V>(send: Send<V>): (context: AttemptContext) => WorkResult<V> {
+    const shared = this.#shared;
+    return shared ? (context) => underPermit(shared, context.lease, () => send(context)) : send;
   }
 
   /** Every attempt of the hedge takes its own permit, and is cut off on its own. */
@@ -74,15 +84,12 @@ export class ModelPolicies {
       const rules = { ...this.#hedgeOptions, job, onEvent };
       return hedge<V>((_index, { lease }) => {
         const queuedMs = this.#now() - askedAt;
-        return this.#attempts((inner) =>
-          send(inner, {
-            deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
-            queuedMs,
-            lease,
-            settle: (usage) => lease?.settle(usage),
-            observe: (response) => lease?.observe(response),
-          }),
-        );
+        return this.#attempts((inner) => {
+          const deadlineAt = Math.min(inner.deadlineAt, outer.deadlineAt);
+          const settle = (usage: Usage): void => lease?.settle(usage);
+          const observe = (response: ResponseLike): void => lease?.observe(response);
+          return this.#inPermit<V>((context) => send(context, { deadlineAt, queuedMs, lease, settle, observe }))(inner);
+        });
       }, rules);
     };
     return hedged(start, {}, id);

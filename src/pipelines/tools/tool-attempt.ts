@@ -1,9 +1,10 @@
 import type { Observable } from 'rxjs';
 import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/errors.js';
 import { Alarm, abortReason, ask, LazySignal } from '../../../operators/toolkit.js';
-import type { Lease, Usage } from '../../../operators/types.js';
+import type { Lease, Usage, WorkResult } from '../../../operators/types.js';
 import { AttemptCharge } from '../budget/attempt-charge.js';
 import type { Reservation } from '../budget/budget-types.js';
+import { underPermit } from '../limited.js';
 import type { RunGiven } from './runner-types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
@@ -127,7 +128,7 @@ export class ToolAttempt {
       return this.#owner.runInside(calls, context.signal, given);
     });
     this.#step.follow<unknown>(
-      () => tool.execute(this.#call.input, context),
+      () => this.#inPermit(() => tool.execute(this.#call.input, context)),
       (value) => {
         this.#end('ok', undefined, () => {
           this.#owner.succeeded(value);
@@ -139,6 +140,12 @@ export class ToolAttempt {
         });
       },
     );
+  }
+
+  /** What it calls may wait for permits of the same limiter, as long as there will be one. */
+  #inPermit<R>(work: () => WorkResult<R>): WorkResult<R> {
+    const { limiter } = this.#setup;
+    return limiter ? underPermit({ operator: NAME, kind: 'tool', limiter }, this.#lease, work) : work();
   }
 
   #reserve(): Reservation | undefined {
