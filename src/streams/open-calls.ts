@@ -95,19 +95,20 @@ export class OpenCalls {
    * may belong to any call that has no arguments or only a part, and none of these can become whole.
    */
   only(place: number | string | undefined, piece: unknown): OpenCall | undefined {
-    if (isBlank(piece)) return undefined;
+    if (isNothing(piece)) return undefined;
     const [call, ...others] = this.#open.filter((each) => !isWhole(each));
     if (call && others.length === 0 && !call.isSteady && isAfter(place, call.grownTo ?? call.place)) {
       call.grownTo = place;
       return call;
     }
-    for (const each of this.#open) if (!isWhole(each) || isEmpty(each)) each.isDoubtful = true;
+    // Space behind what is whole says nothing.
+    if (call || !isBlank(piece)) for (const each of this.#open) if (!isWhole(each) || isEmpty(each)) each.isDoubtful = true;
     return undefined;
   }
 
   /** A piece of arguments comes at the place of the call itself. */
   atOwnPlace(call: OpenCall, piece: unknown): OpenCall {
-    if (isBlank(piece)) return call;
+    if (isNothing(piece)) return call;
     if (call.grownTo !== undefined) call.isDoubtful = true;
     call.isSteady = true;
     return call;
@@ -235,7 +236,12 @@ function isEmpty({ text }: OpenCall): boolean {
   return /^\s*(?:\{\s*\}\s*)?$/.test(text);
 }
 
-/** Whether there is nothing in a piece of arguments. */
+/** Whether it is no piece of arguments; space may be a part of one. */
+export function isNothing(piece: unknown): boolean {
+  return piece === '' || (typeof piece !== 'string' && Object(piece) !== piece);
+}
+
+/** Whether there is nothing but space in a piece of arguments. */
 export function isBlank(piece: unknown): boolean {
   return typeof piece === 'string' ? piece.trim() === '' : Object(piece) !== piece;
 }
