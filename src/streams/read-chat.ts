@@ -1,8 +1,9 @@
+import { isReason } from '../pipelines/finish-reason.js';
 import { lateError } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
 import { NOTHING, stringOf, textPart, usagePart } from './model-part.js';
 import type { OpenCall, OpenCalls } from './open-calls.js';
-import { isBlank, isWhole } from './open-calls.js';
+import { isBlank, isNothing, isWhole } from './open-calls.js';
 
 /** What is read of a `chat.completion.chunk`; servers leave out what they like. */
 interface Chunk {
@@ -52,11 +53,6 @@ export function readChat({ choices, usage, error }: Chunk, calls: OpenCalls): re
   return usage ? [...parts, ...usagePart(usage.prompt_tokens, usage.completion_tokens)] : parts;
 }
 
-/** Some servers say an empty one, or "null", with every part. */
-export function isReason(reason: unknown): reason is string {
-  return typeof reason === 'string' && reason !== '' && reason !== 'null';
-}
-
 function take(piece: Piece, calls: OpenCalls): void {
   const { custom, function: json } = piece;
   const said = {
@@ -95,8 +91,9 @@ function continued(said: Said, calls: OpenCalls): OpenCall | undefined {
   if (here) return calls.atOwnPlace(here, given);
   if (place === undefined && id === '') return calls.all.at(-1) ?? begin(said, calls);
   // A call whose name is still to come.
-  if (isBlank(given)) return id === '' ? undefined : begin(said, calls);
-  return calls.only(place, given) ?? begin(said, calls);
+  if (isNothing(given)) return id === '' ? undefined : begin(said, calls);
+  const only = calls.only(place, given);
+  return only ?? (isBlank(given) ? undefined : begin(said, calls));
 }
 
 /** The call of a piece with a name: a new one, or one whose name is repeated, or comes in pieces. */
