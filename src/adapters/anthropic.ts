@@ -6,7 +6,6 @@ import { VERSION } from '@anthropic-ai/sdk/version';
 import { FlowConfigError } from '../../operators/errors.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import { isLimited, markLimited } from '../pipelines/limited.js';
-import { said } from '../pipelines/models/chat-api.js';
 import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
@@ -120,11 +119,10 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
   checkClient('anthropicChat', client);
   const { messages } = client;
   return {
-    call: (request, context) =>
-      observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context).then(said),
-    stream: async (request, context) =>
+    call: (request, context) => observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context),
+    stream: (request, context) =>
       counted(
-        partsOf(await observed(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context)),
+        partsOf(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context, 'message_stop'),
         context,
       ),
     model: ({ model }) => model,

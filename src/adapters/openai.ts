@@ -6,13 +6,13 @@ import { FlowConfigError } from '../../operators/errors.js';
 import { count, nonEmpty, onlyKnown } from '../../operators/toolkit.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
-import { embeddingsIn } from '../pipelines/embeddings-api.js';
+import { embeddingsIn, noVectors } from '../pipelines/embeddings-api.js';
 import { isLimited } from '../pipelines/limited.js';
-import { chatUsage, said } from '../pipelines/models/chat-api.js';
+import { chatUsage, chunksIn } from '../pipelines/models/chat-api.js';
 import type { ModelCallerOptions } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { limitedFetch } from './support/limited-fetch.js';
-import { observed, partsOf } from './support/observed.js';
+import { observed, opened } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
 needsPeer('sluice/openai', 'openai', '^6.0.0 || ^7.0.0', isAtLeast(VERSION, 6), VERSION);
@@ -130,12 +130,14 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
     call: (request, context) => {
       const { signal } = context;
       const { stream_options: _, ...body } = bodyOf(request);
-      return observed(completions.create({ ...body, stream: false }, { signal, ...ONCE }), context).then(said);
+      return observed(completions.create({ ...body, stream: false }, { signal, ...ONCE }), context);
     },
     stream: async (request, context) => {
       const { signal } = context;
       const body = { stream_options: { include_usage: true }, ...bodyOf(request), stream: true } as const;
-      return partsOf(await observed(completions.create(body, { signal, ...ONCE }), context));
+      // Not read by the client, which does not say whether it saw the mark of the end.
+      const response = await opened(completions.create(body, { signal, ...ONCE }), context);
+      return chunksIn(response) as AsyncIterable<unknown> as AsyncIterable<OpenAI.ChatCompletionChunk>;
     },
     model: (request) => bodyOf(request).model,
     usage: chatUsage,
@@ -176,7 +178,11 @@ export function openAIEmbeddings(
     call: async (texts, context) => {
       const { signal } = context;
       const sent = client.embeddings.create({ ...settings, input: [...texts], encoding_format: 'base64' }, { signal, ...ONCE });
-      return embeddingsIn(await observed(sent, context), context);
+      try {
+        return embeddingsIn(await observed(sent, context), context);
+      } catch (error) {
+        throw noVectors(texts.length, error);
+      }
     },
     model: options.model,
   };

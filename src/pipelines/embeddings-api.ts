@@ -1,9 +1,11 @@
 import { BatchShapeError } from '../../operators/errors.js';
+import { isA } from '../../operators/toolkit.js';
 import type { CallContext } from '../../operators/types.js';
 import { boundedJson } from './bounded-text.js';
 import { NAME } from './embedder-options.js';
 import type { Endpoint } from './endpoint.js';
 import { post } from './endpoint.js';
+import { answerIn } from './provider-error.js';
 
 export interface EmbeddingsEndpoint extends Endpoint {
   readonly dimensions: number | undefined;
@@ -18,10 +20,17 @@ export async function requestEmbeddings(
   const { model, dimensions } = endpoint;
   const body = { model, input: texts, encoding_format: 'base64', ...(dimensions !== undefined && { dimensions }) };
   const response = await post(endpoint, body, context);
-  const answer = await boundedJson(response);
-  // Sending fewer texts would not help.
-  if (answer === undefined) throw new BatchShapeError(NAME, texts.length, 0, 'the answer is no JSON');
-  return embeddingsIn(answer, context);
+  const json = await boundedJson(response);
+  try {
+    return embeddingsIn(answerIn(json, response), context);
+  } catch (error) {
+    throw noVectors(texts.length, error);
+  }
+}
+
+/** What is no answer at all fails all texts together: sending fewer would not help. */
+export function noVectors(texts: number, error: unknown): unknown {
+  return isA(error, SyntaxError) ? new BatchShapeError(NAME, texts, 0, error.message) : error;
 }
 
 /**
@@ -35,15 +44,29 @@ export function embeddingsIn(answer: unknown, context: Pick<CallContext, 'settle
   return inOrder(data);
 }
 
-/** By their `index`; a list that cannot be put in order is handed on as it is wrong, for the batch to fail on its length. */
+/**
+ * By their `index`. Servers that leave it out answer in the order of the texts; some leave out a 0 alone. A list that cannot be put in order is
+ * handed on as an empty one, for the batch to fail on its length.
+ */
 function inOrder(data: unknown): ArrayLike<number>[] {
-  const entries: unknown[] = Array.isArray(data) ? data : [];
-  const byIndex = new Map<unknown, unknown>();
-  for (const entry of entries) {
-    const { index, embedding } = Object(entry) as { index?: unknown; embedding?: unknown };
-    byIndex.set(index, typeof embedding === 'string' ? floatsIn(embedding) : embedding);
-  }
-  return entries.every((_, i) => byIndex.has(i)) ? entries.map((_, i) => byIndex.get(i) as ArrayLike<number>) : [];
+  const entries = (Array.isArray(data) ? (data as unknown[]) : []).map((entry) => Object(entry) as Entry);
+  const isUnplaced = ({ index }: Entry): boolean => index === undefined || index === null;
+  const unplaced = entries.filter(isUnplaced);
+  const byIndex = new Map<unknown, Entry>();
+  if (unplaced.length === entries.length) for (const [i, entry] of entries.entries()) byIndex.set(i, entry);
+  else if (unplaced.length <= 1) for (const entry of entries) byIndex.set(entry.index ?? 0, entry);
+  const placed = entries.map((_, i) => byIndex.get(i));
+  return placed.every((entry) => entry !== undefined) ? placed.map(({ embedding }) => vectorIn(embedding)) : [];
+}
+
+interface Entry {
+  readonly index?: unknown;
+  readonly embedding?: unknown;
+}
+
+/** What is no vector is handed on as it is: the embedder looks at it. */
+function vectorIn(embedding: unknown): ArrayLike<number> {
+  return (typeof embedding === 'string' ? floatsIn(embedding) : embedding) as ArrayLike<number>;
 }
 
 function floatsIn(base64: string): Float32Array | undefined {

@@ -1,4 +1,9 @@
-/** An answer of the provider that is not a success, with what a classifier looks at. The message is the provider's own, its first 2,000 characters. */
+import type { ResponseLike } from '../../operators/types.js';
+
+/**
+ * An answer of the provider that is not a success, with what a classifier looks at. The message is the provider's own, its first 2,000 characters in one
+ * line. Of a page in HTML or XML it has the status and the type alone.
+ */
 export class ProviderError extends Error {
   override readonly name = 'ProviderError';
 
@@ -24,22 +29,99 @@ export interface ErrorBody {
   readonly param?: unknown;
 }
 
+/**
+ * An answer or a part of one, which may be an error that came too late for a status, or the page of a gateway, of which nothing is quoted.
+ *
+ * @throws ProviderError, SyntaxError
+ */
+export function answerIn<T>(json: T, response?: ResponseLike): T & object {
+  const { error } = Object(json) as { readonly error?: ErrorBody | string | null };
+  if (error) throw lateError(error);
+  if (typeof json !== 'object' || json === null) throw new SyntaxError(`the answer is no JSON object${about(response)}`);
+  return json;
+}
+
+function about(response: ResponseLike | undefined): string {
+  return response === undefined ? '' : ` (${kindOf(response)})`;
+}
+
+/**
+ * The error of a stream that ended without its finish.
+ *
+ * @param response - undefined when something of it was read
+ */
+export function streamFault(finish: string, headers: Headers, response: ResponseLike | undefined): Error {
+  if (response !== undefined && !/^(?:text\/event-stream|no content type)$/.test(typeOf(response)))
+    return new SyntaxError(`the answer is no stream of events${about(response)}`);
+  const message = `the stream was cut off: it ended without ${finish}`;
+  return new ProviderError(undefined, headers, message, 'ERR_STREAM_PREMATURE_CLOSE', undefined, undefined);
+}
+
+/** The error of a client, which quotes the page that it got in place of an answer: the same object, without the page, and in one line. */
+export function withoutPage(error: unknown, response: ResponseLike): void {
+  if (!(error instanceof Error)) return;
+  const { message } = error;
+  const status = String(response.status);
+  const rest = message.startsWith(`${status} `) ? message.slice(status.length + 1) : message;
+  const isEmpty = rest === 'status code (no body)';
+  const now = isEmpty
+    ? `the body is empty (${typeOf(response)})`
+    : isPage(rest)
+      ? `the body is a page (${typeOf(response)})`
+      : oneLine(rest);
+  if (now === rest) return;
+  error.message = rest === message ? now : `${status} ${now}`;
+  // Begins with the message.
+  error.stack = error.stack?.replace(message, () => error.message) as string;
+}
+
 /** The error that a response stands for, whose body has been read. */
 export function refusalOf(response: Response, text: string): ProviderError {
-  let error: ErrorBody = {};
+  let error: unknown;
   try {
-    error = (JSON.parse(text) as { error?: ErrorBody } | null)?.error ?? {};
+    ({ error } = Object(JSON.parse(text)) as { readonly error?: unknown });
   } catch {
-    // Not JSON: a proxy in between, most likely. The start of its answer is the best message there is.
+    // Not JSON: a proxy in between, most likely.
   }
-  const message = word(error.message, MAX_MESSAGE) ?? (shortened(text, 200) || response.statusText || 'no message');
-  return providerError(response.status, response.headers, `${String(response.status)} ${message}`, error);
+  const body: ErrorBody = typeof error === 'string' ? { message: error } : (Object(error) as ErrorBody);
+  const message = messageOf(body.message) ?? messageIn(response, text);
+  return providerError(response.status, response.headers, `${String(response.status)} ${message}`, body);
 }
+
+/** The start of a body that is no error of a provider, which is the best message there is; nothing of a page. */
+function messageIn(response: Response, text: string): string {
+  const status = oneLine(response.statusText);
+  const named = (what: string): string => (status === '' ? what : `${status}: ${what}`);
+  if (text.trim() === '') return named(`the body is empty (${typeOf(response)})`);
+  if (isPage(text, response)) return named(`the body is a page (${typeOf(response)})`);
+  return shortened(oneLine(text), 200);
+}
+
+/** The status and the type of a response, for messages. */
+export function kindOf(response: ResponseLike): string {
+  return `status ${String(response.status)}, ${typeOf(response)}`;
+}
+
+/** The media type of a response, without its parameters; what no type can be is not quoted. */
+function typeOf(response: ResponseLike): string {
+  const { headers } = response;
+  const given: unknown =
+    'get' in headers && typeof headers.get === 'function' ? headers.get('content-type') : Reflect.get(headers, 'content-type');
+  const [type = ''] = (typeof given === 'string' ? given : '').split(';');
+  return /^[\w.+-]{1,60}\/[\w.+-]{1,60}$/.test(type.trim()) ? type.trim().toLowerCase() : 'no content type';
+}
+
+/** Markup: HTML, or the XML of a gateway. */
+export function isPage(text: string, response?: ResponseLike): boolean {
+  return /^\s*</.test(text) || PAGE.test(text) || (response !== undefined && /\b(?:html|xml)$/.test(typeOf(response)));
+}
+
+const PAGE = /<(?:!doctype|html|head|body|title|h1|\?xml)\b/i;
 
 /** The error that comes instead of an answer, or of its next part, when the status has said that all is well. */
 export function lateError(error: ErrorBody | string): ProviderError {
   const body = typeof error === 'string' ? { message: error } : error;
-  return providerError(statusIn(body.code), new Headers(), word(body.message, MAX_MESSAGE) ?? 'the answer is an error', body);
+  return providerError(statusIn(body.code), new Headers(), messageOf(body.message) ?? 'the answer is an error', body);
 }
 
 /** Some providers have the status for a code there. */
@@ -56,8 +138,19 @@ const MAX_MESSAGE = 2000;
 /** Longer than any code, type or name of a part. */
 const MAX_WORD = 200;
 
-function word(value: unknown, most = MAX_WORD): string | undefined {
-  return typeof value === 'string' ? shortened(value, most) : undefined;
+/** The words of the provider in one line. A gateway puts the page of another server there. */
+function messageOf(message: unknown): string | undefined {
+  if (typeof message !== 'string' || message.trim() === '') return undefined;
+  return isPage(message) ? 'the message is a page' : shortened(oneLine(message), MAX_MESSAGE);
+}
+
+function oneLine(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+  return text.replaceAll(/[\s\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim();
+}
+
+function word(value: unknown): string | undefined {
+  return typeof value === 'string' ? shortened(value, MAX_WORD) : undefined;
 }
 
 function shortened(text: string, most: number): string {

@@ -50,8 +50,8 @@ export function eventParser({ maxEventChars, ...told }: EventParserRules): (text
 }
 
 /** The `data` of each event of a body, wherever its bytes were cut. A last line needs no end. */
-export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
-  const reader = body.getReader();
+export async function* serverEvents(body: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
+  const reader = readerOf(body);
   const decoder = new TextDecoder();
   let read: string[] = [];
   const feed = eventParser({ maxEventChars: MAX_EVENT_CHARS, onEvent: ({ data }) => read.push(data) });
@@ -67,4 +67,21 @@ export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGene
     // Of a body that was read to its end this does nothing.
     reader.cancel().catch(() => undefined);
   }
+}
+
+type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'read' | 'cancel'>;
+
+/** Not every `fetch` has bodies that are web streams. */
+function readerOf(body: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>): Reader {
+  if ('getReader' in body) return body.getReader();
+  const iterator = body[Symbol.asyncIterator]();
+  return {
+    read: async () => {
+      const { done, value } = await iterator.next();
+      return done === true ? { done: true, value: undefined } : { done: false, value };
+    },
+    cancel: async () => {
+      await iterator.return?.();
+    },
+  };
 }

@@ -22,7 +22,7 @@ export type ModelPart =
   | { readonly type: 'toolCall'; readonly call: ToolCall }
   /** Totals, not differences; the last one of each counts. */
   | { readonly type: 'usage'; readonly inputTokens?: number; readonly outputTokens?: number }
-  /** Why the model ended, in the words of its protocol. */
+  /** Why the model ended, in the words of its protocol; `refusal` where it refused to answer. */
   | { readonly type: 'stop'; readonly reason: string };
 
 /** But the texts. */

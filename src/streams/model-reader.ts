@@ -1,7 +1,7 @@
 import type { UnfinishedToolCallError } from '../../operators/errors.js';
 import { lateError } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
-import { isModelPart, NOTHING, textPart } from './model-part.js';
+import { isModelPart, NOTHING, stringOf, textPart } from './model-part.js';
 import { OpenCalls } from './open-calls.js';
 import type { AguiThoughts } from './read-ag-ui.js';
 import { readAgui } from './read-ag-ui.js';
@@ -14,6 +14,9 @@ import { readResponses } from './read-responses.js';
 /** Longest arguments, of all calls that are open at a time, in characters. */
 export const MAX_ARGUMENT_CHARS = 1_000_000;
 
+/** Reasons that say nothing about what the answer is. */
+const PLAIN_ENDS: ReadonlySet<string> = new Set(['stop', 'completed']);
+
 /**
  * Reads the events of one answer of a model, in any of four protocols: chunks of chat completions, events of the Responses API, of Anthropic's
  * messages, and of AG-UI. Which one it is, each event says itself. A string is a piece of text, a {@link ModelPart} is itself, and whatever is
@@ -22,6 +25,8 @@ export const MAX_ARGUMENT_CHARS = 1_000_000;
 export class ModelReader {
   readonly #calls: OpenCalls;
   readonly #thoughts: { readonly anthropic: OpenThoughts; readonly responses: GivenThoughts; readonly agui: AguiThoughts } | undefined;
+
+  #isRefused = false;
 
   /** @param keepsThoughts - whether thinking that is to be given back is collected */
   constructor(operator: string, maxArgumentChars = MAX_ARGUMENT_CHARS, keepsThoughts = true) {
@@ -38,15 +43,23 @@ export class ModelReader {
     if (typeof event === 'string') return textPart('text', event);
     if (typeof event !== 'object' || event === null) return NOTHING;
     const { type, choices, error } = event as { readonly type?: unknown; readonly choices?: unknown; readonly error?: unknown };
-    if (Array.isArray(choices)) return readChat(event, this.#calls);
+    if (Array.isArray(choices)) return this.#told(readChat(event, this.#calls), refusalIn(choices));
     if (type === 'error' || (type === undefined && error)) throw lateError(error ?? event);
     if (typeof type !== 'string') return NOTHING;
     if (isModelPart(event)) return [event];
     const typed = event as { readonly type: string };
-    if (type.startsWith('response.')) return readResponses(typed, this.#calls, this.#thoughts?.responses);
+    if (type.startsWith('response.'))
+      return this.#told(readResponses(typed, this.#calls, this.#thoughts?.responses), type === 'response.refusal.delta');
     return /^[A-Z]/.test(type)
       ? readAgui(typed, this.#calls, this.#thoughts?.agui)
       : readAnthropic(typed, this.#calls, this.#thoughts?.anthropic);
+  }
+
+  /** Chat completions and the Responses API end a refusal like any other answer. */
+  #told(parts: readonly ModelPart[], isRefusal: boolean): readonly ModelPart[] {
+    this.#isRefused ||= isRefusal;
+    if (!this.#isRefused) return parts;
+    return parts.map((part) => (part.type === 'stop' && PLAIN_ENDS.has(part.reason) ? { type: 'stop', reason: 'refusal' } : part));
   }
 
   /** The stream has ended: calls that are whole, though nobody has said so. */
@@ -62,4 +75,9 @@ export class ModelReader {
   unfinished(unnamed = 0): UnfinishedToolCallError | undefined {
     return this.#calls.unfinished(unnamed);
   }
+}
+
+function refusalIn(choices: readonly unknown[]): boolean {
+  const { index = 0, delta } = Object(choices[0]) as { readonly index?: unknown; readonly delta?: { readonly refusal?: unknown } | null };
+  return index === 0 && stringOf(delta?.refusal) !== '';
 }

@@ -2,6 +2,7 @@ import { lateError } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
 import { NOTHING, textPart } from './model-part.js';
 import type { OpenCall, OpenCalls } from './open-calls.js';
+import { isWhole } from './open-calls.js';
 
 /** What is read of an AG-UI event. */
 interface AguiEvent {
@@ -30,15 +31,18 @@ export function readAgui(event: AguiEvent, calls: OpenCalls, thoughts?: AguiThou
     case 'TOOL_CALL_CHUNK':
       return chunk(event, calls);
     case 'TOOL_CALL_START':
-      calls.begin(id, id, event.toolCallName ?? '');
+      // The same once more begins no other call.
+      if (id === '' || !calls.at(id)) calls.begin(id, id, event.toolCallName ?? '');
       return NOTHING;
     case 'TOOL_CALL_ARGS': {
-      const call = calls.at(id);
+      // With another id it is of a call that was never begun.
+      const call = calls.at(id) ?? (id === '' ? calls.only(id, event.delta) : undefined);
       if (call) calls.add(call, event.delta);
       return NOTHING;
     }
     case 'TOOL_CALL_END': {
-      const call = calls.at(id);
+      const [only, ...others] = calls.all;
+      const call = calls.at(id) ?? (id === '' && others.length === 0 ? only : undefined);
       return call ? calls.finish(call) : NOTHING;
     }
     case 'TEXT_MESSAGE_CONTENT':
@@ -55,7 +59,7 @@ export function readAgui(event: AguiEvent, calls: OpenCalls, thoughts?: AguiThou
     case 'RUN_FINISHED': {
       const reason = event.outcome?.type;
       const isCut = reason === 'cancelled';
-      return [...finishChunks(isCut, calls), { type: 'stop', reason: typeof reason === 'string' ? reason : 'success' }];
+      return [...finishRest(isCut, calls), { type: 'stop', reason: typeof reason === 'string' ? reason : 'success' }];
     }
     case 'RUN_ERROR':
       throw lateError({ message: event.message, code: event.code });
@@ -90,7 +94,8 @@ function chunk({ toolCallId, toolCallName, delta }: AguiEvent, calls: OpenCalls)
   return calls.finishWhole((other) => isOfChunks(other) && other !== call);
 }
 
-/** The run has ended, and with it the calls that have no end of their own. */
-function finishChunks(isCut: boolean, calls: OpenCalls): readonly ModelPart[] {
-  return isCut ? calls.finishWhole(isOfChunks) : calls.all.filter(isOfChunks).flatMap((call) => calls.finish(call));
+/** The run has ended, and with it the calls in chunks; of the others those that are whole, though their end was not told. */
+function finishRest(isCut: boolean, calls: OpenCalls): readonly ModelPart[] {
+  if (isCut) return calls.finishWhole(isOfChunks);
+  return [...calls.all].flatMap((call) => (isOfChunks(call) || isWhole(call) ? calls.finish(call) : NOTHING));
 }

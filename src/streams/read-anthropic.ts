@@ -50,13 +50,21 @@ export function readAnthropic(event: MessagesEvent, calls: OpenCalls, thoughts?:
       // Tools that the provider runs itself have other types.
       const thought = thoughts && thoughtOf(block);
       if (thought) thoughts.set(place, thought);
-      if (block?.type !== 'tool_use') return [...textPart('text', block?.text), ...textPart('reasoning', block?.thinking)];
-      calls.add(calls.begin(place, block.id, block.name), block.input);
+      if (block?.type !== 'tool_use') {
+        calls.others.add(place);
+        return [...textPart('text', block?.text), ...textPart('reasoning', block?.thinking)];
+      }
+      calls.others.delete(place);
+      // The same once more begins no other call.
+      if (calls.at(place)?.id !== block.id || !block.id) calls.add(calls.begin(place, block.id, block.name), block.input);
       return NOTHING;
     }
     case 'content_block_delta': {
-      const call = delta?.type === 'input_json_delta' ? calls.at(place) : undefined;
-      if (call) calls.add(call, delta?.partial_json);
+      if (delta?.type === 'input_json_delta' && !calls.others.has(place)) {
+        const here = calls.at(place);
+        const call = here ? calls.atOwnPlace(here, delta.partial_json) : calls.only(place, delta.partial_json);
+        if (call) calls.add(call, delta.partial_json);
+      }
       goOn(thoughts?.get(place), delta);
       return [...textPart('text', delta?.text), ...textPart('reasoning', delta?.thinking)];
     }

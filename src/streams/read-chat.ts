@@ -1,8 +1,9 @@
+import { isReason } from '../pipelines/finish-reason.js';
 import { lateError } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
 import { NOTHING, stringOf, textPart, usagePart } from './model-part.js';
 import type { OpenCall, OpenCalls } from './open-calls.js';
-import { isWhole } from './open-calls.js';
+import { isBlank, isNothing, isWhole } from './open-calls.js';
 
 /** What is read of a `chat.completion.chunk`; servers leave out what they like. */
 interface Chunk {
@@ -46,7 +47,7 @@ export function readChat({ choices, usage, error }: Chunk, calls: OpenCalls): re
     );
     const pieces: readonly (Piece | null)[] = Array.isArray(delta?.tool_calls) ? delta.tool_calls : NOTHING;
     for (const piece of pieces) if (piece) take(piece, calls);
-    if (typeof finish_reason !== 'string') continue;
+    if (!isReason(finish_reason)) continue;
     parts.push(...calls.finishAll(CUT.has(finish_reason)), { type: 'stop', reason: finish_reason });
   }
   return usage ? [...parts, ...usagePart(usage.prompt_tokens, usage.completion_tokens)] : parts;
@@ -54,37 +55,79 @@ export function readChat({ choices, usage, error }: Chunk, calls: OpenCalls): re
 
 function take(piece: Piece, calls: OpenCalls): void {
   const { custom, function: json } = piece;
-  const id = stringOf(piece.id);
-  const name = stringOf(json?.name ?? custom?.name);
-  const given = json?.arguments ?? custom?.input;
-  const call = callOf(piece.index ?? undefined, { id, name, given }, calls);
-  call.id ||= id;
-  call.name ||= name;
+  const said = {
+    place: piece.index ?? undefined,
+    id: stringOf(piece.id),
+    name: stringOf(json?.name ?? custom?.name),
+    given: json?.arguments ?? custom?.input,
+  };
+  const call = said.name === '' ? continued(said, calls) : named(said, calls);
+  if (call === undefined) return;
+  call.id ||= said.id;
+  if (said.name !== '') joinName(call, said.name);
   call.isText ||= custom !== undefined && custom !== null;
-  calls.add(call, given);
+  calls.add(call, said.given);
 }
 
-/**
- * Some servers give no index, some the same one to all, and some a new id with every piece; but only the first piece of a call has its name, or
- * all have the same id. Of calls without ids, one begins where another tool is named, or where more comes for one that is whole.
- */
-function callOf(
-  place: number | undefined,
-  { id, name, given }: { readonly id: string; readonly name: string; readonly given: unknown },
-  calls: OpenCalls,
-): OpenCall {
-  const newest = id === '' ? calls.all.at(-1) : calls.all.findLast((call) => call.id === id);
-  const known = place === undefined ? newest : calls.at(place);
-  const isOther = (call: OpenCall): boolean => {
-    if (call.id !== '' && id !== '') return call.id !== id;
-    return call.id === id && call.name !== '' && (call.name !== name || (isWhole(call) && !isBlank(given)));
-  };
-  if (known !== undefined && (name === '' || !isOther(known))) return known;
-  const call = calls.begin(place ?? calls.all.length);
+interface Said {
+  readonly place: number | undefined;
+  readonly id: string;
+  readonly name: string;
+  readonly given: unknown;
+}
+
+/** Some servers give the same index or the same id to all calls. */
+function withId({ place, id }: Said, calls: OpenCalls): OpenCall | undefined {
+  const here = calls.at(place);
+  return here?.id === id && id !== '' ? here : calls.withId(id);
+}
+
+/** The call of a piece without a name. Some servers give no index, some the same one to all calls, some count pieces, and some give a new id to each piece. */
+function continued(said: Said, calls: OpenCalls): OpenCall | undefined {
+  const { place, id, given } = said;
+  const known = withId(said, calls);
+  if (known) return known;
+  const here = calls.at(place);
+  if (here) return calls.atOwnPlace(here, given);
+  if (place === undefined && id === '') return calls.all.at(-1) ?? begin(said, calls);
+  // A call whose name is still to come.
+  if (isNothing(given)) return id === '' ? undefined : begin(said, calls);
+  const only = calls.only(place, given);
+  return only ?? (isBlank(given) ? undefined : begin(said, calls));
+}
+
+/** The call of a piece with a name: a new one, or one whose name is repeated, or comes in pieces. */
+function named(said: Said, calls: OpenCalls): OpenCall {
+  const { place, id } = said;
+  const newest = calls.all.at(-1);
+  const known = withId(said, calls) ?? calls.at(place) ?? (id === '' && (place === undefined || newest?.id) ? newest : undefined);
+  return known && !isOther(known, said) ? known : begin(said, calls);
+}
+
+/** Whether a piece with a name begins another call. */
+function isOther(call: OpenCall, { place, id, name, given }: Said): boolean {
+  const isSame = id !== '' && call.id === id;
+  if (id !== '' && call.id !== '' && !isSame) return true;
+  const isAnother = call.name !== '' && call.name !== name;
+  if (isWhole(call)) {
+    if (isAnother && !isSame) return true;
+    // The same once more is no other call, where calls have ids.
+    return !isBlank(given) && (call.id === '' || given !== call.text);
+  }
+  if (!isAnother || isSame) return false;
+  const isHere = call.id !== '' || (place !== undefined && call.place === place);
+  return !isHere || call.text !== '' || call.hasEmptyObject;
+}
+
+function begin({ place }: Said, calls: OpenCalls): OpenCall {
+  const call = calls.begin(place ?? calls.all.length, '', '', place !== undefined);
   call.hasNoEnd = true;
   return call;
 }
 
-function isBlank(given: unknown): boolean {
-  return typeof given === 'string' ? given.trim() === '' : Object(given) !== given;
+/** Names come before arguments: in pieces, repeated, or both. */
+function joinName(call: OpenCall, piece: string): void {
+  if (piece === call.name || piece === call.namePiece || (call.text !== '' && call.name !== '')) return;
+  call.name += piece;
+  call.namePiece = piece;
 }

@@ -7,6 +7,7 @@ import type { OpenCall, OpenCalls } from './open-calls.js';
 interface ResponsesEvent {
   readonly type: string;
   readonly output_index?: number;
+  readonly item_id?: unknown;
   readonly delta?: unknown;
   readonly arguments?: unknown;
   readonly input?: unknown;
@@ -21,6 +22,7 @@ interface ResponsesEvent {
 
 interface Item {
   readonly type?: string;
+  readonly id?: unknown;
   readonly call_id?: string;
   readonly name?: string;
   readonly status?: string;
@@ -45,17 +47,19 @@ export function readResponses(event: ResponsesEvent, calls: OpenCalls, given?: G
     case 'response.reasoning_summary_text.delta':
       return textPart('reasoning', delta);
     case 'response.output_item.added':
-      if (isCall(item)) begin(place, item, calls);
+      // The same once more begins no other call.
+      if (isCall(item) && !calls.withId(item.call_id) && !calls.isFinished(item.call_id)) begin(place, item, calls);
       return NOTHING;
     case 'response.function_call_arguments.delta':
     case 'response.custom_tool_call_input.delta': {
-      const call = calls.at(place);
+      const here = callOf(event.item_id, place, calls);
+      const call = here ? calls.atOwnPlace(here, delta) : calls.only(place, delta);
       if (call) calls.add(call, delta);
       return NOTHING;
     }
     case 'response.function_call_arguments.done':
     case 'response.custom_tool_call_input.done': {
-      const call = calls.at(place);
+      const call = callOf(event.item_id, place, calls) ?? calls.only(place, event.arguments ?? event.input);
       if (call) settle(call, event, calls);
       return NOTHING;
     }
@@ -65,12 +69,13 @@ export function readResponses(event: ResponsesEvent, calls: OpenCalls, given?: G
         given?.add(place);
         return [{ type: 'opaque', protocol: 'responses', block: item }];
       }
-      const call = calls.at(place) ?? begin(place, item, calls);
+      if (calls.isFinished(item.call_id)) return NOTHING;
+      const call = itemCall(place, item, calls) ?? begin(place, item, calls);
       settle(call, item, calls);
       return item.status === 'incomplete' ? NOTHING : calls.finish(call);
     }
     case 'response.completed':
-      return [...calls.finishAll(false), ...lateThoughts(event, given), ...usageOf(event), { type: 'stop', reason: 'completed' }];
+      return [...finishAll(event, calls), ...lateThoughts(event, given), ...usageOf(event), { type: 'stop', reason: 'completed' }];
     case 'response.incomplete': {
       const reason = response?.incomplete_details?.reason;
       const stop = { type: 'stop', reason: typeof reason === 'string' ? reason : 'incomplete' } as const;
@@ -114,16 +119,51 @@ function charsOf(content: unknown): number {
   return texts.reduce<number>((chars, text) => chars + (typeof text === 'string' ? text.length : 0), 0);
 }
 
-function begin(place: number, { type, call_id, name }: Item, calls: OpenCalls): OpenCall {
+function begin(place: number, { type, id, call_id, name }: Item, calls: OpenCalls): OpenCall {
   const call = calls.begin(place, call_id, name);
   call.isText = type === 'custom_tool_call';
+  call.key = id;
   return call;
 }
 
-/** The whole of it, as it is said once more at the end, beats its pieces. */
+/** By the id of its item, which is the same in all its events, else by its place. */
+function callOf(itemId: unknown, place: number, calls: OpenCalls): OpenCall | undefined {
+  return (itemId === undefined ? undefined : calls.all.findLast(({ key }) => key === itemId)) ?? calls.at(place);
+}
+
+function itemCall(place: number, { id, call_id }: Item, calls: OpenCalls): OpenCall | undefined {
+  const known = calls.withId(call_id);
+  if (known) return known;
+  const here = callOf(id, place, calls);
+  // One with another id is another call.
+  return here?.id && call_id ? undefined : here;
+}
+
+/** All of the answer is said once more at its end. A call whose end nothing told, and whose arguments never came, is not whole. */
+function finishAll({ response }: ResponsesEvent, calls: OpenCalls): readonly ModelPart[] {
+  const output: unknown = response?.output;
+  const parts: ModelPart[] = [];
+  for (const item of Array.isArray(output) ? (output as readonly (Item | null)[]) : NOTHING) {
+    const call = isCall(item) ? calls.withId(item.call_id) : undefined;
+    if (!call || !item) continue;
+    settle(call, item, calls);
+    parts.push(...calls.finish(call));
+  }
+  for (const call of calls.all) if (call.text === '') call.isDoubtful = true;
+  return [...parts, ...calls.finishAll(false)];
+}
+
+/** The whole of it, as it is said once more at the end, beats its pieces. What is empty there says nothing against pieces that came. */
 function settle(call: OpenCall, said: Pick<Item, 'arguments' | 'input'>, calls: OpenCalls): void {
   const whole = said.arguments ?? said.input;
-  if (whole !== undefined && whole !== null) calls.replace(call, whole);
+  if (whole === undefined || whole === null || (call.text !== '' && isNothing(whole))) return;
+  calls.replace(call, whole);
+}
+
+function isNothing(whole: unknown): boolean {
+  return typeof whole === 'string'
+    ? /^\s*(?:\{\s*\}\s*)?$/.test(whole)
+    : Object.keys(Object(whole) as object).length === 0 && Object(whole) === whole;
 }
 
 function usageOf({ response }: ResponsesEvent): readonly ModelPart[] {

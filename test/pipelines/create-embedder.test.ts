@@ -205,9 +205,13 @@ describe('createEmbedder', () => {
     expect(calls).toBe(1);
   });
 
-  it('passes on what a proxy says instead of the provider', async () => {
+  it('tells status and type of the page of a proxy, and nothing of its text', async () => {
     const made = scripted(() => new Response('<h1>Bad gateway</h1>', { status: 401 }));
-    await expect(made.embedAsync('a')).rejects.toMatchObject({ name: 'ProviderError', status: 401, message: '401 <h1>Bad gateway</h1>' });
+    await expect(made.embedAsync('a')).rejects.toMatchObject({
+      name: 'ProviderError',
+      status: 401,
+      message: '401 the body is a page (text/plain)',
+    });
   });
 
   it('sends the key and keeps it out of errors and events', async () => {

@@ -1,33 +1,72 @@
+import { isA } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
-import { lateError } from '../../pipelines/provider-error.js';
+import { answerIn, streamFault, withoutPage } from '../../pipelines/provider-error.js';
 
 /** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
 export interface Sent<T> extends PromiseLike<T> {
-  asResponse(): PromiseLike<ResponseLike>;
+  asResponse(): PromiseLike<Response>;
 }
 
 interface Observer {
   observe(response: ResponseLike): void;
 }
 
-/** The answer, whose response is shown before it is read; one that is an error of the client, too. */
-export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T> {
-  try {
-    context.observe(await sent.asResponse());
-  } catch (error) {
-    const { status, headers } = Object(error) as Partial<ResponseLike>;
-    if (status !== undefined && headers !== undefined) context.observe({ status, headers });
-    throw error;
-  }
-  return sent;
+interface StreamObserver extends Observer {
+  readonly signal: AbortSignal;
 }
 
-/** The same parts. What has none is no answer: the page of a gateway, or nothing. @throws ProviderError */
-export async function* partsOf<T>(stream: AsyncIterable<T>): AsyncGenerator<T, void, undefined> {
-  let isEmpty = true;
-  for await (const part of stream) {
-    isEmpty = false;
-    yield part;
+/** The response, which is shown before it is read; one that is an error of the client, too. */
+export async function opened(sent: Sent<unknown>, context: Observer): Promise<Response> {
+  try {
+    const response = await sent.asResponse();
+    context.observe(response);
+    return response;
+  } catch (error) {
+    const { status, headers } = Object(error) as Partial<ResponseLike>;
+    if (status !== undefined && headers !== undefined) {
+      const response = { status, headers };
+      context.observe(response);
+      withoutPage(error, response);
+    }
+    throw error;
   }
-  if (isEmpty) throw lateError('the answer is no stream of events');
+}
+
+/** The answer. @throws ProviderError when it is an error all the same; SyntaxError when it is no answer: the page of a gateway, or nothing */
+export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T & object> {
+  const response = await opened(sent, context);
+  return answerIn(await sent.then(undefined, (error: unknown) => nothingOf(error)), response) as T & object;
+}
+
+/** Undefined for what the client could not read, and quotes in its error. */
+function nothingOf(error: unknown): undefined {
+  if (isA(error, SyntaxError)) return undefined;
+  throw error;
+}
+
+/**
+ * The parts of a stream that the client reads.
+ *
+ * @param finish - what the last part is called, by whose `type` it is known
+ * @throws ProviderError when it ends without that; SyntaxError when it is no stream of events, or a part is no JSON
+ */
+export async function* partsOf<T extends { readonly type: string }>(
+  sent: Sent<AsyncIterable<T>>,
+  context: StreamObserver,
+  finish: T['type'],
+): AsyncGenerator<T, void, undefined> {
+  const response = await opened(sent, context);
+  let isEmpty = true;
+  let hasEnded = false;
+  try {
+    for await (const part of await sent) {
+      isEmpty = false;
+      hasEnded ||= part.type === finish;
+      yield part;
+    }
+  } catch (error) {
+    throw isA(error, SyntaxError) ? new SyntaxError('a part of the answer is no JSON') : error;
+  }
+  // One that was aborted the client ends as if it were whole.
+  if (!hasEnded && !context.signal.aborted) throw streamFault(`\`${finish}\``, response.headers, isEmpty ? response : undefined);
 }

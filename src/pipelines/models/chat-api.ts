@@ -4,8 +4,8 @@ import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { boundedJson, jsonOf } from '../bounded-text.js';
 import type { Endpoint, RequestContext } from '../endpoint.js';
 import { post } from '../endpoint.js';
-import type { ErrorBody } from '../provider-error.js';
-import { lateError, ProviderError } from '../provider-error.js';
+import { isReason } from '../finish-reason.js';
+import { answerIn, streamFault } from '../provider-error.js';
 import { serverEvents } from '../server-events.js';
 import { NAME } from './name.js';
 
@@ -61,7 +61,7 @@ const DONE = '[DONE]';
 /** One POST to an OpenAI-compatible `/chat/completions`. */
 export async function requestChat(endpoint: Endpoint, request: ChatRequest, context: RequestContext): Promise<ChatCompletion> {
   const response = await post(endpoint, bodyOf(endpoint, request, false), context);
-  return said(await boundedJson(response)) as ChatCompletion;
+  return answerIn(await boundedJson(response), response) as ChatCompletion;
 }
 
 /** The same, part by part; usage comes with the last one. */
@@ -71,37 +71,34 @@ export async function* streamChat(
   context: RequestContext,
 ): AsyncGenerator<ChatChunk, void, undefined> {
   const response = await post(endpoint, { stream_options: { include_usage: true }, ...bodyOf(endpoint, request, true) }, context);
+  yield* chunksIn(response);
+}
+
+/**
+ * The parts of a streamed answer. It is whole with the mark of its end, or with a reason for it.
+ *
+ * @throws ProviderError when it was cut off, or says that it has failed; SyntaxError when it is no stream of events
+ */
+export async function* chunksIn(response: Response): AsyncGenerator<ChatChunk, void, undefined> {
+  let isEmpty = true;
   let hasEnded = false;
   if (response.body !== null) {
     for await (const data of serverEvents(response.body)) {
       if (data === DONE) return;
-      const chunk = said(jsonOf(data)) as ChatChunk;
+      isEmpty = false;
+      const chunk = answerIn(jsonOf(data)) as ChatChunk;
       const { choices } = chunk as Partial<ChatChunk>;
-      hasEnded ||= choices?.some(({ finish_reason }) => typeof finish_reason === 'string') ?? false;
+      hasEnded ||= choices?.some((choice) => isReason(choice?.finish_reason)) ?? false;
       yield chunk;
     }
   }
-  // Without the mark of the end, and without a reason for it, it was cut off.
-  if (!hasEnded)
-    throw new ProviderError(undefined, response.headers, 'the stream was cut off', 'ERR_STREAM_PREMATURE_CLOSE', undefined, undefined);
+  if (!hasEnded) throw streamFault('`finish_reason` or `[DONE]`', response.headers, isEmpty ? response : undefined);
 }
 
 function bodyOf(endpoint: Endpoint, request: ChatRequest, stream: boolean): ChatRequest {
   const { messages, model } = Object(request) as Partial<ChatRequest>;
   if (!Array.isArray(messages)) throw new FlowConfigError(NAME, 'request.messages', 'an array of messages', messages);
   return { ...request, model: model ?? endpoint.model, stream };
-}
-
-/**
- * An answer or a part of one, which may be an error that came too late for a status, or the page of a gateway, of which nothing is quoted.
- *
- * @throws ProviderError, SyntaxError
- */
-export function said<T>(json: T): T & object {
-  const { error } = Object(json) as { readonly error?: ErrorBody | string | null };
-  if (error) throw lateError(error);
-  if (typeof json !== 'object' || json === null) throw new SyntaxError('the answer is no JSON object');
-  return json;
 }
 
 /** An answer or a part of one, whoever has read it. */
