@@ -3,11 +3,27 @@ import { asyncScheduler, map, Observable } from 'rxjs';
 import { SlidingWindow } from '../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../operators/kernel/limits/token-bucket.js';
 import { FlowConfigError } from '../operators/options/errors.js';
-import { count, durationMs, flag, oneOf, onlyKnown, orDefault, positive, ratio, requiredFunction } from '../operators/options/options.js';
-import type { ResponseLike } from '../operators/options/types.js';
+import {
+  check,
+  count,
+  durationMs,
+  flag,
+  oneOf,
+  onlyKnown,
+  orDefault,
+  positive,
+  ratio,
+  requiredFunction,
+} from '../operators/options/options.js';
 import type { CallRecord } from './call-log.js';
 import { CallLog } from './call-log.js';
+import type { FakeContext } from './fake-call.js';
+import { FakeProviderError } from './fake-call.js';
+import type { ProviderOptions, ProviderSimulation } from './providers/types.js';
 import { seededRandom } from './random.js';
+
+export type { FakeContext } from './fake-call.js';
+export { FakeProviderError } from './fake-call.js';
 
 export interface FakeProviderOptions<T, R> {
   /** Makes the answer for one item. */
@@ -82,12 +98,6 @@ export interface FakeProviderCall<T> extends CallRecord<readonly T[]> {
   readonly tokens: number;
 }
 
-/** What a call may be told: part of what the work of an operator is. */
-export interface FakeContext {
-  readonly signal: AbortSignal;
-  readonly observe?: (response: ResponseLike) => void;
-}
-
 export interface FakeProvider<T, R> {
   /** Makes one call: the work of `batchMap`, `createBatcher`, `divideRetry`. Every subscription is a call of its own. */
   readonly work: (items: readonly T[], context?: FakeContext) => Observable<R[]>;
@@ -101,20 +111,6 @@ export interface FakeProvider<T, R> {
   readonly maxInFlight: number;
   /** Calls answered 429. */
   readonly refused: number;
-}
-
-/** How a call to a {@link fakeProvider} fails: shaped like the errors of real clients, so that `classifyError` reads it. */
-export class FakeProviderError extends Error {
-  override readonly name = 'FakeProviderError';
-  constructor(
-    message: string,
-    /** Absent when the connection was cut. */
-    readonly status?: number,
-    readonly headers: Readonly<Record<string, string>> = {},
-    readonly code?: string,
-  ) {
-    super(message);
-  }
 }
 
 export const FAKE_PROVIDER_DEFAULTS = {
@@ -160,7 +156,18 @@ const CHANCES = ['throttled', 'overloaded', 'cut', 'slow'] as const;
  * ```
  * @see {@link createWorker} when every call should go as a marble string says.
  */
-export function fakeProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProvider<T, R> {
+export function fakeProvider(options: ProviderOptions): ProviderSimulation;
+export function fakeProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProvider<T, R>;
+export function fakeProvider<T, R>(options: FakeProviderOptions<T, R> | ProviderOptions): FakeProvider<T, R> | ProviderSimulation {
+  return 'provider' in options ? presetOf(options.provider).open(options) : simpleProvider(options);
+}
+
+const presetOf = check<ProviderOptions['provider']>(
+  'the value of `anthropic`, `openai`, `azure` or `gemini`',
+  (value: unknown) => typeof value === 'object' && value !== null && 'open' in value && typeof value.open === 'function',
+).bind(undefined, NAME, 'provider');
+
+function simpleProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProvider<T, R> {
   const checked = checkedOptions(options);
   const { answer, scheduler, latencyOf, slowFactor } = checked;
   const fateOf = judge(checked);

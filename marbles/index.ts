@@ -14,6 +14,30 @@ export type { Law, LawSubject } from './laws.js';
 export { checkLaws, LawBrokenError, laws } from './laws.js';
 export type { LeakCheck, LeakCheckOptions, LeakHolder } from './leak-check.js';
 export { LeakError, leakCheck } from './leak-check.js';
+export type { AnthropicLimits, AnthropicOptions } from './providers/anthropic.js';
+export { anthropic } from './providers/anthropic.js';
+export type { AzureLimits, AzureOptions } from './providers/azure.js';
+export { azure } from './providers/azure.js';
+export type { BookDifference, BookEntry, ClientBooks, ClientSnapshot, FullestWindow, ProviderBooks } from './providers/books.js';
+export type { GeminiDay, GeminiLimits, GeminiOptions } from './providers/gemini.js';
+export { gemini } from './providers/gemini.js';
+export type { OpenAILimits, OpenAIOptions } from './providers/openai.js';
+export { openai } from './providers/openai.js';
+export type {
+  ProviderAnswer,
+  ProviderBody,
+  ProviderCall,
+  ProviderEvent,
+  ProviderFate,
+  ProviderFaults,
+  ProviderOptions,
+  ProviderPreset,
+  ProviderQuestion,
+  ProviderReply,
+  ProviderRequest,
+  ProviderSimulation,
+  ProviderUnit,
+} from './providers/types.js';
 export { seededRandom } from './random.js';
 export { renderSvg } from './render-svg.js';
 export { renderPage, renderText } from './render-text.js';

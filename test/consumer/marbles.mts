@@ -1,7 +1,17 @@
 import { delay, map, type Observable } from 'rxjs';
 import {
+  type AnthropicLimits,
+  type AnthropicOptions,
+  anthropic,
   type AssertEqual,
+  type AzureLimits,
+  type AzureOptions,
+  azure,
+  type BookDifference,
+  type BookEntry,
   type CallRecord,
+  type ClientBooks,
+  type ClientSnapshot,
   checkLaws,
   createWorker,
   draw,
@@ -15,7 +25,12 @@ import {
   type FakeProviderCall,
   FakeProviderError,
   type FakeProviderOptions,
+  type FullestWindow,
   fakeProvider,
+  type GeminiDay,
+  type GeminiLimits,
+  type GeminiOptions,
+  gemini,
   type Law,
   LawBrokenError,
   type LawSubject,
@@ -30,6 +45,23 @@ import {
   type MarbleSpec,
   type MarbleTest,
   type Mark,
+  type OpenAILimits,
+  type OpenAIOptions,
+  openai,
+  type ProviderAnswer,
+  type ProviderBody,
+  type ProviderBooks,
+  type ProviderCall,
+  type ProviderEvent,
+  type ProviderFate,
+  type ProviderFaults,
+  type ProviderOptions,
+  type ProviderPreset,
+  type ProviderQuestion,
+  type ProviderReply,
+  type ProviderRequest,
+  type ProviderSimulation,
+  type ProviderUnit,
   type Recording,
   type Run,
   record,
@@ -114,3 +146,34 @@ const made: readonly FakeProviderCall<string>[] = provider.calls;
 same<FakeFate[]>()(made.map(({ fate }) => fate));
 same<Observable<string>>()(provider.workOne('a').pipe(map(String)));
 export const refusal: number | undefined = new FakeProviderError('slow down', 429).status;
+
+// Providers with rules and books of their own
+const anthropicLimits: AnthropicLimits = { requestsPerMinute: 50 };
+const anthropicOptions: AnthropicOptions = { ...anthropicLimits, outputCharged: 'onArrival', models: { haiku: anthropicLimits } };
+const openaiLimits: OpenAILimits = { tokensPerMinute: 30_000 };
+const openaiOptions: OpenAIOptions = { ...openaiLimits, charge: 'sum' };
+const azureLimits: AzureLimits = { tokensPerMinute: 10_000 };
+const azureOptions: AzureOptions = { ...azureLimits, sliceMs: 1000 };
+const day: GeminiDay = { timeZone: 'America/Los_Angeles', hour: 0 };
+const geminiLimits: GeminiLimits = { requestsPerDay: 20 };
+const geminiOptions: GeminiOptions = { ...geminiLimits, dayStartsAt: day };
+export const presets: readonly ProviderPreset[] = [anthropic(anthropicOptions), openai(openaiOptions), azure(azureOptions), gemini(geminiOptions)];
+const faults: ProviderFaults = { refuseForMs: 1000 };
+const answered: ProviderAnswer = { text: 'yes', outputTokens: 1 };
+const rulesOptions: ProviderOptions = { provider: presets[0], answer: ({ number }: ProviderQuestion) => (number === 1 ? answered : 'no'), faults };
+const simulation: ProviderSimulation = fakeProvider(rulesOptions);
+const body: ProviderBody = { model: 'claude', max_tokens: 1 };
+const asked: ProviderRequest = { path: '/v1/messages', body };
+same<Observable<ProviderEvent>>()(simulation.request(asked));
+same<Observable<ProviderReply>>()(simulation.send(asked));
+same<Observable<unknown>>()(simulation.workOne(body));
+const books: ProviderBooks = simulation.booksOf('haiku');
+const unit: ProviderUnit = 'outputTokens';
+const fullest: FullestWindow = books.fullest(unit, 60_000);
+const snapshot: ClientSnapshot = { rates: [{ unit, left: fullest.used }] };
+const ours: ClientBooks = snapshot;
+const compared: BookDifference | undefined = books.difference(ours)[unit];
+const entries: readonly BookEntry[] = books.history('req_1');
+const seen: readonly ProviderCall[] = simulation.calls;
+same<ProviderFate[]>()(seen.map(({ fate }) => fate));
+export const sum: number = entries.length + (compared?.difference ?? 0);
