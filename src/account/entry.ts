@@ -31,6 +31,13 @@ export interface AttemptFacts {
   readonly queuedMs: number;
 }
 
+/** What of an answer has come so far. */
+export interface Progress {
+  readonly usage: Usage | undefined;
+  /** Tokens of output by now, estimated. */
+  readonly outputTokens: number;
+}
+
 /** How an attempt ended. */
 export interface EntryEnd {
   readonly status: CallStatus;
@@ -69,6 +76,7 @@ export class Entry {
   #hasBegun = false;
   #isOver = false;
   #wasSent = true;
+  #progress: Progress | undefined;
 
   /** @throws BudgetExceededError, or what else the budget refuses it with; nothing is charged then */
   constructor(ledger: Ledger, facts: CallFacts, attempt: AttemptFacts, settle: (usage: Usage) => void, now: () => number) {
@@ -110,9 +118,16 @@ export class Entry {
     this.#seen = Math.max(this.#seen, outputTokens);
   }
 
+  /** An answer has begun that can be asked how far it is. */
+  follow(progress: Progress): void {
+    this.#hasBegun = true;
+    this.#progress = progress;
+  }
+
   /** The answer is here to its end; `end` says otherwise where nothing could be made of it. */
   answered(end: EntryEnd = ANSWERED): void {
     if (this.#isOver) return;
+    this.#look();
     const { provider, charged, model } = this.#facts;
     const outputTokens = this.#usage?.outputTokens ?? (this.#seen > 0 ? this.#seen : undefined);
     // An answer that says nothing costs what was expected.
@@ -126,8 +141,11 @@ export class Entry {
   /** It failed by itself. */
   failed(error: unknown, end: EntryEnd): void {
     if (this.#isOver) return;
+    this.#look();
     const { provider, charged } = this.#facts;
-    const isRefused = REFUSED.has(statusOf(error));
+    const status = statusOf(error);
+    // What never arrived has cost no more than what was refused.
+    const isRefused = status === undefined ? wasFree(error) : REFUSED.has(status);
     if (this.#hasBegun) this.#payForPart();
     else this.#pay(unitsWithoutAnswer(provider, isRefused ? 'refused' : 'failed', charged));
     if (!this.#hasBegun && wasFree(error)) this.#reservation?.release();
@@ -138,6 +156,7 @@ export class Entry {
   /** Its reader has left, or it was cut off: by its deadline, its signal, its time limit. */
   left(end: EntryEnd = LEFT): void {
     if (this.#isOver) return;
+    this.#look();
     this.#payForPart();
     this.#reservation?.settle(this.#usage);
     this.#over(end, true);
@@ -157,6 +176,12 @@ export class Entry {
     this.#isOver = true;
     this.#wasSent = false;
     this.#reservation?.release();
+  }
+
+  #look(): void {
+    if (this.#progress === undefined) return;
+    this.#usage = mostOf(this.#usage, this.#progress.usage);
+    this.#seen = Math.max(this.#seen, this.#progress.outputTokens);
   }
 
   /** What has come of an answer that is not whole. */

@@ -99,6 +99,24 @@ export function providerAt(url: string): ProviderRules | undefined {
   return HOSTS.find(([end]) => host === end || host.endsWith(`.${end}`))?.[1];
 }
 
+/** By a name that a library gives a provider, such as `anthropic.messages` or `google.generative-ai`; undefined of one that is not known. */
+export function providerNamed(name: string): ProviderRules | undefined {
+  const words = name.toLowerCase().split(/[^a-z]/);
+  return NAMES.find(([word]) => words.includes(word))?.[1];
+}
+
+/** The most special first: a name may have several of them. */
+const NAMES: readonly (readonly [word: string, rules: ProviderRules])[] = [
+  ['azure', providers.azure],
+  ['bedrock', providers.bedrock],
+  ['anthropic', providers.anthropic],
+  ['google', providers.gemini],
+  ['vertex', providers.gemini],
+  ['groq', providers.groq],
+  ['cerebras', providers.cerebras],
+  ['openai', providers.openai],
+];
+
 /** What a request is charged with before it is sent. `expected` is what its answer will probably have. */
 export function unitsBefore(rules: ProviderRules, request: RequestTokens, expected: number): TokenUnits {
   const { maxOutputTokens } = request;

@@ -2,14 +2,16 @@
 import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
 import { FlowConfigError } from '../../operators/errors.js';
-import type { PolicyCallOptions, PolicyContext } from '../../operators/policy.js';
 import { lastOf } from '../../operators/toolkit.js';
+import type { Usage } from '../../operators/types.js';
+import type { AccountedCall, RequestFacts } from './support/call-job.js';
 import { callOptionsOf } from './support/call-job.js';
+import type { EnteredAttempt } from './support/entered-attempt.js';
 import { heldWork } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';
 import type { ConnectionRules } from './support/held-rules.js';
 import { heldRules } from './support/held-rules.js';
-import { requestTokens } from './support/token-counts.js';
+import { requestUsage } from './support/token-counts.js';
 
 export type { CallRules } from './support/call-rules.js';
 
@@ -81,15 +83,15 @@ export function limitModelProvider(provider: ModelProvider, options: ModelRules 
 
 function limits(name: string, options: ModelRules): Limit {
   const held = heldRules(name, options, []);
-  const optionsOf = callOptionsOf(name, options, tokensOf);
-  const how = (request: ModelRequest): PolicyCallOptions => optionsOf(request, request.signal);
+  const optionsOf = callOptionsOf(name, options, factsOf);
+  const how = (request: ModelRequest): AccountedCall => optionsOf(request, request.signal);
 
   return (model) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
     getResponse: async (request) => {
-      const respond = heldWork(held, async ({ signal, settle }: PolicyContext) => {
+      const respond = heldWork(held, async ({ signal, settle }: EnteredAttempt) => {
         const response = await model.getResponse(attemptOf(request, signal));
-        settle(response.usage);
+        settle(usageOf(response.usage));
         return response;
       });
       return lastOf(held.policy(respond, how(request)));
@@ -98,7 +100,7 @@ function limits(name: string, options: ModelRules): Limit {
       heldEach(held, how(request), {
         open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
         look: (event, { settle }) => {
-          if (event.type === 'response_done') settle(event.response.usage);
+          if (event.type === 'response_done') settle(usageOf(event.response.usage));
         },
       }),
     getRetryAdvice: async (failed) => {
@@ -118,11 +120,37 @@ function attemptOf(request: ModelRequest, signal: AbortSignal): ModelRequest {
   return { ...request, signal, ...{ _internal: Object.assign(_internal, { runnerManagedRetry: true }) } };
 }
 
-function tokensOf({ systemInstructions, input, tools, handoffs, modelSettings }: ModelRequest): number {
-  return requestTokens({
+function factsOf({ systemInstructions, input, tools, handoffs, modelSettings }: ModelRequest): RequestFacts {
+  const { inputTokens } = requestUsage({
     instructions: systemInstructions,
     input,
     ...(tools.length + handoffs.length > 0 && { tools: [...tools, ...handoffs] }),
-    max_output_tokens: modelSettings.maxTokens,
   });
+  return { model: undefined, tokens: { inputTokens, maxOutputTokens: modelSettings.maxTokens } };
+}
+
+interface AgentUsage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly inputTokensDetails?: Details;
+  readonly outputTokensDetails?: Details;
+}
+
+/** One for each request that the usage is of, or one. */
+type Details = Readonly<Record<string, number>> | readonly Readonly<Record<string, number>>[] | undefined;
+
+function usageOf({ inputTokens, outputTokens, inputTokensDetails, outputTokensDetails }: AgentUsage): Usage {
+  const read = detail(inputTokensDetails, 'cached_tokens');
+  const reasoning = detail(outputTokensDetails, 'reasoning_tokens');
+  return {
+    ...{ inputTokens, outputTokens },
+    ...(read !== undefined && { cacheReadTokens: read }),
+    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
+  };
+}
+
+function detail(details: Details, name: string): number | undefined {
+  const all = (Array.isArray(details) ? details : [details]) as readonly (Readonly<Record<string, number>> | undefined)[];
+  const known = all.flatMap((each) => each?.[name] ?? []);
+  return known.length === 0 ? undefined : known.reduce((sum, tokens) => sum + tokens, 0);
 }

@@ -342,11 +342,10 @@ describe('createLanguageModelMiddleware', LONG, () => {
       const lanes: unknown[] = [];
       const model = limitedModel({
         limiter,
-        lane: (params) => {
+        job: (params) => {
           seen.push(params);
-          return params.temperature === 0 ? 'tools' : 'chat';
+          return { lane: params.temperature === 0 ? 'tools' : 'chat', cost: { tokens: params.maxOutputTokens ?? 1 } };
         },
-        cost: ({ maxOutputTokens = 1 }) => ({ tokens: maxOutputTokens }),
         onEvent: (event) => {
           if (event.type === 'accepted') lanes.push(event.lane);
         },

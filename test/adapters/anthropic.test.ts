@@ -303,10 +303,9 @@ describe('limitAnthropic', LONG, () => {
     const full = limiter.snapshot().tokens;
     const client = limitAnthropic(clientWith(), {
       limiter,
-      lane: ({ headers }) => headers.get('x-lane') ?? 'batch',
-      cost: (request) => {
+      job: (request) => {
         seen.push(request);
-        return { tokens: 5000 };
+        return { lane: request.headers.get('x-lane') ?? 'batch', cost: { tokens: 5000 } };
       },
       onEvent: (event) => events.push(event),
     });

@@ -327,10 +327,9 @@ describe('createFetch', LONG, () => {
       const events: FlowEvent[] = [];
       const limited = createFetch({
         limiter,
-        lane: ({ headers }) => headers.get('x-lane') ?? 'batch',
-        cost: (request) => {
+        job: (request) => {
           seen.push(request);
-          return { tokens: 500 };
+          return { lane: request.headers.get('x-lane') ?? 'batch', cost: { tokens: 500 } };
         },
         onEvent: (event) => events.push(event),
       });
@@ -402,11 +401,11 @@ describe('createFetch', LONG, () => {
       const request = new Request(chat(), { ...ask('from a Request'), headers: { 'content-type': 'application/json' } });
       const seen: HttpRequest[] = [];
       const limiter = createLimiter({ concurrency: 1 });
-      const cost = (one: HttpRequest) => {
+      const job = (one: HttpRequest) => {
         seen.push(one);
         return {};
       };
-      const response = await createFetch({ retry, limiter, cost })(request);
+      const response = await createFetch({ retry, limiter, job })(request);
       expect(await response.text()).toContain('from a Request');
       expect(api.requests).toHaveLength(2);
       expect(seen).toMatchObject([{ url: chat(), method: 'POST', json: { model: 'm' } }]);

@@ -165,8 +165,7 @@ describe('createModelMiddleware', LONG, () => {
     const lanes: string[] = [];
     const agent = asking({
       limiter,
-      lane: ({ messages }) => (messages.length > 1 ? 'batch' : 'live'),
-      cost: () => ({ requests: 200 }),
+      job: ({ messages }) => ({ lane: messages.length > 1 ? 'batch' : 'live', cost: { requests: 200 } }),
       onEvent: (event) => event.type === 'attemptStarted' && lanes.push(event.lane),
     });
     await agent.invoke(say('x'));
@@ -309,7 +308,7 @@ describe('createToolMiddleware', LONG, () => {
     const seen = new Set<string>();
     const middleware = createToolMiddleware({
       limiter,
-      lane: (name) => (name === 'search' ? 'live' : 'batch'),
+      job: (name) => ({ lane: name === 'search' ? 'live' : 'batch' }),
       onEvent: (event) => event.type === 'attemptStarted' && seen.add(event.lane),
     });
     const agents = [1, 2].map(() =>

@@ -179,8 +179,8 @@ describe('limited twice by one limiter', LONG, () => {
 
   it('is no matter where one of the two takes no slot', async () => {
     const limiter = createAccount({ concurrency: 1, tokensPerMinute: 1000 });
-    const inner = createFetch({ limiter, fetch: server, cost: () => ({ tokens: 0 }) });
-    const outer = createFetch({ limiter, fetch: inner, cost: () => ({ slots: 0, requests: 0, tokens: 9 }) });
+    const inner = createFetch({ limiter, fetch: server, job: { cost: { tokens: 0 } } });
+    const outer = createFetch({ limiter, fetch: inner, job: { cost: { slots: 0, requests: 0, tokens: 9 } } });
     expect((await outer('http://h/')).status).toBe(200);
   });
 });
@@ -201,7 +201,9 @@ describe('a tool that makes calls of its own on the same account', LONG, () => {
     const limiter = createAccount({ concurrency: 2 });
     const fetch = chat(limiter);
     const parameters = z.object({});
-    const tools = [defineTool({ name: 'ask', description: 'x', readOnly: true, parameters, execute: () => Promise.resolve().then(() => ask(fetch)) })];
+    const tools = [
+      defineTool({ name: 'ask', description: 'x', readOnly: true, parameters, execute: () => Promise.resolve().then(() => ask(fetch)) }),
+    ];
     const runner = createToolRunner({ tools, limiter, retry: false });
     const call = (id: string) => ({ id, name: 'ask', input: {} });
     const one = await runner.runAll([call('a')]);

@@ -431,8 +431,10 @@ describe('limitModel', LONG, () => {
     const spent = () => full - limiter.snapshot().tokens;
     const limited = model({
       limiter,
-      lane: ({ systemInstructions }) => (systemInstructions === 'user' ? 'user' : 'batch'),
-      cost: ({ input }) => ({ tokens: input.length * 1000 }),
+      job: ({ systemInstructions, input }) => ({
+        lane: systemInstructions === 'user' ? 'user' : 'batch',
+        cost: { tokens: input.length * 1000 },
+      }),
       onEvent: (event) => events.push(event),
     });
     const stream = limited.getStreamedResponse(request('hello', { systemInstructions: 'user' }))[Symbol.asyncIterator]();

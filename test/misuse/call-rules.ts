@@ -43,16 +43,32 @@ export const callRuleRows: readonly MisuseRow[] = [
 const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
 const withLimiter = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter } }));
 
+/** Bad values of `job`. */
+export const jobRows: readonly MisuseRow[] = [
+  ...withLimiter(
+    ...badly('job', 'an object', NaN, 0, '', 5, null, 'P0'),
+    ...badly('job.lane', 'a non-empty string', NaN, 0, '', 5, null, {}),
+    ...badly('job.lane', 'a lane the limiter has (P0,P1)', 'P7'),
+    ...badly('job.key', 'a non-empty string', '', null, {}),
+    ...badly('job.model', 'a non-empty string', '', 5, null, {}),
+    ...badly('job.name', 'a non-empty string', '', 5, null, {}),
+    ...badly('job.cost', 'an object', NaN, 0, 5, 'tokens', null),
+    ...badly('job.tokens', 'absent (known options: lane, key, cost, model, name)', 5),
+  ),
+  ...badly('job', 'absent without a `limiter`', { lane: 'P0' }, () => ({ cost: { tokens: 1 } })),
+];
+
 /** The same for those that make jobs of requests (`JobRules`). */
 export const jobRuleRows: readonly MisuseRow[] = [
   ...callRuleRows,
-  ...withLimiter(
-    ...badly('lane', 'a non-empty string', NaN, 0, '', 5, null, {}),
-    ...badly('lane', 'a lane the limiter has (P0,P1)', 'P7'),
-    ...badly('cost', 'a function', NaN, 0, 5, 'tokens', null, {}, { tokens: 5 }),
+  ...jobRows,
+  ...badly('provider', 'an object', null, 5, 'openai'),
+  ...badly('provider.name', 'a non-empty string', undefined, '', 5),
+  ...badly(
+    'provider.rates',
+    'absent (known options: name, cacheReads, outputCharged, unusedOutput, tokensCharged, refusedInput, failedInput)',
+    5,
   ),
-  ...badly('lane', 'absent without a `limiter`', 'P0'),
-  ...badly('cost', 'absent without a `limiter`', () => ({ tokens: 1 })),
 ];
 
 /** The same for those whose calls have a connection of their own (`ConnectionRules`). */

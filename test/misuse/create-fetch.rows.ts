@@ -9,6 +9,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('fetch', 'a function', null, 5, {}, 'https://host'),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs, fetch)`, 2),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs, fetch)`, 2),
   ],
 };

@@ -1,13 +1,11 @@
 import { Client } from '@modelcontextprotocol/client';
-import { createLimiter, lanes } from '../../operators/index.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, callRuleRows, nested } from './call-rules.js';
+import { CALL_RULES, callRuleRows, jobRows, nested } from './call-rules.js';
 
 const client = (): Client => new Client({ name: 'test', version: '1' });
-const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
-const own = 'tools, readConcurrency, writeConcurrency, maxQueued, lane, maxSilenceMs';
+const own = 'tools, readConcurrency, writeConcurrency, maxQueued, job, maxSilenceMs';
 const call = (options: unknown): unknown => createMcpCaller(client()).callTool({ name: 'look' }, options as never);
 
 export const rows: MisuseTable = {
@@ -30,8 +28,7 @@ export const rows: MisuseTable = {
     ...badly('writeConcurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1', null),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '4', null),
     ...badly('maxSilenceMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
-    ...badly('lane', 'a non-empty string', '', 5, null, {}).map((row) => ({ ...row, besides: { limiter } })),
-    ...badly('lane', 'a lane the limiter has (P0,P1)', 'P7').map((row) => ({ ...row, besides: { limiter } })),
+    ...jobRows,
     ...badly('timeout', `absent (known options: ${CALL_RULES}, ${own})`, 5),
     ...badly('callTool.name', 'a non-empty string', '', 5, null, undefined, {}),
     ...badly('callTool.call options', 'an object', null, 5, 'P0'),

@@ -1,14 +1,11 @@
-import { createLimiter, lanes as lanesOf } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { batchRows } from './batch-options.js';
-import { callRuleRows } from './call-rules.js';
+import { callRuleRows, jobRows } from './call-rules.js';
 
 /** As an error lists them. */
 export const EMBEDDING_RULES =
-  'limiter, concurrency, retry, split, classify, onEvent, scheduler, random, lane, countTokens, deadlineMs, timeoutMs';
-
-const lanes = createLimiter({ queue: lanesOf([{ name: 'a' }, { name: 'b' }]) });
+  'limiter, concurrency, retry, split, classify, onEvent, scheduler, random, job, provider, countTokens, deadlineMs, timeoutMs';
 
 /** Bad values of what both ways to embed through the AI SDK share. Dotted names are for `nested`. */
 export const embeddingRows: readonly MisuseRow[] = [
@@ -16,8 +13,6 @@ export const embeddingRows: readonly MisuseRow[] = [
   ...batchRows.filter(({ option }) => option === 'concurrency'),
   ...badly('split', 'an object or false', true, NaN, 0, -1, 1.5, Infinity, 'no', null),
   ...badly('split.parts', 'absent (known options: factor, maxCalls, maxDepth, maxBlameRounds, strategy)', 3),
-  ...badly('lane', 'a non-empty string', NaN, 0, '', null, {}, () => 'a'),
-  ...badly('lane', 'absent without a `limiter`', 'a'),
-  { option: 'lane', value: 'other', expected: 'a lane the limiter has (a,b)', besides: { limiter: lanes } },
+  ...jobRows,
   ...badly('countTokens', 'a function', NaN, 0, 'tokens', null, {}),
 ];

@@ -14,6 +14,6 @@ export const rows: MisuseTable = {
     ...connectionRuleRows,
     ...badly('client', 'a client of @anthropic-ai/sdk', undefined, null, 5, 'anthropic', {}, Anthropic),
     ...badly('client', 'one that is not behind a limiter already', limitAnthropic(client)),
-    ...badly('fetch', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, fetch),
+    ...badly('fetch', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, fetch),
   ],
 };

@@ -13,6 +13,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('provider', 'a model provider of @openai/agents', undefined, null, 5, 'openai', {}, OpenAIProvider),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2),
   ],
 };

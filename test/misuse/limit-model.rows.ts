@@ -14,6 +14,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('model', 'a model of @openai/agents', undefined, null, 5, 'gpt-4.1', {}, OpenAIResponsesModel),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2),
   ],
 };

@@ -21,15 +21,14 @@ describe('createLanguageModelMiddleware', () => {
     void wrapLanguageModel({ model: createOpenAI()('m'), middleware });
   });
 
-  it('shows a call to `lane` and `cost`', () => {
+  it('shows a call to `job`', () => {
     void createLanguageModelMiddleware({
       limiter,
-      lane: ({ maxOutputTokens, prompt }) => {
+      job: ({ maxOutputTokens, prompt, tools = [] }) => {
         expectTypeOf(maxOutputTokens).toEqualTypeOf<number | undefined>();
         expectTypeOf(prompt[0]!.role).toEqualTypeOf<'system' | 'user' | 'assistant' | 'tool'>();
-        return 'chat';
+        return { lane: 'chat', cost: { tokens: tools.length } };
       },
-      cost: ({ tools = [] }) => ({ tokens: tools.length }),
     });
     expectTypeOf<LanguageModelMiddlewareOptions>().toExtend<CallRules>();
   });
@@ -44,7 +43,7 @@ describe('createLanguageModelMiddleware', () => {
 
 describe('createEmbeddingModelMiddleware', () => {
   it('is a middleware of the SDK', () => {
-    const middleware = createEmbeddingModelMiddleware({ limiter, rejected: 'empty', lane: 'p2', countTokens: (value) => value.length });
+    const middleware = createEmbeddingModelMiddleware({ limiter, rejected: 'empty', job: { lane: 'p2' }, countTokens: (value) => value.length });
     expectTypeOf(middleware).toEqualTypeOf<EmbeddingModelMiddleware>();
     void wrapEmbeddingModel({ model: provider.embeddingModel('m'), middleware });
     expectTypeOf<EmbeddingModelMiddlewareOptions['rejected']>().toEqualTypeOf<'throw' | 'empty' | undefined>();

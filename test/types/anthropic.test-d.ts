@@ -14,9 +14,9 @@ describe('sluice/anthropic', () => {
     expectTypeOf(createAnthropicMiddleware()).toEqualTypeOf<Middleware>();
     createAnthropicMiddleware({
       limiter: createLimiter(),
-      lane: (request) => {
+      job: (request) => {
         expectTypeOf(request).toEqualTypeOf<HttpRequest>();
-        return 'P2';
+        return { lane: 'P2' };
       },
     });
     expectTypeOf<HttpRules>().toExtend<CallRules>();

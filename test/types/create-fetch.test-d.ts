@@ -9,16 +9,13 @@ describe('createFetch', () => {
     expectTypeOf(createFetch({ limiter: createLimiter(), fetch })).toEqualTypeOf<typeof fetch>();
   });
 
-  it('shows the request to whoever names its lane and its cost', () => {
+  it('shows the request to `job`', () => {
     createFetch({
       limiter: createLimiter(),
-      lane: (request) => {
+      job: (request) => {
         expectTypeOf(request).toEqualTypeOf<HttpRequest>();
-        return request.headers.get('x-lane') ?? 'P2';
-      },
-      cost: ({ json }) => {
-        expectTypeOf(json).toBeUnknown();
-        return { tokens: 1 };
+        expectTypeOf(request.json).toBeUnknown();
+        return { lane: request.headers.get('x-lane') ?? 'P2', key: 'acme', cost: { tokens: 1 } };
       },
     });
     expectTypeOf<FetchOptions>().toExtend<HttpRules>();

@@ -46,8 +46,8 @@ describe('the middleware', () => {
     const limiter = createLimiter({ concurrency: 2 });
     const search = tool(() => 'found', { name: 'search', schema: { type: 'object' } });
     const middleware = [
-      createModelMiddleware({ limiter, lane: ({ messages }) => (messages.length > 9 ? 'P1' : 'P0'), cost: () => ({ tokens: 5 }) }),
-      createToolMiddleware({ toolConcurrency: { search: 2 }, timeoutMs: 500, lane: (name) => name }),
+      createModelMiddleware({ limiter, job: ({ messages }) => ({ lane: messages.length > 9 ? 'P1' : 'P0', cost: { tokens: 5 } }) }),
+      createToolMiddleware({ toolConcurrency: { search: 2 }, timeoutMs: 500, job: (name) => ({ lane: name }) }),
     ] as const;
     const agent = createAgent({ model: fakeModel(), tools: [search], middleware });
     const { messages } = await agent.invoke({ messages: 'hello' });

@@ -21,14 +21,13 @@ describe('sluice/openai-agents', () => {
     expectTypeOf(new Runner({ modelProvider: limited })).toExtend<Runner>();
   });
 
-  it('shows the request to whoever names its lane and its cost', () => {
+  it('shows the request to `job`', () => {
     limitModel(model, {
       limiter: createLimiter(),
-      lane: (request) => {
+      job: (request) => {
         expectTypeOf(request).toEqualTypeOf<ModelRequest>();
-        return 'P2';
+        return { lane: 'P2', cost: { tokens: request.modelSettings.maxTokens ?? 1000 } };
       },
-      cost: ({ modelSettings }) => ({ tokens: modelSettings.maxTokens ?? 1000 }),
     });
     expectTypeOf<ModelRules>().toExtend<CallRules>();
   });

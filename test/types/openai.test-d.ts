@@ -15,7 +15,7 @@ const messages = [{ role: 'user' as const, content: 'a' }];
 describe('sluice/openai', () => {
   it('limits a client without changing its class', () => {
     expectTypeOf(limitOpenAI(client)).toEqualTypeOf<OpenAI>();
-    expectTypeOf(limitOpenAI(azure, { limiter: createLimiter(), lane: 'P0', deadlineMs: 1000 })).toEqualTypeOf<AzureOpenAI>();
+    expectTypeOf(limitOpenAI(azure, { limiter: createLimiter(), job: { lane: 'P0' }, deadlineMs: 1000 })).toEqualTypeOf<AzureOpenAI>();
     expectTypeOf<FetchOptions>().toEqualTypeOf<LimitOpenAIOptions>();
     // @ts-expect-error -- no client
     limitOpenAI('a key');

@@ -7,21 +7,28 @@ import { DIVIDE_OPTIONS, divideAndConquer } from '../../../operators/repair.js';
 import {
   batchConfig,
   callback,
+  DEFAULT_LANE,
   durationMs,
   group,
   onlyKnown,
   orDefault,
   positive,
   schedulerOption,
+  verdictOrFatal,
   whenGivenUp,
 } from '../../../operators/toolkit.js';
-import type { GateOptions } from '../../../operators/types.js';
+import type { CallContext, ErrorClass, GateOptions } from '../../../operators/types.js';
 import { natural } from '../../../operators/windows.js';
+import { enteredBatch } from '../../account/entered-batch.js';
+import { ledgerOf } from '../../account/ledger.js';
+import type { ProviderRules } from '../../account/providers.js';
+import { providerNamed, providerOption, providers } from '../../account/providers.js';
 import { untilClosed } from '../../pipelines/connection.js';
 import { permitAround, underPermit } from '../../pipelines/limited.js';
 import { retryOf } from '../../retry.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
-import { onlyLane } from '../support/call-job.js';
+import type { CallJob } from '../support/call-job.js';
+import { ambientIn, jobOption } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
 import { shown } from './answers.js';
@@ -34,8 +41,10 @@ export type Result = Awaited<ReturnType<Model['doEmbed']>>;
 export interface EmbeddingRules extends Omit<CallRules, 'breaker'> {
   /** How the bad values of a request that failed are found; false: they are not. @defaultValue those of `divideAndConquer` */
   readonly split?: DivideOptions | false;
-  /** Lane of the limiter. @defaultValue the last, least urgent one */
-  readonly lane?: string;
+  /** Lane and key of the requests under the `limiter`, for one list of values. @defaultValue the last, least urgent lane */
+  readonly job?: CallJob | ((params: Omit<Params, 'values' | 'abortSignal'>) => CallJob);
+  /** What the provider's rate limits count of a request. @defaultValue that of the limiter's account, else by the name of the provider */
+  readonly provider?: ProviderRules;
   /** Requests at a time for one list of values. Not together with `limiter`. @defaultValue 4, and 1 for a model that supports no parallel calls */
   readonly concurrency?: number;
   /** Tokens of a value: what a request takes from the limiter. @defaultValue the built-in estimate with a margin of 15 % */
@@ -46,7 +55,7 @@ export interface EmbeddingRules extends Omit<CallRules, 'breaker'> {
 const SHARED = ['limiter', 'concurrency', 'classify', 'onEvent', 'scheduler', 'random'] as const;
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'retry', 'split', 'classify', 'onEvent', 'scheduler', 'random'],
-  ...['lane', 'countTokens', 'deadlineMs', 'timeoutMs'],
+  ...['job', 'provider', 'countTokens', 'deadlineMs', 'timeoutMs'],
 ];
 
 export interface Opened {
@@ -64,8 +73,10 @@ export function opener(
   own: readonly string[],
 ): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
   onlyKnown(name, rules, [...RULES, ...own]);
-  const { limiter, lane, concurrency, countTokens } = rules;
-  onlyLane(name, lane, limiter);
+  const { limiter, concurrency, countTokens } = rules;
+  const jobOf = jobOption<Omit<Params, 'values' | 'abortSignal'>>(name, rules.job, limiter);
+  const provider = providerOption(name, 'provider', rules.provider);
+  const ledger = ledgerOf(limiter);
   const { retry, split } = rules;
   const rule = retryOf(name, retry, Infinity) ?? [];
   if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
@@ -76,7 +87,6 @@ export function opener(
     weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
     deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
     timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
-    ...(lane !== undefined && { queue: lanes([{ name: lane }]) }),
     // All values are here already: nothing is gained by waiting, nor by refusing some.
     window: natural(),
     maxQueued: Infinity,
@@ -92,15 +102,27 @@ export function opener(
     const answers: Result[] = [];
     const maxSize = (await model.maxEmbeddingsPerCall) ?? Infinity;
     const oneByOne = limiter === undefined && concurrency === undefined && !(await model.supportsParallelCalls);
+    const { lane, key, model: named = model.modelId, name: called = name } = { ...ambientIn(limiter), ...jobOf(params) };
+    const rulesOf = provider ?? ledger.provider ?? providerNamed(model.provider) ?? providers.other;
+    const facts = { name: called, model: named, key, provider: rulesOf };
+    const place = { queue: lanes([{ name: lane ?? DEFAULT_LANE }], key === undefined ? {} : { key: () => key }) };
+    const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
+      verdictOrFatal(name, rules.classify ?? classifyError, error, { size: 1, attempt, aborted: false, epochMs: scheduler.now() }).class;
     const batcher = new FlowBatcher<string, number[]>(
-      async (values, call) => {
-        const send = () => shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
-        const answer = await untilClosed(held ? (underPermit(held, undefined, send) as Promise<Result>) : send(), call, scheduler);
-        if (answer.usage) call.settle({ inputTokens: answer.usage.tokens });
-        answers.push(answer);
-        return answer.embeddings;
-      },
-      { ...options, maxSize, ...(oneByOne && { concurrency: 1 }) },
+      enteredBatch(
+        ledger,
+        facts,
+        () => scheduler.now(),
+        classOf,
+        async (values, call) => {
+          const send = () => shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
+          const answer = await untilClosed(held ? (underPermit(held, undefined, send) as Promise<Result>) : send(), call, scheduler);
+          if (answer.usage) call.settle({ inputTokens: answer.usage.tokens });
+          answers.push(answer);
+          return answer.embeddings;
+        },
+      ),
+      { ...options, ...(lane !== undefined && place), maxSize, ...(oneByOne && { concurrency: 1 }) },
       name,
     );
     const close = (): void => {

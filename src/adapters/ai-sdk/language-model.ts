@@ -1,19 +1,22 @@
 import type { LanguageModelMiddleware } from 'ai';
-import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
 import { lastOf } from '../../../operators/toolkit.js';
 import type { Usage } from '../../../operators/types.js';
+import { providerNamed } from '../../account/providers.js';
+import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import type { AccountedCall, RequestFacts } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
+import type { EnteredAttempt } from '../support/entered-attempt.js';
 import { heldCall, heldWork } from '../support/held-call.js';
 import type { ConnectionRules } from '../support/held-rules.js';
 import { heldRules } from '../support/held-rules.js';
 import { readAhead } from '../support/read-ahead.js';
-import { requestTokens } from '../support/token-counts.js';
+import { requestUsage } from '../support/token-counts.js';
 import { dealtWith, shown } from './answers.js';
 
 type Model = Parameters<NonNullable<LanguageModelMiddleware['wrapGenerate']>>[0]['model'];
 type ModelUsage = Awaited<ReturnType<Model['doGenerate']>>['usage'];
 
-/** One call of a model as `lane` and `cost` see it: the prompt, the settings, the tools. */
+/** One call of a model as `job` sees it: the prompt, the settings, the tools. */
 export type LanguageModelParams = Parameters<Model['doGenerate']>[0];
 
 /** What surrounds each call of a model. */
@@ -60,47 +63,85 @@ const PARTS_AHEAD = 10_000;
  */
 export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOptions = {}): LanguageModelMiddleware {
   const held = heldRules(NAME, options, []);
-  const optionsOf = callOptionsOf(NAME, options, tokensOf);
-  const how = (params: LanguageModelParams): PolicyCallOptions => optionsOf(params, params.abortSignal);
+  const optionsOf = callOptionsOf<Asked>(NAME, forParams(options), factsOf);
+  const how = (params: LanguageModelParams, model: Model): AccountedCall => optionsOf({ params, model }, params.abortSignal);
   const last = <T>(call: Promise<T>): Promise<T> => (options.retry === false ? call : dealtWith(call));
 
   return {
     specificationVersion: 'v4',
     wrapGenerate: async ({ params, model }) => {
-      const generate = heldWork(held, async (attempt: PolicyContext) => {
+      const generate = heldWork(held, async (attempt: EnteredAttempt) => {
         const result = await shown(model.doGenerate({ ...params, abortSignal: attempt.signal }), attempt);
         attempt.settle(usageOf(result.usage));
         return result;
       });
-      return last(lastOf(held.policy(generate, how(params))));
+      return last(lastOf(held.policy(generate, how(params, model))));
     },
     wrapStream: async ({ params, model }) =>
       last(
-        heldCall(held, how(params), {
+        heldCall(held, how(params, model), {
           open: (attempt) => shown(model.doStream({ ...params, abortSignal: attempt.signal }), attempt),
-          follow: (result, over, { settle }) => ({
-            ...result,
-            stream: readAhead(result.stream, over, {
-              most: PARTS_AHEAD,
-              sizeOf: () => 1,
-              look: (part) => {
-                if (part.type === 'finish') settle(usageOf(part.usage));
-              },
-            }),
-          }),
+          follow: (result, over, { follow, settle }) => {
+            const seen = new SeenParts();
+            follow(seen);
+            return {
+              ...result,
+              stream: readAhead(result.stream, over, {
+                most: PARTS_AHEAD,
+                sizeOf: () => 1,
+                look: (part) => {
+                  seen.add(part);
+                  if (part.type === 'finish') settle(usageOf(part.usage));
+                },
+              }),
+            };
+          },
           discard: ({ stream }) => void stream.cancel().catch(() => undefined),
         }),
       ),
   };
 }
 
-function tokensOf({ prompt, tools, maxOutputTokens }: LanguageModelParams): number {
-  return requestTokens({ prompt, tools, max_tokens: maxOutputTokens });
+interface Asked {
+  readonly params: LanguageModelParams;
+  readonly model: Model;
+}
+
+/** `job` sees the parameters alone. */
+function forParams({ job, ...options }: LanguageModelMiddlewareOptions): ConnectionRules<Asked> {
+  return { ...options, ...(job !== undefined && { job: typeof job === 'function' ? ({ params }: Asked) => job(params) : job }) };
+}
+
+function factsOf({ params, model }: Asked): RequestFacts {
+  const { prompt, tools, maxOutputTokens } = params;
+  const { inputTokens } = requestUsage({ prompt, tools });
+  return { model: model.modelId, tokens: { inputTokens, maxOutputTokens }, provider: providerNamed(model.provider) };
+}
+
+const estimate = /* @__PURE__ */ createTokenEstimator();
+
+/** What a stream has brought so far. */
+class SeenParts {
+  readonly usage = undefined;
+  #text = '';
+
+  add(part: object): void {
+    const { delta } = part as { readonly delta?: unknown };
+    if (typeof delta === 'string') this.#text += delta;
+  }
+
+  get outputTokens(): number {
+    return this.#text === '' ? 0 : estimate(this.#text);
+  }
 }
 
 function usageOf({ inputTokens, outputTokens }: ModelUsage): Usage {
-  return {
-    ...(inputTokens.total !== undefined && { inputTokens: inputTokens.total }),
-    ...(outputTokens.total !== undefined && { outputTokens: outputTokens.total }),
+  const counts = {
+    inputTokens: inputTokens.total,
+    cacheReadTokens: inputTokens.cacheRead,
+    cacheWriteTokens: inputTokens.cacheWrite,
+    outputTokens: outputTokens.total,
+    reasoningTokens: outputTokens.reasoning,
   };
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== undefined));
 }

@@ -2,7 +2,7 @@ import type { EmbeddingsInterface } from '@langchain/core/embeddings';
 import { AsyncCaller } from '@langchain/core/utils/async_caller';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { ask, orDefault, requiredFunction } from '../../../operators/toolkit.js';
-import type { CallContext } from '../../../operators/types.js';
+import type { CallContext, Usage } from '../../../operators/types.js';
 import { isLimited } from '../../pipelines/limited.js';
 import type { Over } from '../support/held-call.js';
 import { followBody } from '../support/http-call.js';
@@ -75,8 +75,9 @@ function fetchOf(base: Fetch, context: CallContext): Fetch {
     const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
     const response = await base(input, { ...init, signal: own ? AbortSignal.any([context.signal, own]) : context.signal });
     context.observe(response);
-    return followBody(response, UNHELD, (usage) => {
+    const settle = (usage: Usage): void => {
       context.settle(usage);
-    });
+    };
+    return followBody(response, UNHELD, { settle, follow: () => undefined });
   };
 }

@@ -2,11 +2,14 @@ import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
 import { lastOf } from '../../../operators/toolkit.js';
+import type { Usage } from '../../../operators/types.js';
+import { providerNamed } from '../../account/providers.js';
+import type { RequestFacts } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { heldWork } from '../support/held-call.js';
 import type { ConnectionRules } from '../support/held-rules.js';
 import { heldRules } from '../support/held-rules.js';
-import { requestTokens } from '../support/token-counts.js';
+import { requestUsage } from '../support/token-counts.js';
 import type { Middleware } from './agent-calls.js';
 import { underSignal } from './agent-calls.js';
 
@@ -49,7 +52,7 @@ const NAME = 'createModelMiddleware';
  */
 export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Middleware {
   const held = heldRules(NAME, options, []);
-  const optionsOf = callOptionsOf(NAME, options, tokensOf);
+  const optionsOf = callOptionsOf(NAME, options, factsOf);
   return createMiddleware({
     name: 'SluiceModel',
     wrapModelCall: (request, handler) =>
@@ -58,7 +61,7 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
           heldWork(held, async (attempt) => {
             const answer = await handler({ ...request, model: underSignal(request.model, attempt.signal, { maxRetries: 0 }) });
             const usage = usageOf(answer);
-            if (usage) attempt.settle({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
+            if (usage) attempt.settle(usageFrom(usage));
             return answer;
           }),
           optionsOf(request, request.runtime.signal),
@@ -73,11 +76,29 @@ function usageOf(answer: unknown): UsageMetadata | undefined {
   return usage_metadata ?? messages.find((message) => message.usage_metadata)?.usage_metadata;
 }
 
-function tokensOf({ messages, systemMessage, tools, model }: ModelRequest): number {
-  return requestTokens({
+function factsOf({ messages, systemMessage, tools, model }: ModelRequest): RequestFacts {
+  const { inputTokens } = requestUsage({
     messages: messages.map(({ content }) => content),
     system: systemMessage.content,
     tools: tools.map(({ name, description }) => ({ name, description })),
-    max_tokens: (model as { readonly maxTokens?: unknown }).maxTokens,
   });
+  const { maxTokens, model: named, modelName = named } = model as unknown as Readonly<Record<'maxTokens' | 'model' | 'modelName', unknown>>;
+  const maxOutputTokens = typeof maxTokens === 'number' && maxTokens > 0 ? maxTokens : undefined;
+  const kind = (model as { readonly _llmType?: () => string })._llmType?.() ?? '';
+  return {
+    model: typeof modelName === 'string' ? modelName : undefined,
+    tokens: { inputTokens, maxOutputTokens },
+    provider: providerNamed(kind),
+  };
+}
+
+function usageFrom({ input_tokens, output_tokens, input_token_details, output_token_details }: UsageMetadata): Usage {
+  const counts = {
+    inputTokens: input_tokens,
+    cacheReadTokens: input_token_details?.cache_read,
+    cacheWriteTokens: input_token_details?.cache_creation,
+    outputTokens: output_tokens,
+    reasoningTokens: output_token_details?.reasoning,
+  };
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== undefined));
 }

@@ -1,11 +1,11 @@
 import { createMiddleware, MiddlewareError, ToolInvocationError, ToolMessage } from 'langchain';
 import { childOf } from '../../../operators/child-of.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
-import type { AttemptPolicy } from '../../../operators/policy.js';
 import { count, lastOf, limiterOption, oneOf, onlyKnown, orDefault, positive, schedulerOption } from '../../../operators/toolkit.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
+import type { CallJob } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
-import type { CallRules } from '../support/call-rules.js';
+import type { CallPolicy, CallRules } from '../support/call-rules.js';
 import { callPolicy } from '../support/call-rules.js';
 import type { Middleware } from './agent-calls.js';
 import { underSignal } from './agent-calls.js';
@@ -19,8 +19,8 @@ export interface ToolMiddlewareOptions extends Pick<CallRules, 'limiter' | 'onEv
   readonly concurrency?: number;
   /** Calls at a time of each tool. @defaultValue Infinity: what `concurrency` or the `limiter` says about all of them */
   readonly toolConcurrency?: PerTool;
-  /** Lane of the `limiter`, or how to tell it from the name of the tool. @defaultValue the last, least urgent one */
-  readonly lane?: string | ((tool: string) => string);
+  /** Lane, key and cost of a call under the `limiter`: the same for all, or by the name of the tool. @defaultValue the last, least urgent lane */
+  readonly job?: CallJob | ((tool: string) => CallJob);
   /** Longest call, in ms from its permit; its signal aborts. @defaultValue 30000 */
   readonly timeoutMs?: PerTool;
   /** Whether a call that fails is told to the model, as an agent without middleware does it, or ends the run. @defaultValue 'tell' */
@@ -64,13 +64,13 @@ const NAME = 'createToolMiddleware';
  * ```
  */
 export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middleware {
-  onlyKnown(NAME, options, ['limiter', 'onEvent', 'scheduler', 'concurrency', 'toolConcurrency', 'lane', 'timeoutMs', 'errors']);
+  onlyKnown(NAME, options, ['limiter', 'onEvent', 'scheduler', 'concurrency', 'toolConcurrency', 'job', 'timeoutMs', 'errors']);
   const d = TOOL_MIDDLEWARE_DEFAULTS;
-  const { concurrency, toolConcurrency, lane, timeoutMs, errors, limiter, ...rules } = options;
+  const { concurrency, toolConcurrency, job, timeoutMs, errors, limiter, ...rules } = options;
   const tells = oneOf('tell', 'throw')(NAME, 'errors', orDefault(errors, d.errors)) === 'tell';
   const slotsOf = perTool('toolConcurrency', orDefault(toolConcurrency, d.toolConcurrency), d.toolConcurrency, count);
   const timeoutOf = perTool('timeoutMs', orDefault(timeoutMs, d.timeoutMs), d.timeoutMs, positive);
-  const optionsOf = callOptionsOf(NAME, { ...(limiter && { limiter }), ...(lane !== undefined && { lane }) }, (_tool: string) => 0);
+  const optionsOf = callOptionsOf<string>(NAME, { ...(limiter && { limiter }), ...(job !== undefined && { job }) }, () => undefined);
   const all =
     limiterOption(NAME, limiter, concurrency) ??
     createLimiter({
@@ -78,14 +78,14 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
       maxQueued: TOOL_RUNNER_DEFAULTS.maxQueued,
       scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
     });
-  const policyOf = (tool: string): AttemptPolicy => {
+  const policyOf = (tool: string): CallPolicy => {
     const slots = slotsOf(tool);
     const own = slots === Infinity ? all : childOf(all, { concurrency: slots });
     return callPolicy(NAME, { ...rules, limiter: own, retry: false, timeoutMs: timeoutOf(tool) }, [], 'tool');
   };
   // Only to look at the options: what is wrong with them is no matter of the first call.
   policyOf('');
-  const policies = new Map<string, AttemptPolicy>();
+  const policies = new Map<string, CallPolicy>();
 
   return createMiddleware({
     name: 'SluiceTools',

@@ -1,50 +1,142 @@
 import { FlowConfigError } from '../../../operators/errors.js';
 import type { PolicyCallOptions } from '../../../operators/policy.js';
-import { ask, callback, laneOption } from '../../../operators/toolkit.js';
-import type { Cost, Limiter, LimiterJob } from '../../../operators/types.js';
+import { ask, DEFAULT_LANE, nonEmpty, onlyKnown } from '../../../operators/toolkit.js';
+import type { Cost, Limiter } from '../../../operators/types.js';
+import type { CallFacts } from '../../account/entry.js';
+import type { Ledger } from '../../account/ledger.js';
+import { ledgerOf } from '../../account/ledger.js';
+import type { ProviderRules, RequestTokens } from '../../account/providers.js';
+import { providerOption, providers, unitsBefore } from '../../account/providers.js';
+import { ambientJob } from '../../account/with-job.js';
 import type { CallRules } from './call-rules.js';
+
+/** How a call stands under the limiter, where that is not the default. */
+export interface CallJob {
+  /** Lane of the limiter. @defaultValue the last, least urgent one */
+  readonly lane?: string;
+  /** Whose call it is: shares a lane fairly, finds the budget's limits of that key, is in the records. @defaultValue none */
+  readonly key?: string | number;
+  /**
+   * What it takes from the limiter. @defaultValue one request, the tokens of its prompt (estimated, 15 % more to be safe), and those of its answer: what
+   * the provider charges for `max_tokens`, or what answers of the model have been like
+   */
+  readonly cost?: Cost;
+  /** Finds the limits of the model and its price. @defaultValue that of the request */
+  readonly model?: string;
+  /** What records call it. @defaultValue the name of the adapter */
+  readonly name?: string;
+}
 
 /** What a call takes from the limiter. */
 export interface JobRules<Q> extends CallRules {
-  /** Lane of the limiter, or how to tell it from the request. @defaultValue the last, least urgent one */
-  readonly lane?: string | ((request: Q) => string);
-  /**
-   * What a request takes from the limiter. @defaultValue one request, and the tokens of its prompts (estimated, 15 % more to be safe)
-   * with those of the longest answer it allows
-   */
-  readonly cost?: (request: Q) => Cost;
+  /** Its lane, key, cost and model; a function of the request, or the same for all. `withJob` says them for all calls of a function. */
+  readonly job?: CallJob | ((request: Q) => CallJob);
+  /** What the provider's rate limits count of a call, and when. @defaultValue that of the limiter's account, or by the address */
+  readonly provider?: ProviderRules;
 }
+
+/** What a request says of itself. */
+export interface RequestFacts {
+  readonly model: string | undefined;
+  readonly tokens: RequestTokens;
+  readonly provider?: ProviderRules | undefined;
+}
+
+/** A call, and what is written down about it; nothing about one that no model answers. */
+export interface AccountedCall extends PolicyCallOptions {
+  readonly facts?: (CallFacts & { readonly traceId: string | undefined }) | undefined;
+}
+
+const JOB: readonly (keyof CallJob)[] = ['lane', 'key', 'cost', 'model', 'name'];
 
 /**
  * What a policy is told about a request: its job under the limiter, if there is one, and its signal.
  *
- * @param estimate - its tokens, when there is no `cost`
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a `lane` or a `cost` that is none, or has no limiter; what it returns throws
- *   CallbackError (`FLOW_CALLBACK`) when one of them does
+ * @param factsOf - undefined for what is no call of a model
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a `job` that is none, or has no limiter; what it returns throws CallbackError (`FLOW_CALLBACK`) when
+ *   `job` does
  */
 export function callOptionsOf<Q>(
   adapter: string,
   rules: JobRules<Q>,
-  estimate: (request: Q) => number,
-): (request: Q, signal: AbortSignal | null | undefined) => PolicyCallOptions {
-  const { limiter, lane, cost } = rules;
-  for (const name of ['lane', 'cost'] as const) needsLimiter(adapter, name, rules[name], limiter);
-  const laneOf = typeof lane === 'function' ? lane : laneOption(adapter, lane, limiter);
-  const costOf = callback(adapter, 'cost', cost) ?? ((request: Q): Cost => ({ tokens: estimate(request) }));
-  const jobOf = (request: Q): LimiterJob => ({
-    ...(laneOf !== undefined && { lane: typeof laneOf === 'function' ? ask(adapter, 'lane', laneOf, request) : laneOf }),
-    cost: ask(adapter, 'cost', costOf, request),
-  });
-  return (request, signal) => ({ ...(limiter && { job: jobOf(request) }), ...(signal && { signal }) });
+  factsOf: (request: Q) => RequestFacts | undefined,
+): (request: Q, signal: AbortSignal | null | undefined) => AccountedCall {
+  const { limiter } = rules;
+  const jobOf = jobOption(adapter, rules.job, limiter);
+  const provider = providerOption(adapter, 'provider', rules.provider);
+  const ledger = ledgerOf(limiter);
+  return (request, signal) => {
+    const job = { ...ambientIn(limiter), ...jobOf(request) };
+    const { lane, key } = job;
+    const facts = factsOf(request);
+    const known = facts && callFacts(adapter, facts, job, ledger, provider ?? ledger.provider ?? facts.provider ?? providers.other);
+    const cost = job.cost ?? known?.charged;
+    return {
+      ...(limiter && {
+        job: { ...(lane !== undefined && { lane }), ...(key !== undefined && { key }), ...(cost && { cost: { ...cost } }) },
+      }),
+      ...(signal && { signal }),
+      ...(known && { facts: { ...known, traceId: ambientJob().traceId } }),
+    };
+  };
 }
 
-/** The `lane` of an adapter that knows but one, checked. @throws FlowConfigError */
-export function onlyLane(adapter: string, lane: string | undefined, limiter: Limiter | undefined): string | undefined {
-  const found = laneOption(adapter, lane, limiter);
-  needsLimiter(adapter, 'lane', lane, limiter);
-  return found;
+function callFacts(adapter: string, { model, tokens }: RequestFacts, job: CallJob, ledger: Ledger, provider: ProviderRules): CallFacts {
+  const named = job.model ?? model ?? 'default';
+  const charged = unitsBefore(provider, tokens, ledger.expected.of(named, tokens.maxOutputTokens));
+  return {
+    name: job.name ?? adapter,
+    model: named,
+    lane: job.lane ?? DEFAULT_LANE,
+    key: job.key,
+    provider,
+    tokens,
+    charged: { ...charged, ...given(job.cost) },
+  };
 }
 
-function needsLimiter(adapter: string, option: string, value: unknown, limiter: Limiter | undefined): void {
-  if (limiter === undefined && value !== undefined) throw new FlowConfigError(adapter, option, 'absent without a `limiter`', value);
+/** What a cost of the caller's own takes in place of the estimate. */
+function given({ inputTokens, outputTokens, tokens }: Cost = {}): Partial<Record<'inputTokens' | 'outputTokens' | 'tokens', number>> {
+  if (tokens === undefined && inputTokens === undefined && outputTokens === undefined) return {};
+  const output = outputTokens ?? 0;
+  const input = inputTokens ?? Math.max(0, (tokens ?? 0) - output);
+  return { inputTokens: input, outputTokens: output, tokens: tokens ?? input + output };
+}
+
+/** The job of the context. A lane of it that this limiter does not know is for another one. */
+export function ambientIn(limiter: Limiter | undefined): CallJob {
+  const { lane, key, name } = ambientJob();
+  return {
+    ...(lane !== undefined && limiter?.lanes?.includes(lane) === true && { lane }),
+    ...(key !== undefined && { key }),
+    ...(name !== undefined && { name }),
+  };
+}
+
+/** The `job` option, checked, as a function of the request. @throws FlowConfigError */
+export function jobOption<Q>(adapter: string, job: JobRules<Q>['job'], limiter: Limiter | undefined): (request: Q) => CallJob {
+  if (job === undefined) return () => ({});
+  if (limiter === undefined) throw new FlowConfigError(adapter, 'job', 'absent without a `limiter`', job);
+  if (typeof job !== 'function') {
+    const checked = checkJob(adapter, job, limiter);
+    return () => checked;
+  }
+  // What is in it is for the limiter to judge, when the call is made.
+  return (request) => {
+    const answer = ask(adapter, 'job', job, request);
+    onlyKnown(adapter, answer, JOB, 'job', 'job.');
+    return answer;
+  };
+}
+
+function checkJob(adapter: string, job: CallJob, { lanes }: Limiter): CallJob {
+  onlyKnown(adapter, job, JOB, 'job', 'job.');
+  const { lane, key, cost } = job;
+  for (const field of ['lane', 'model', 'name'] as const) if (job[field] !== undefined) nonEmpty(adapter, `job.${field}`, job[field]);
+  if (lane !== undefined && lanes?.includes(lane) === false)
+    throw new FlowConfigError(adapter, 'job.lane', `a lane the limiter has (${lanes.join()})`, lane);
+  if (key !== undefined && typeof key !== 'number') nonEmpty(adapter, 'job.key', key);
+  if (cost !== undefined && (typeof cost !== 'object' || (cost as unknown) === null))
+    throw new FlowConfigError(adapter, 'job.cost', 'an object', cost);
+  return { ...job };
 }

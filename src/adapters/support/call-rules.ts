@@ -4,11 +4,15 @@ import { heldBy } from '../../../operators/held-by.js';
 import type { AttemptPolicy, PolicyCallOptions, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
 import type { RepairRule } from '../../../operators/repair.js';
-import { onlyKnown, orDefault, positive, whenGivenUp } from '../../../operators/toolkit.js';
-import type { Limiter, RetryOptions } from '../../../operators/types.js';
+import { onlyKnown, orDefault, positive, schedulerOption, whenGivenUp } from '../../../operators/toolkit.js';
+import type { Limiter, RetryOptions, WorkResult } from '../../../operators/types.js';
+import { ledgerOf } from '../../account/ledger.js';
 import type { CallKind } from '../../pipelines/limited.js';
 import { permitAround, underPermit } from '../../pipelines/limited.js';
 import { retryOf } from '../../retry.js';
+import type { AccountedCall } from './call-job.js';
+import type { EnteredAttempt } from './entered-attempt.js';
+import { entering } from './entered-attempt.js';
 
 type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
 
@@ -37,6 +41,9 @@ const RULES: readonly (keyof CallRules)[] = [
 /** What an adapter does when an option is left out; the rest is that of `policy`. */
 export const CALL_RULES_DEFAULTS = { timeoutMs: Infinity } as const;
 
+/** Makes calls of an adapter, with all attempts of each. */
+export type CallPolicy = <R>(work: (attempt: EnteredAttempt) => WorkResult<R>, call: AccountedCall) => Observable<R>;
+
 /**
  * The policy of an adapter, under its name.
  *
@@ -44,7 +51,7 @@ export const CALL_RULES_DEFAULTS = { timeoutMs: Infinity } as const;
  * @param kind - whether the calls are requests, or tools that may make some
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range
  */
-export function callPolicy(adapter: string, options: CallRules, others: readonly string[], kind: CallKind = 'request'): AttemptPolicy {
+export function callPolicy(adapter: string, options: CallRules, others: readonly string[], kind: CallKind = 'request'): CallPolicy {
   onlyKnown(adapter, options, [...RULES, ...others]);
   const retry = retryOf(adapter, options.retry);
   const rules: Partial<Record<keyof PolicyOptions, unknown>> = {
@@ -54,8 +61,11 @@ export function callPolicy(adapter: string, options: CallRules, others: readonly
   };
   for (const name of SAME) if (options[name] !== undefined) rules[name] = options[name];
   const policy = policyOf(adapter, rules as PolicyOptions);
-  const { limiter } = options;
-  return limiter ? endingWith(adapter, kind, limiter, policy) : policy;
+  const { limiter, classify = classifyError } = options;
+  const scheduler = schedulerOption(adapter, 'scheduler', options.scheduler);
+  const enters = entering(adapter, { ledger: ledgerOf(limiter), classify, now: () => scheduler.now() });
+  const ending: AttemptPolicy = limiter ? endingWith(adapter, kind, limiter, policy) : policy;
+  return (work, { facts, ...call }) => ending(enters(work, facts), call);
 }
 
 /**

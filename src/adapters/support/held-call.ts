@@ -1,7 +1,9 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
-import type { AttemptContext, AttemptWork, PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
+import type { WorkResult } from '../../../operators/types.js';
 import { slowly } from '../../pipelines/connection.js';
+import type { AccountedCall } from './call-job.js';
+import type { EnteredAttempt } from './entered-attempt.js';
 import type { Held } from './held-rules.js';
 import type { RelayedSignal } from './relayed-signal.js';
 import { relayedSignal } from './relayed-signal.js';
@@ -28,9 +30,9 @@ export interface Over {
 
 /** A call whose answer is a stream, or has one. */
 export interface HeldCall<T> {
-  open(attempt: PolicyContext): PromiseLike<T>;
+  open(attempt: EnteredAttempt): PromiseLike<T>;
   /** The answer for the caller, whose stream tells how it ends. */
-  follow(answer: T, over: Over, attempt: PolicyContext): T;
+  follow(answer: T, over: Over, attempt: EnteredAttempt): T;
   /** For an answer that came too late for anybody. */
   discard(answer: T): void;
 }
@@ -46,7 +48,7 @@ interface Asked<T> {
  * Makes the call with its retries. The promise settles with the answer; the attempt and its signal last until the stream of the answer has
  * ended, has failed or was left, its permit until its connection is free. Nothing here holds the answer: it can be collected.
  */
-export function heldCall<T>(held: Held, how: PolicyCallOptions, call: HeldCall<T>): Promise<T> {
+export function heldCall<T>(held: Held, how: AccountedCall, call: HeldCall<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     new Holding(held, { call, resolve, reject }).start(how);
   });
@@ -68,7 +70,7 @@ class Holding<T> {
     this.#asked = asked;
   }
 
-  start({ signal, ...how }: PolicyCallOptions): void {
+  start({ signal, ...how }: AccountedCall): void {
     this.#lane = how.job?.lane;
     // Another one is for the policy to refuse.
     const own = typeof signal?.addEventListener === 'function' ? relayedSignal(signal) : undefined;
@@ -88,7 +90,7 @@ class Holding<T> {
     this.#all.add(over);
   }
 
-  #attempt(context: AttemptContext): Observable<void> {
+  #attempt(context: EnteredAttempt): Observable<void> {
     return new Observable((subscriber) => {
       const { call } = this.#asked as Asked<T>;
       const how = { isGiven: false, isWhole: false };
@@ -122,7 +124,7 @@ class Holding<T> {
     });
   }
 
-  #over(subscriber: Subscriber<void>, context: AttemptContext, how: { readonly isGiven: boolean; isWhole: boolean }): Over {
+  #over(subscriber: Subscriber<void>, context: EnteredAttempt, how: { readonly isGiven: boolean; isWhole: boolean }): Over {
     const held = this.#held;
     return {
       ended: () => {
@@ -166,7 +168,7 @@ class Holding<T> {
 }
 
 /** The same work, a promise, whose permit is kept for a moment when it is cut off. */
-export function heldWork<R>(held: Held, work: (attempt: PolicyContext) => Promise<R>): AttemptWork<R> {
+export function heldWork<R>(held: Held, work: (attempt: EnteredAttempt) => Promise<R>): (attempt: EnteredAttempt) => WorkResult<R> {
   return (attempt) => {
     attempt.giveBack = slowly(held.scheduler, held.closeGraceMs);
     const answer = work(attempt);

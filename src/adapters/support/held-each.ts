@@ -1,5 +1,6 @@
-import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
 import { abortReason } from '../../../operators/toolkit.js';
+import type { AccountedCall } from './call-job.js';
+import type { EnteredAttempt } from './entered-attempt.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';
 import type { Held } from './held-rules.js';
@@ -7,16 +8,16 @@ import { whenCollected } from './when-collected.js';
 
 /** A call whose answer is an iterable. */
 export interface EachCall<C> {
-  open(attempt: PolicyContext): AsyncIterable<C>;
+  open(attempt: EnteredAttempt): AsyncIterable<C>;
   /** Sees each value on its way. */
-  look(value: C, attempt: PolicyContext): void;
+  look(value: C, attempt: EnteredAttempt): void;
 }
 
 /** An iterable whose first value is here, or its end. */
 interface Begun<C> {
   readonly values: AsyncIterator<C>;
   readonly first: IteratorResult<C>;
-  readonly attempt: PolicyContext;
+  readonly attempt: EnteredAttempt;
   readonly over?: Over;
 }
 
@@ -29,14 +30,14 @@ interface UnderWay {
  * The values of an iterable, each asked for when its reader asks. The call is made when the first one is asked for, and made again until that is
  * here. The attempt, its permit and its signal last until the iterable has ended, has failed, was left or was collected.
  */
-export function heldEach<C>(held: Held, how: PolicyCallOptions, call: EachCall<C>): AsyncGenerator<C, void, undefined> {
+export function heldEach<C>(held: Held, how: AccountedCall, call: EachCall<C>): AsyncGenerator<C, void, undefined> {
   const underWay: UnderWay = {};
   const each = eachOf(held, how, call, underWay);
   whenCollected(each, () => underWay.end?.());
   return each;
 }
 
-async function* eachOf<C>(held: Held, how: PolicyCallOptions, call: EachCall<C>, underWay: UnderWay): AsyncGenerator<C, void, undefined> {
+async function* eachOf<C>(held: Held, how: AccountedCall, call: EachCall<C>, underWay: UnderWay): AsyncGenerator<C, void, undefined> {
   const { values, first, attempt, over } = await heldCall<Begun<C>>(held, how, {
     open: async (context) => {
       const iterator = call.open(context)[Symbol.asyncIterator]();

@@ -1,8 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
-import type { AttemptPolicy } from '../../../operators/policy.js';
 import { DEFAULT_LANE, orDefault, ratio, safeSink, schedulerOption } from '../../../operators/toolkit.js';
 import { CLOSE_GRACE_MS } from '../../pipelines/connection.js';
 import type { JobRules } from './call-job.js';
+import type { CallPolicy } from './call-rules.js';
 import { callPolicy } from './call-rules.js';
 
 /** What surrounds each call that has a connection of its own. */
@@ -20,7 +20,7 @@ export const CONNECTION_DEFAULTS = { closeGraceMs: CLOSE_GRACE_MS } as const;
 
 /** The rules of calls whose permit is kept until their connection is free. */
 export interface Held {
-  readonly policy: AttemptPolicy;
+  readonly policy: CallPolicy;
   readonly closeGraceMs: number;
   readonly scheduler: SchedulerLike;
   /** Tells that a call was given up because its answer was collected. */
@@ -29,7 +29,7 @@ export interface Held {
 
 /** The same as `callPolicy`, for calls that are held. @throws FlowConfigError (`FLOW_CONFIG_INVALID`) */
 export function heldRules<Q>(adapter: string, options: ConnectionRules<Q>, others: readonly string[]): Held {
-  const policy = callPolicy(adapter, options, ['lane', 'cost', 'closeGraceMs', ...others]);
+  const policy = callPolicy(adapter, options, ['job', 'provider', 'closeGraceMs', ...others]);
   const onEvent = safeSink(options.onEvent);
   return {
     policy,

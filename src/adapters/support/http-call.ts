@@ -1,16 +1,19 @@
-import type { PolicyContext } from '../../../operators/policy.js';
+import { AnswerReader } from '../../account/answer-reader.js';
+import { providerAt } from '../../account/providers.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
 import { closing } from '../../pipelines/connection.js';
 import { refusalOf } from '../../pipelines/provider-error.js';
+import type { RequestFacts } from './call-job.js';
 import { callOptionsOf } from './call-job.js';
+import type { EnteredAttempt } from './entered-attempt.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';
 import type { ConnectionRules } from './held-rules.js';
 import { heldRules } from './held-rules.js';
 import { readAhead } from './read-ahead.js';
-import { requestTokens, UsageReader } from './token-counts.js';
+import { hasPrompt, requestUsage } from './token-counts.js';
 
-/** A request as `lane` and `cost` see it. */
+/** A request as `job` sees it. */
 export interface HttpRequest {
   readonly url: string;
   readonly method: string;
@@ -43,7 +46,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
     repeated: heldRules(adapter, options, others),
     once: heldRules(adapter, { ...options, retry: false }, others),
   };
-  const optionsOf = callOptionsOf<HttpRequest>(adapter, options, (request) => (usesModel(request) ? requestTokens(request.json) : 0));
+  const optionsOf = callOptionsOf<HttpRequest>(adapter, options, factsOf);
 
   return async (request) => {
     const refusals = new Map<unknown, Response>();
@@ -61,7 +64,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
           refusals.set(error, withBody(response, text));
           throw error;
         },
-        follow: (response, over, { settle }) => followBody(response, over, usesModel(request) ? settle : () => undefined),
+        follow: followBody,
         discard: (response) => void response.body?.cancel().catch(() => undefined),
       });
     } catch (error) {
@@ -73,12 +76,23 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
   };
 }
 
-/** Questions of OpenAI, Anthropic and Google about how many tokens something would be. */
-const COUNTING = /(?:\/(?:count_tokens|input_tokens)|:countTokens)(?:[?#]|$)/;
+/** Questions of OpenAI, Anthropic and Google about how many tokens something would be, and work that counts in limits of its own. */
+const ELSEWHERE = /(?:\/(?:count_tokens|input_tokens|batches|files|fine_tuning)|:(?:countTokens|batchGenerateContent))(?:[/?#]|$)/;
+/** Models that take no JSON. */
+const MEDIA = /\/(?:audio|images)\//;
 
-/** What is only looked up (a report, the file of a batch) or counted speaks of tokens that nobody spends now. */
-function usesModel({ method, url }: HttpRequest): boolean {
-  return method.toUpperCase() !== 'GET' && !COUNTING.test(url);
+/** Undefined of what no model answers now: what is looked up, counted, cancelled or put off may speak of tokens that are not spent here. */
+function factsOf({ method, url, json }: HttpRequest): RequestFacts | undefined {
+  if (method.toUpperCase() !== 'POST' || ELSEWHERE.test(url) || !(hasPrompt(json) || MEDIA.test(url))) return undefined;
+  const { inputTokens, outputTokens } = requestUsage(json);
+  const { model } = Object(json) as { readonly model?: unknown };
+  const tokens = { inputTokens, maxOutputTokens: outputTokens > 0 ? outputTokens : undefined };
+  return { model: typeof model === 'string' && model !== '' ? model : modelIn(url), tokens, provider: providerAt(url) };
+}
+
+/** Google and Azure name it in the address. */
+function modelIn(url: string): string | undefined {
+  return /\/(?:models|deployments)\/([^/:?#]{1,200})/.exec(url)?.[1];
 }
 
 /** Whether a body can be sent more than once: what is a stream cannot. */
@@ -100,13 +114,14 @@ export function jsonIn(body: unknown): unknown {
 const BYTES_AHEAD = 1_048_576;
 
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
-export function followBody(response: Response, over: Over, settle: PolicyContext['settle']): Response {
+export function followBody(response: Response, over: Over, { follow, settle }: Pick<EnteredAttempt, 'follow' | 'settle'>): Response {
   // Not every platform has bodies that are web streams, and not every client reads one that is said to be empty.
   if (typeof response.body?.getReader !== 'function' || response.headers.get('content-length') === '0') {
     over.ended();
     return response;
   }
-  const reader = new UsageReader();
+  const reader = new AnswerReader();
+  follow(reader);
   const settled = (): void => {
     if (reader.usage) settle(reader.usage);
   };

@@ -4,9 +4,10 @@ import { childOf } from '../../../operators/child-of.js';
 import { classifyError } from '../../../operators/classify-error.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import { AttemptTimeoutError, ClosedError, OverflowError } from '../../../operators/errors.js';
-import type { AttemptPolicy } from '../../../operators/policy.js';
 import { AbortCalls, connect, lastOf, nonEmpty, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
-import type { Limiter, LimiterJob } from '../../../operators/types.js';
+import type { Limiter } from '../../../operators/types.js';
+import { callOptionsOf } from './call-job.js';
+import type { CallPolicy } from './call-rules.js';
 import { callPolicy } from './call-rules.js';
 import type { McpLink } from './mcp-link.js';
 import { askingOnce, carefully } from './mcp-link.js';
@@ -42,8 +43,8 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   readonly #reads: Limiter;
   readonly #writes: Limiter;
   /** For the list of tools, for read-only ones, for others that may be called twice, and for all the rest. */
-  readonly #policies: Readonly<Record<'list' | 'read' | 'repeat' | 'once', AttemptPolicy>>;
-  readonly #job: LimiterJob;
+  readonly #policies: Readonly<Record<'list' | 'read' | 'repeat' | 'once', CallPolicy>>;
+  readonly #optionsOf: ReturnType<typeof callOptionsOf<string>>;
   readonly #stopListening: () => void;
   readonly #signals = new AbortCalls();
   readonly #open = new Set<Open>();
@@ -54,12 +55,12 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   constructor(link: McpLink<R, T>, options: McpCallerOptions<T>, maxSilenceMs: number) {
     super();
     const list = callPolicy(NAME, options, OWN, 'tool');
-    const { limiter, scheduler, classify = classifyError } = options;
+    const { job, limiter, scheduler, classify = classifyError } = options;
     const config = callerOptions(options, maxSilenceMs);
-    const { tools, lane, maxQueued, readConcurrency, writeConcurrency } = config;
+    const { tools, maxQueued, readConcurrency, writeConcurrency } = config;
     const limiterOf = (concurrency: number): Limiter =>
       limiter ? childOf(limiter, { concurrency, maxQueued }) : createLimiter({ concurrency, maxQueued, ...(scheduler && { scheduler }) });
-    const policyOf = (under: Limiter, rules: Partial<McpCallerOptions> = {}): AttemptPolicy =>
+    const policyOf = (under: Limiter, rules: Partial<McpCallerOptions> = {}): CallPolicy =>
       // An attempt watches its time itself.
       callPolicy(NAME, { ...options, classify: askingOnce(classify), ...rules, timeoutMs: Infinity, limiter: under }, OWN, 'tool');
     this.#link = link;
@@ -72,7 +73,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
       repeat: policyOf(this.#writes),
       once: policyOf(this.#writes, { classify: askingOnce(carefully(classify)) }),
     };
-    this.#job = lane === undefined ? {} : { lane };
+    this.#optionsOf = callOptionsOf<string>(NAME, { ...(limiter && { limiter }), ...(job !== undefined && { job }) }, () => undefined);
     this.#tools = tools && of(byName(tools));
     this.#stopListening = tools
       ? () => undefined
@@ -140,14 +141,16 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   /** Asked once for everybody; the answer stays, a failure does not. */
   #known(): Observable<Tools<T>> {
     const request = requestOf({}, this.#config.maxSilenceMs);
-    const call = this.#config.isShared ? { job: this.#job } : {};
     this.#tools ??= this.#policies
-      .list(async ({ signal }) => {
-        const tools = byName(await this.#link.list({ ...request, signal }));
-        // What a client says that is not connected yet, or a server that is not ready.
-        if (tools.size === 0) this.refreshTools();
-        return tools;
-      }, call)
+      .list(
+        async ({ signal }) => {
+          const tools = byName(await this.#link.list({ ...request, signal }));
+          // What a client says that is not connected yet, or a server that is not ready.
+          if (tools.size === 0) this.refreshTools();
+          return tools;
+        },
+        this.#optionsOf('', undefined),
+      )
       .pipe(share({ connector: () => new ReplaySubject(1), resetOnComplete: false }));
     return this.#tools;
   }
@@ -162,7 +165,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
         open.wasSent = true;
         return send(signal);
       },
-      { job: this.#job, idempotent: kind !== 'once' },
+      { ...this.#optionsOf(tool?.name ?? '', undefined), idempotent: kind !== 'once' },
     );
   }
 

@@ -9,7 +9,6 @@ import {
   requiredSignal,
   schedulerOption,
 } from '../../../operators/toolkit.js';
-import { onlyLane } from './call-job.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';
 import type { McpCallerOptions, McpCallOptions, McpTool } from './mcp-types.js';
@@ -20,7 +19,7 @@ export const MCP_RULES = /* @__PURE__ */ (() =>
 
 export const NAME = 'createMcpCaller';
 /** Options that are not rules of the calls. */
-export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurrency', 'maxQueued', 'lane', 'maxSilenceMs'];
+export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurrency', 'maxQueued', 'job', 'maxSilenceMs'];
 /** The longest that a timer of the platform takes, in ms. */
 export const LONGEST_MS = 2 ** 31 - 1;
 
@@ -33,13 +32,11 @@ export function checkClient(client: unknown): void {
 
 /** The options of its own, checked. */
 export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, maxSilenceMs: number) {
-  const { tools, lane, limiter } = options;
+  const { tools } = options;
   const areTools = Array.isArray(tools) && tools.every((tool) => typeof (Object(tool) as Partial<McpTool>).name === 'string');
   if (tools !== undefined && !areTools) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
   return {
     tools,
-    isShared: limiter !== undefined,
-    lane: onlyLane(NAME, lane, limiter),
     readConcurrency: count(NAME, 'readConcurrency', orDefault(options.readConcurrency, MCP_RULES.readConcurrency)),
     writeConcurrency: count(NAME, 'writeConcurrency', orDefault(options.writeConcurrency, MCP_RULES.writeConcurrency)),
     maxQueued: countFromZero(NAME, 'maxQueued', orDefault(options.maxQueued, MCP_RULES.maxQueued)),

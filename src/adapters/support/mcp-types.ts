@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { Handle, LimiterSnapshot } from '../../../operators/types.js';
+import type { CallJob } from './call-job.js';
 import type { CallRules } from './call-rules.js';
 
 /** What a server says about a tool, as both majors of the client type it. Only hints: believe them of servers that you trust. */
@@ -62,8 +63,8 @@ export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules
   readonly writeConcurrency?: number;
   /** Most calls waiting, of each of the two kinds; 0 = what cannot start at once is refused. @defaultValue 1000 */
   readonly maxQueued?: number;
-  /** Lane of the shared `limiter`. @defaultValue the last, least urgent one */
-  readonly lane?: string;
+  /** Lane, key and cost of a call under the `limiter`: the same for all, or by the name of the tool. @defaultValue the last, least urgent lane */
+  readonly job?: CallJob | ((tool: string) => CallJob);
 }
 
 export interface McpCallerSnapshot {

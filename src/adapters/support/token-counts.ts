@@ -49,62 +49,8 @@ function textTokens(value: unknown): number {
   return tokens;
 }
 
-/**
- * As the APIs of OpenAI and Anthropic name them, Google's, and Ollama's. A quote inside a text is escaped, so these are never part of one. A
- * stream may say them at its start, its end, or with every part.
- */
-const COUNTS =
-  /"(?:(prompt|completion|input|output|total)_tokens|(prompt|candidates|thoughts|toolUsePrompt|total)TokenCount|(prompt_eval|eval)_count)"\s*:\s*(\d{1,15})/g;
-/** Where several mean the same; what is not named here has its own name, and is added. */
-const KINDS: Readonly<Partial<Record<string, string>>> = {
-  prompt: 'input',
-  completion: 'output',
-  candidates: 'output',
-  prompt_eval: 'input',
-  eval: 'output',
-};
-/** The last thing an OpenAI-compatible stream says. Its client reads no further, and cancels the body. */
-const DONE = /\ndata: ?\[DONE\]/;
-/** Longer than anything that matches. */
-const OVERLAP = 64;
-
-/** Finds what an answer says about its tokens, whole or streamed, while it passes by; the last number of a kind counts. */
-export class UsageReader {
-  readonly #decoder = new TextDecoder('latin1');
-  readonly #found = new Map<string, number>();
-  #rest = '';
-  #isDone = false;
-
-  /** Nothing is missing, though the body may not have ended. */
-  get isDone(): boolean {
-    return this.#isDone;
-  }
-
-  read(bytes: Uint8Array): void {
-    const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
-    for (const [, snake, camel, ollama, digits] of text.matchAll(COUNTS)) {
-      const name = snake ?? camel ?? ollama ?? '';
-      const kind = KINDS[name] ?? name;
-      // The end of a stream may have nothing to add to its start, and says so.
-      if (Number(digits) > 0 || !this.#found.has(kind)) this.#found.set(kind, Number(digits));
-    }
-    this.#isDone ||= DONE.test(text);
-    this.#rest = text.slice(-OVERLAP);
-  }
-
-  /** Undefined when nothing was said. */
-  get usage(): Usage | undefined {
-    const inputTokens = this.#sum('input', 'toolUsePrompt');
-    const outputTokens = this.#sum('output', 'thoughts');
-    if (inputTokens === undefined && outputTokens === undefined) {
-      const total = this.#found.get('total');
-      return total === undefined ? undefined : { inputTokens: total };
-    }
-    return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };
-  }
-
-  #sum(...kinds: readonly string[]): number | undefined {
-    const found = kinds.flatMap((kind) => this.#found.get(kind) ?? []);
-    return found.length === 0 ? undefined : found.reduce((sum, tokens) => sum + tokens);
-  }
+/** Whether a model is asked something. */
+export function hasPrompt(json: unknown): boolean {
+  const body = Object(json) as Readonly<Record<string, unknown>>;
+  return PROMPTS.some((name) => body[name] !== undefined);
 }

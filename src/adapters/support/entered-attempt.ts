@@ -1,0 +1,158 @@
+import { tap } from 'rxjs';
+import type { AttemptContext, AttemptWork } from '../../../operators/policy.js';
+import { isPromise, streamOf, verdictOrFatal } from '../../../operators/toolkit.js';
+import type { Classify, ResponseLike, Usage, WorkResult } from '../../../operators/types.js';
+import type { EntryEnd, Progress } from '../../account/entry.js';
+import { Entry, endOf } from '../../account/entry.js';
+import type { Ledger } from '../../account/ledger.js';
+import type { AccountedCall } from './call-job.js';
+
+/** What the work of an adapter is told of its attempt. */
+export interface EnteredAttempt extends AttemptContext {
+  /** How far the answer is, for one that may break off. */
+  readonly follow: (progress: Progress) => void;
+}
+
+/** What the attempts of an adapter are written down in. */
+export interface EntryRules {
+  readonly ledger: Ledger;
+  readonly classify: Classify;
+  now(): number;
+}
+
+/** Fractions of a millisecond that two readings of a clock may differ by. */
+const TOLERANCE_MS = 0.001;
+
+/** Makes of the work of an adapter work whose attempts are written down in the ledger: charged before, settled at their end, with a record each. */
+export function entering(adapter: string, rules: EntryRules) {
+  const prefix = hex(Math.random());
+  let made = 0;
+  const nextId = (): string => prefix + (++made).toString(16).padStart(8, '0');
+
+  return <R>(work: (attempt: EnteredAttempt) => WorkResult<R>, facts: AccountedCall['facts']): AttemptWork<R> => {
+    if (facts === undefined) return (context) => work(notEntered(context));
+    const traceId = facts.traceId ?? prefix + prefix + nextId();
+    return (context) => {
+      const { attempt, queuedMs } = context;
+      const about = { traceId, spanId: nextId(), attempt, queuedMs };
+      const entry = enter(new EntryOf(rules, facts, about, context), context);
+      return settledBy(
+        entry,
+        () => work(new Entered(context, entry)),
+        (error) => endOf(error, classOf(adapter, rules, error, attempt)),
+      );
+    };
+  };
+}
+
+class EntryOf {
+  constructor(
+    readonly rules: EntryRules,
+    readonly facts: NonNullable<AccountedCall['facts']>,
+    readonly about: ConstructorParameters<typeof Entry>[2],
+    readonly context: AttemptContext,
+  ) {}
+}
+
+/** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
+function enter({ rules, facts, about, context }: EntryOf, { lease }: AttemptContext): Entry {
+  try {
+    const entry = new Entry(rules.ledger, facts, about, context.settle, () => rules.now());
+    context.whenAborted = () => {
+      entry.left(cutOff(context, rules.now()));
+    };
+    return entry;
+  } catch (error) {
+    lease?.release('unused');
+    throw error;
+  }
+}
+
+/** Undefined when the caller has left. */
+function cutOff({ deadlineAt }: AttemptContext, now: number): EntryEnd | undefined {
+  return now + TOLERANCE_MS >= deadlineAt ? { status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT' } : undefined;
+}
+
+/** Makes the call, whose end is that of the entry. */
+function settledBy<R>(entry: Entry, work: () => WorkResult<R>, judge: (error: unknown) => EntryEnd): WorkResult<R> {
+  const answered = (): void => {
+    entry.answered();
+  };
+  const failed = (error: unknown): void => {
+    entry.failed(error, judge(error));
+  };
+  let answer: WorkResult<R>;
+  try {
+    answer = work();
+  } catch (error) {
+    failed(error);
+    throw error;
+  }
+  // A promise stays one: it keeps its permit until it is really over.
+  if (isPromise(answer)) {
+    answer.then(answered, failed);
+    return answer;
+  }
+  const stream = streamOf<R>(answer);
+  if (stream) return stream.pipe(tap({ error: failed, complete: answered }));
+  answered();
+  return answer;
+}
+
+function classOf(operator: string, { classify, now }: EntryRules, error: unknown, attempt: number) {
+  return verdictOrFatal(operator, classify, error, { size: 1, attempt, aborted: false, epochMs: now() }).class;
+}
+
+/** The attempt, whose usage goes to the ledger. */
+class Entered implements EnteredAttempt {
+  readonly attempt: number;
+  readonly deadlineAt: number;
+  readonly queuedMs: number;
+  readonly lease: AttemptContext['lease'];
+  readonly settle: (usage: Usage) => void;
+  readonly observe: (response: ResponseLike) => void;
+  readonly follow: (progress: Progress) => void;
+  readonly #context: AttemptContext;
+
+  constructor(context: AttemptContext, entry: Entry) {
+    this.#context = context;
+    ({ attempt: this.attempt, deadlineAt: this.deadlineAt, queuedMs: this.queuedMs, lease: this.lease, observe: this.observe } = context);
+    this.settle = (usage) => {
+      entry.report(usage);
+    };
+    this.follow = (progress) => {
+      entry.follow(progress);
+    };
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal;
+  }
+
+  get whenAborted(): AttemptContext['whenAborted'] {
+    return this.#context.whenAborted;
+  }
+
+  set whenAborted(aborted: AttemptContext['whenAborted']) {
+    this.#context.whenAborted = aborted;
+  }
+
+  get giveBack(): AttemptContext['giveBack'] {
+    return this.#context.giveBack;
+  }
+
+  set giveBack(giveBack: AttemptContext['giveBack']) {
+    this.#context.giveBack = giveBack;
+  }
+}
+
+/** Of what no model answers nothing is written down. */
+function notEntered(context: AttemptContext): EnteredAttempt {
+  return Object.defineProperty(context, 'follow', { value: () => undefined, configurable: true }) as EnteredAttempt;
+}
+
+function hex(random01: number): string {
+  return Math.floor(random01 * 0x100000000)
+    .toString(16)
+    .padStart(8, '0');
+}
