@@ -56,12 +56,14 @@ const MINUTE_MS = 60_000;
  * const provider = fakeProvider({ provider: gemini({ requestsPerDay: 1 }), startsAt: Date.UTC(2026, 0, 10, 7, 59) });
  * const statuses = virtualTime(({ advance }) => {
  *   const seen: number[] = [];
- *   const ask = () => provider.send({ path: '/v1beta/models/gemini:generateContent', body: {} }).subscribe(({ status }) => seen.push(status));
+ *   const ask = () => {
+ *     provider.send({ path: '/v1beta/models/gemini:generateContent', body: {} }).subscribe(({ status }) => seen.push(status));
+ *     advance(0);
+ *   };
  *   ask();
  *   ask();
  *   advance(60_000);
  *   ask();
- *   advance(0);
  *   return seen;
  * });
  * statuses; // => [200, 429, 200]
