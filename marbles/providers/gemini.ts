@@ -7,7 +7,8 @@ import { CounterMeter, daysOf, RollingMeter, windowsOf } from './meters.js';
 import { checkedDay, checkedLimits, checkedModels } from './options.js';
 import type { Accident, Failure, Generated, IncomingRequest, ModelQuestion, Refusal, Route, Rules, Wording } from './rules.js';
 import { estimateOf, fieldsOf, numberIn, serverEvent, textsIn } from './rules.js';
-import type { ProviderPreset, ProviderUnit } from './types.js';
+import type { ProviderPreset } from './types.js';
+import type { ProviderUnit } from './units.js';
 
 export interface GeminiLimits {
   /** RPM of the project. > 0. @defaultValue Infinity */
