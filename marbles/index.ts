@@ -36,8 +36,8 @@ export type {
   ProviderReply,
   ProviderRequest,
   ProviderSimulation,
-  ProviderUnit,
 } from './providers/types.js';
+export type { ProviderUnit } from './providers/units.js';
 export { seededRandom } from './random.js';
 export { renderSvg } from './render-svg.js';
 export { renderPage, renderText } from './render-text.js';

@@ -1,5 +1,5 @@
 import type { Meter } from './meters.js';
-import type { ProviderUnit } from './types.js';
+import type { ProviderUnit } from './units.js';
 
 /** One line of the books. Times are of the provider's clock. */
 export interface BookEntry {

@@ -20,8 +20,8 @@ import type {
   ProviderReply,
   ProviderRequest,
   ProviderSimulation,
-  ProviderUnit,
 } from './types.js';
+import type { ProviderUnit } from './units.js';
 
 /** Opens a provider that follows `rules`. */
 export function openProvider(rules: Rules, options: ProviderOptions): ProviderSimulation {

@@ -7,7 +7,8 @@ import { CounterMeter, daysOf, RollingMeter, windowsOf } from './meters.js';
 import { checkedDay, checkedLimits, checkedModels } from './options.js';
 import type { Accident, Failure, Generated, IncomingRequest, ModelQuestion, Refusal, Route, Rules, Wording } from './rules.js';
 import { estimateOf, fieldsOf, numberIn, serverEvent, textsIn } from './rules.js';
-import type { ProviderPreset, ProviderUnit } from './types.js';
+import type { ProviderPreset } from './types.js';
+import type { ProviderUnit } from './units.js';
 
 export interface GeminiLimits {
   /** RPM of the project. > 0. @defaultValue Infinity */
@@ -56,12 +57,14 @@ const MINUTE_MS = 60_000;
  * const provider = fakeProvider({ provider: gemini({ requestsPerDay: 1 }), startsAt: Date.UTC(2026, 0, 10, 7, 59) });
  * const statuses = virtualTime(({ advance }) => {
  *   const seen: number[] = [];
- *   const ask = () => provider.send({ path: '/v1beta/models/gemini:generateContent', body: {} }).subscribe(({ status }) => seen.push(status));
+ *   const ask = () => {
+ *     provider.send({ path: '/v1beta/models/gemini:generateContent', body: {} }).subscribe(({ status }) => seen.push(status));
+ *     advance(0);
+ *   };
  *   ask();
  *   ask();
  *   advance(60_000);
  *   ask();
- *   advance(0);
  *   return seen;
  * });
  * statuses; // => [200, 429, 200]

@@ -1,5 +1,5 @@
 // Written from the providers' pages, apart from the limiter's own accounting, which is tested against it: nothing here is imported from `operators/`.
-import type { ProviderUnit } from './types.js';
+import type { ProviderUnit } from './units.js';
 
 const MINUTE_MS = 60_000;
 /** A level this near to what is asked is enough: sums of fractions are not exact. */

@@ -1,5 +1,6 @@
 import type { Meter } from './meters.js';
-import type { ProviderAnswer, ProviderQuestion, ProviderUnit } from './types.js';
+import type { ProviderAnswer, ProviderQuestion } from './types.js';
+import type { ProviderUnit } from './units.js';
 
 /** A response that is no answer. */
 export interface Failure {

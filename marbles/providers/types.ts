@@ -3,9 +3,6 @@ import type { CallRecord } from '../call-log.js';
 import type { FakeContext } from '../fake-call.js';
 import type { ProviderBooks } from './books.js';
 
-/** What a provider limits. `tokens` is input and output in one count (OpenAI, Azure). */
-export type ProviderUnit = 'requests' | 'requestsPerDay' | 'tokens' | 'inputTokens' | 'outputTokens';
-
 /** One request as it arrives at the provider. */
 export interface ProviderRequest {
   /** With its query: `/v1/messages`. */

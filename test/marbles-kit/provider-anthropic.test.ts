@@ -1,9 +1,13 @@
 import fc from 'fast-check';
+import { firstValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { FakeProviderError, fakeProvider } from '../../marbles/fake-provider.js';
 import type { AnthropicOptions } from '../../marbles/providers/anthropic.js';
 import { anthropic } from '../../marbles/providers/anthropic.js';
 import type { ProviderFaults, ProviderOptions, ProviderReply } from '../../marbles/providers/types.js';
-import { FlowConfigError } from '../../operators/index.js';
+import { virtualTime } from '../../marbles/virtual.js';
+import type { ResponseLike } from '../../operators/index.js';
+import { classifyError, FlowConfigError } from '../../operators/index.js';
 import type { Asking } from './provider-kit.js';
 import { asking, errorIn, eventsIn, words } from './provider-kit.js';
 
@@ -267,6 +271,79 @@ describe('anthropic', () => {
       },
       { answer: () => ({ status: 413, message: 'too much' }) },
     );
+  });
+
+  it('compares input and output together with the one count of a client', () => {
+    withAnthropic(LIMITS, ({ provider, ask }) => {
+      ask();
+      expect(provider.books.difference({ tokens: 1100, outputTokens: 40, requestsPerDay: 1 })).toEqual({
+        tokens: { ours: 1100, theirs: 140, difference: 960 },
+        outputTokens: { ours: 40, theirs: 40, difference: 0 },
+      });
+    });
+  });
+
+  it('is full again when the clock is set back, as on entering virtual time', async () => {
+    const provider = fakeProvider({ provider: anthropic({ requestsPerMinute: 1 }) });
+    expect((await firstValueFrom(provider.send(MAIN))).status).toBe(200);
+    virtualTime(({ advance }) => {
+      const seen: number[] = [];
+      const send = (): void => {
+        provider.send(MAIN).subscribe(({ status }) => seen.push(status));
+        advance(0);
+      };
+      advance(10);
+      send();
+      send();
+      advance(60_000);
+      send();
+      expect(seen).toEqual([200, 429, 200]);
+    });
+  });
+
+  it('ends a request when its signal aborts, with the reason of the signal', () => {
+    withAnthropic(
+      LIMITS,
+      ({ provider, clock }) => {
+        const controller = new AbortController();
+        const errors: unknown[] = [];
+        provider.workOne(MAIN, { signal: controller.signal }).subscribe({ error: (error: unknown) => errors.push(error) });
+        clock.advance(150);
+        controller.abort(new Error('enough'));
+        expect(errors).toEqual([new Error('enough')]);
+        provider.request(MAIN, controller.signal).subscribe({ error: (error: unknown) => errors.push(error) });
+        expect(provider.calls.map(({ outcome, aborts, outputTokens }) => [outcome, aborts, outputTokens])).toEqual([
+          ['cancelled', 1, 10],
+          ['cancelled', 1, 0],
+        ]);
+        expect(provider.books.chargedTo('req_1')).toMatchObject({ outputTokens: 10 });
+        expect(provider).toMatchObject({ inFlight: 0, maxInFlight: 1 });
+      },
+      { msPerOutputToken: 10 },
+    );
+  });
+
+  it('hands the work of an operator the body, or an error as clients have it, and shows it every response', () => {
+    withAnthropic({ requestsPerMinute: 1 }, ({ provider, clock }) => {
+      const seen: unknown[] = [];
+      const responses: number[] = [];
+      const { signal } = new AbortController();
+      const context = { signal, observe: ({ status }: ResponseLike) => responses.push(status as number) };
+      for (let call = 0; call < 2; call++) {
+        provider.workOne(MAIN.body, context).subscribe({ next: (body) => seen.push(body), error: (error: unknown) => seen.push(error) });
+        clock.advance(0);
+      }
+      expect(responses).toEqual([200, 429]);
+      expect(seen[0]).toMatchObject({ type: 'message' });
+      expect(seen[1]).toBeInstanceOf(FakeProviderError);
+      expect(seen[1]).toMatchObject({
+        status: 429,
+        code: 'rate_limit_error',
+        headers: { 'retry-after': '60' },
+        error: { type: 'error' },
+      });
+      expect(classifyError(seen[1], { size: 1, attempt: 1, aborted: false })).toMatchObject({ retryAfterMs: 60_000 });
+    });
   });
 
   it('counts neither batches nor counted tokens', () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { fakeProvider } from '../../marbles/fake-provider.js';
 import type { AzureOptions } from '../../marbles/providers/azure.js';
 import { azure } from '../../marbles/providers/azure.js';
 import type { OpenAIOptions } from '../../marbles/providers/openai.js';
@@ -225,6 +226,41 @@ describe('openai', () => {
   ])('rejects %j', (options, expected) => {
     expect(() => openai(options as OpenAIOptions)).toThrow(FlowConfigError);
     expect(() => openai(options as OpenAIOptions)).toThrow(expected);
+  });
+});
+
+describe('options of fakeProvider with a provider', () => {
+  it.each([
+    [{ provider: 'openai' }, 'the value of `anthropic`, `openai`, `azure` or `gemini`'],
+    [{ answer: 'yes' }, 'a function'],
+    [{ tokensOf: 1 }, 'a function'],
+    [{ latencyMs: -1 }, 'a number of milliseconds >= 0'],
+    [{ msPerOutputToken: NaN }, 'a number of milliseconds >= 0'],
+    [{ pieces: 0 }, 'a whole number >= 1'],
+    [{ enforce: 1 }, 'true or false'],
+    [{ faults: { cut: 2 } }, 'a number from 0 to 1'],
+    [{ faults: { cut: 0.6, overloaded: 0.6 } }, 'shares of at most 1 together'],
+    [{ faults: { burnt: 1 } }, 'faults.burnt'],
+    [{ seed: 0.5 }, 'a whole number'],
+    [{ speed: 0 }, 'a number > 0'],
+    [{ startsAt: Infinity }, 'milliseconds since 1970'],
+    [{ maxCalls: 0 }, 'a whole number >= 1'],
+    [{ requestsPerMinute: 1 }, 'absent (known options: provider, answer'],
+  ])('rejects %j', (options, expected) => {
+    const create = (): unknown => fakeProvider({ provider: openai(), ...options } as ProviderOptions);
+    expect(create).toThrow(FlowConfigError);
+    expect(create).toThrow(expected);
+  });
+
+  it('draws the same faults from the same seed, in the shares that it was told', () => {
+    const fates = (seed: number): string[] =>
+      withOpenAI({}, ({ provider, ask }) => Array.from({ length: 200 }, () => (ask(), String(provider.calls.at(-1)?.status))), {
+        faults: { serverErrors: 0.25, overloaded: 0.25 },
+        seed,
+      });
+    expect(fates(3)).toEqual(fates(3));
+    expect(fates(3)).not.toEqual(fates(4));
+    for (const status of ['500', '503']) expect(Math.abs(fates(3).filter((each) => each === status).length - 50)).toBeLessThan(25);
   });
 });
 
