@@ -268,12 +268,15 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     else if (this.shutdown.isClosed && !this.isAborting && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.leases--;
     this.executing -= lease.charge.slots;
-    if (outcome === 'unused') this.rates?.refund(lease);
     this.freed(outcome === 'cancelled');
   }
 
-  settled(lease: Lease, tokens: number): void {
-    if (this.rates && this.rates.settle(lease, tokens) < 0) this.loop();
+  refund(lease: Lease): void {
+    this.rates?.refund(lease);
+  }
+
+  settled(lease: Lease, tokens: number): number {
+    return this.rates?.settle(lease, tokens) ?? 0;
   }
 
   abandon(lease: Lease): void {

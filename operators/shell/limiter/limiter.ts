@@ -188,7 +188,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     onlyKnown(NAME, options, ['sentAt']);
     const { sentAt } = options;
     if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
-    this.learn(response, undefined, sentAt);
+    // The time here is ahead of a clock that was set back.
+    const ahead = this.now() - this.settings.scheduler.now();
+    this.learn(response, undefined, sentAt === undefined ? undefined : sentAt + ahead);
   }
 
   /** Whether something was learned from a response to the request under this lease, or to one of which nothing is known but maybe when it was sent. */

@@ -36,6 +36,7 @@ export class Rates {
   learner: Learner | undefined = undefined;
   readonly all: Rate[] = [];
   private readonly limiter: RatedLimiter;
+  /** Payments and corrections so far. */
   private payments = 0;
 
   constructor(limiter: RatedLimiter) {
@@ -129,8 +130,9 @@ export class Rates {
   refund(lease: Lease): void {
     const { charge, tokens = charge.tokens } = lease;
     const now = this.limiter.now();
+    for (const rate of this.all) rate.meter?.correct(-paidSoFar(rate, lease), paidAt(rate, lease, now), now);
     lease.tokens = 0;
-    for (const rate of this.all) rate.meter?.correct(-paid(rate, lease, tokens), paidAt(rate, lease, now), now);
+    lease.correction = ++this.payments;
     this.learner?.paid(-charge.requests, -tokens);
   }
 
@@ -141,11 +143,16 @@ export class Rates {
     for (const rate of this.all) charged = Math.min(charged, rate.clampUsage(reported, tokens));
     if (charged !== reported) this.limiter.tell?.({ type: 'usageClamped', reported, charged });
     const more = charged - tokens;
-    if (more === 0 || (more < 0 && !this.limiter.settings.refunds)) return 0;
-    lease.tokens = charged;
+    if (more < 0 && !this.limiter.settings.refunds) return 0;
     const now = this.limiter.now();
-    for (const rate of this.all) rate.meter?.correct(paid(rate, lease, charged) - paid(rate, lease, tokens), paidAt(rate, lease, now), now);
-    this.learner?.paid(0, more);
+    for (const rate of this.all) {
+      // Also of a usage that is reported again: a rate may be new.
+      const delta = paid(rate, lease, charged) - paidSoFar(rate, lease);
+      if (delta !== 0) rate.meter?.correct(delta, paidAt(rate, lease, now), now);
+    }
+    lease.tokens = charged;
+    lease.correction = ++this.payments;
+    if (more !== 0) this.learner?.paid(0, more);
     return more;
   }
 
@@ -177,6 +184,12 @@ export class Rates {
 function paidAt(rate: Rate, lease: Lease, now: number): number {
   const { grantedAt = now, payment = 0 } = lease;
   return payment > rate.since ? grantedAt : (lease.settledAt ??= now);
+}
+
+/** What a lease has paid to a rate until now. Corrections from before there was a limit were not paid to it. */
+function paidSoFar(rate: Rate, lease: Lease): number {
+  const { charge, payment = 0, correction = payment, tokens = charge.tokens } = lease;
+  return correction > rate.since ? paid(rate, lease, tokens) : 0;
 }
 
 /** What a lease with so many tokens has paid to a rate. From before there was a limit it has paid nothing but the tokens above its estimate. */
