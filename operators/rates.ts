@@ -17,7 +17,7 @@ export interface RateOptions {
 
 /** An amount of a unit per window. */
 export interface Quota {
-  /** `'requests'`, `'tokens'`, or a unit of your own that jobs name in their `cost`. */
+  /** `'requests'`, `'tokens'`, `'inputTokens'`, `'outputTokens'`, or a unit of your own that jobs name in their `cost`. */
   readonly unit: string;
   /** Most in one window, >= 0. With 0 nothing passes; Infinity is no limit. */
   readonly amount: number;

@@ -6,14 +6,21 @@ import type { Handle, ResponseLike, WorkOutcome, WorkResult, WorkValue } from '.
 
 export type { Outcome } from './permits.js';
 
-/** What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0, slots whole ones. */
+/**
+ * What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0, slots whole ones.
+ * More tokens than a rate brings in within one window (a minute, where that is longer) are charged as that many, and are told as `costClamped`.
+ */
 export interface Cost {
   /** Of the calls at a time. More than there are is all of them. @defaultValue 1 */
   readonly slots?: number;
   /** @defaultValue 1 */
   readonly requests?: number;
-  /** @defaultValue 0 */
+  /** Input and output together. @defaultValue the sum of `inputTokens` and `outputTokens` */
   readonly tokens?: number;
+  /** What is sent. @defaultValue `tokens` less `outputTokens` */
+  readonly inputTokens?: number;
+  /** What may come back. @defaultValue `tokens` less `inputTokens`, 0 when `tokens` stands alone */
+  readonly outputTokens?: number;
   /** Another unit that a rate of the limiter, or of one above it, counts. @defaultValue 0 */
   readonly [unit: string]: number | undefined;
 }
@@ -49,8 +56,8 @@ export interface Release {
 }
 
 /**
- * A permit. It counts against the limits until `release`; `release` may be called again without effect. `settle` replaces the estimated token
- * cost by the real one, also when it is called again or late, and the rate may go into debt: a number that no model can have (above 10,000,000, and above what a minute pays) costs what
+ * A permit. It counts against the limits until `release`; `release` may be called again without effect. `settle` replaces the estimated
+ * cost by the real one, unit by unit, also when it is called again or late, and the rate may go into debt: a number that no model can have (above 10,000,000, and above what a minute pays) costs what
  * can be saved up, and is told as `usageClamped`. Without numbers the estimate stands, and without `refunds` a lower one says nothing.
  */
 export type Lease = Permit;
@@ -98,7 +105,7 @@ export interface ObserveOptions {
 
 /** An amount of something per window, and how it is counted. A value: made by `perMinute`, `per` or `strict`. */
 export interface RateRule {
-  /** `'requests'`, `'tokens'`, or a unit of your own that jobs name in their `cost`. */
+  /** `'requests'`, `'tokens'`, `'inputTokens'`, `'outputTokens'`, or a unit of your own that jobs name in their `cost`. */
   readonly unit: string;
   /** Most in one window, >= 0; Infinity for no limit but a learned one. */
   readonly amount: number;
@@ -167,7 +174,7 @@ export interface ChildLimiterOptions extends LimiterLimits {
   readonly restore?: SavedLimits;
   /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
   readonly random?: () => number;
-  /** Told about `throttled`, `limitChanged`, `dropped`, `queueLong`, `usageClamped` and `drained`. @defaultValue none */
+  /** Told about `throttled`, `limitChanged`, `dropped`, `queueLong`, `costClamped`, `usageClamped` and `drained`. @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it. @defaultValue a number */
   readonly name?: string;

@@ -20,14 +20,17 @@ export interface Permit {
 /** Work that decides what to send only when its permit comes: a batch grows while it waits. */
 export interface Bidder {
   /**
-   * Tokens wanted now, or undefined to give up the place. Asked whenever the bidder is next, with the tokens that could be spent at once
+   * Input tokens wanted now, or undefined to give up the place. Asked whenever the bidder is next, with the tokens that could be spent at once
    * (Infinity without a limit). Must not call the permits. Without it one request without tokens is wanted. One that throws or answers
    * something else is refused with a `CallbackError`.
    */
   bid?(affordable: number): number | undefined;
   /** Requests wanted, a finite number >= 0; looked at after each bid. One that has it must have it from the start. @defaultValue 1 */
   readonly requests?: number;
-  /** Amounts wanted of other units than these two, `slots` among them; the same. @defaultValue one slot */
+  /**
+   * Amounts wanted of other units than these two, `slots` among them; the same. `outputTokens` reserves output beside what is bid, which counts
+   * as `tokens` too unless `tokens` is named. @defaultValue one slot
+   */
   readonly units?: Readonly<Record<string, number>> | undefined;
   /** Whose it is, for a limiter whose lanes keys share, as a job says it; looked at when it is enlisted. @defaultValue none */
   readonly key?: unknown;
@@ -51,7 +54,7 @@ export interface Permits {
   readonly executing: number;
   /** How busy it is, 0 to 1; 1 during a pause. */
   readonly load: number;
-  /** Most tokens that can be granted at once without going into debt; Infinity without a limit. */
+  /** Most input tokens that can be granted at once without going into debt; Infinity without a limit. */
   readonly tokenCapacity: number;
   /** Whether a cost above that may go into debt. */
   readonly borrows: boolean;

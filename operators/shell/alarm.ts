@@ -7,6 +7,22 @@ export { schedulerOption } from './scheduler.js';
 /** Differences below this are rounding of the clock, not time: one step of a double at today's epoch is 0.0002 ms. */
 const TOLERANCE_MS = 0.001;
 
+/** No clock shows less than the time by more than this: a browser that guards against fingerprinting rounds to 100 ms. */
+const COARSE_MS = 250;
+
+/** A timer that runs. The time that it was set for has passed when it fires, whatever the clock shows. */
+class Timer extends Subscription {
+  readonly firesAt: number;
+  /** What the clock was behind when the timer was set. */
+  readonly lost: number;
+
+  constructor(firesAt: number, lost: number) {
+    super();
+    this.firesAt = firesAt;
+    this.lost = lost;
+  }
+}
+
 /**
  * One alarm clock on an rxjs scheduler, cheap to set again and again: a timer that is already running for an earlier
  * time is left alone and looks at the wanted time when it fires, so a million changes need one timer.
@@ -17,12 +33,9 @@ const TOLERANCE_MS = 0.001;
 export class Alarm {
   readonly #scheduler: SchedulerLike;
   readonly #onRing: () => void;
-  readonly #fire = (): void => {
-    this.#fired();
-  };
-  #timer: Subscription | undefined = undefined;
-  /** When the running timer fires; Infinity when none runs. */
-  #firesAt = Infinity;
+  #timer: Timer | undefined = undefined;
+  /** The first timer that was replaced after the clock had been set back: it still tells how much time has passed. */
+  #witness: Timer | undefined = undefined;
   /** When to ring; Infinity when nobody waits. */
   #ringsAt = Infinity;
   /** The latest time that was told or has come; nobody is told of an earlier one. */
@@ -46,7 +59,7 @@ export class Alarm {
   /** Rings once at `at` (on `now()`) instead of whenever it was going to; Infinity is `clear()`. */
   set(at: number): void {
     this.#ringsAt = at;
-    if (at === Infinity || this.#firesAt > at) this.#restart();
+    if (at === Infinity || at < (this.#timer?.firesAt ?? Infinity)) this.#restart();
   }
 
   /** Rings at `at`, or earlier if it was going to. */
@@ -60,28 +73,49 @@ export class Alarm {
   }
 
   #restart(): void {
-    this.#timer?.unsubscribe();
-    this.#firesAt = Infinity;
-    if (this.#ringsAt === Infinity) return;
+    if (this.#ringsAt === Infinity) {
+      this.#stop();
+      return;
+    }
+    const now = this.now();
+    const old = this.#timer;
+    if (old && old.lost < this.#lost) this.#witness ??= old;
+    if (old !== this.#witness) old?.unsubscribe();
     // Whole milliseconds, rounded up: a host timer cuts the fraction off and would fire early.
-    const delayMs = Math.max(0, Math.min(Math.ceil(this.#ringsAt - this.now() - TOLERANCE_MS), LONGEST_DELAY_MS));
+    const delayMs = Math.max(0, Math.min(Math.ceil(this.#ringsAt - now - TOLERANCE_MS), LONGEST_DELAY_MS));
     // Made first: some schedulers (`queueScheduler`) run a delay of 0 at once, and what rang may have started the next timer already.
-    const timer = new Subscription();
+    const timer = new Timer(now + delayMs, this.#lost);
     this.#timer = timer;
-    this.#firesAt = this.#time + delayMs;
-    timer.add(this.#scheduler.schedule(this.#fire, delayMs));
+    timer.add(
+      this.#scheduler.schedule(() => {
+        this.#fired(timer);
+      }, delayMs),
+    );
   }
 
-  #fired(): void {
+  #stop(): void {
+    this.#timer?.unsubscribe();
+    this.#witness?.unsubscribe();
+    this.#timer = this.#witness = undefined;
+  }
+
+  #fired(timer: Timer): void {
+    const { firesAt, lost } = timer;
+    const read = this.#scheduler.now() + this.#lost;
     // The clock was put back while the timer ran: the timer is then the better witness of the time that has passed.
-    if (this.#scheduler.now() + this.#lost < this.#time) this.#time = Math.max(this.#time, this.#firesAt);
+    if (lost < this.#lost || read < this.#time || firesAt - read > COARSE_MS) this.#time = Math.max(this.#time, firesAt);
+    if (timer === this.#timer) this.#timer = undefined;
+    else this.#witness = undefined;
     if (this.#ringsAt - this.now() > TOLERANCE_MS) {
       this.#restart();
     } else {
       // A fraction early is on time: whoever compares `now()` with the time it asked for must not ask again for ever.
       this.#time = Math.max(this.#time, this.#ringsAt);
-      this.#firesAt = this.#ringsAt = Infinity;
+      this.#ringsAt = Infinity;
+      this.#timer?.unsubscribe();
+      this.#timer = undefined;
       this.#onRing();
+      if (this.#ringsAt === Infinity) this.#stop();
     }
   }
 }

@@ -134,35 +134,26 @@ describe('the headers that tell of rates', () => {
     ],
     [
       'Anthropic',
-      'the sum of input and output, full when both are',
+      'input and output apart',
       {
         'anthropic-ratelimit-input-tokens-limit': '50000',
         'anthropic-ratelimit-input-tokens-remaining': '48000',
         'anthropic-ratelimit-input-tokens-reset': '2026-10-21T12:00:03Z',
         'anthropic-ratelimit-output-tokens-limit': '10000',
-        'anthropic-ratelimit-output-tokens-remaining': '9000',
+        'anthropic-ratelimit-output-tokens-remaining': '0',
         'anthropic-ratelimit-output-tokens-reset': '2026-10-21T12:00:06Z',
       },
-      [tokens({ limit: 60_000, remaining: 57_000, resetMs: 6000 })],
+      [
+        tokens({ unit: 'inputTokens', limit: 50_000, remaining: 48_000, resetMs: 3000 }),
+        tokens({ unit: 'outputTokens', limit: 10_000, remaining: 0, resetMs: 6000 }),
+      ],
     ],
     [
       'Anthropic',
-      'nothing left when the output has run out',
-      {
-        'anthropic-ratelimit-input-tokens-limit': '50000',
-        'anthropic-ratelimit-input-tokens-remaining': '48000',
-        'anthropic-ratelimit-output-tokens-limit': '10000',
-        'anthropic-ratelimit-output-tokens-remaining': '0',
-      },
-      [tokens({ limit: 60_000, remaining: 0 })],
+      'the input alone',
+      { 'anthropic-ratelimit-input-tokens-limit': '50000' },
+      [tokens({ unit: 'inputTokens', limit: 50_000 })],
     ],
-    [
-      'Anthropic',
-      'the sum it names itself before parts of it',
-      { 'anthropic-ratelimit-tokens-limit': '60000', 'anthropic-ratelimit-input-tokens-limit': '50000' },
-      [tokens({ limit: 60_000 })],
-    ],
-    ['Anthropic', 'the input alone', { 'anthropic-ratelimit-input-tokens-limit': '50000' }, [tokens({ limit: 50_000 })]],
     ['RFC 3339', 'another zone', resets('2026-10-21T14:00:04+02:00'), leftAt(4000)],
     ['RFC 3339', 'fractions, small letters', resets('2026-10-21t12:00:00.5z'), leftAt(500)],
     ['RFC 3339', 'fractions of two digits', resets('2026-10-21T12:00:00.25Z'), leftAt(250)],
@@ -211,32 +202,20 @@ describe('the headers that tell of rates', () => {
     expect(parseRateReports(resets('1000000'), in2001)).toEqual(leftAt(1e9));
   });
 
-  it('adds input and output up as far as both are known', () => {
-    const side = fc.record({ limit: fc.integer({ min: 1, max: 9 }), remaining: fc.nat(3), reset: fc.nat(9) }, { requiredKeys: [] });
+  it('takes the limit of all tokens for one of its own unless it repeats that of input or output, or their sum', () => {
+    const limit = fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined });
     fc.assert(
-      fc.property(side, side, (input, output) => {
-        const headers: Record<string, string> = {};
-        for (const [name, value] of Object.entries(input)) headers[`anthropic-ratelimit-input-tokens-${name}`] = String(value);
-        for (const [name, value] of Object.entries(output)) headers[`anthropic-ratelimit-output-tokens-${name}`] = String(value);
-        const known = [input, output].filter(({ limit, remaining }) => limit !== undefined || remaining !== undefined);
-        const of = (field: 'limit' | 'remaining' | 'reset', combine: (...values: number[]) => number): number | undefined => {
-          const values = known.flatMap((one) => one[field] ?? []);
-          return values.length === known.length ? combine(...values) : undefined;
-        };
-        const add = (...values: number[]): number => values.reduce((sum, value) => sum + value, 0);
-        const hasRunOut = known.some(({ remaining }) => remaining === 0);
-        const longestS = of('reset', Math.max);
-        expect(parseRateReports(headers, NOON)).toEqual(
-          known.length === 0
-            ? []
-            : [
-                tokens({
-                  limit: of('limit', add),
-                  remaining: hasRunOut ? 0 : of('remaining', add),
-                  resetMs: longestS === undefined ? undefined : 1000 * longestS,
-                }),
-              ],
-        );
+      fc.property(limit, limit, fc.integer({ min: 1, max: 9 }), fc.constantFrom('limit', 'remaining'), (input, output, all, field) => {
+        const headers: Record<string, string> = { [`anthropic-ratelimit-tokens-${field}`]: String(all) };
+        if (input !== undefined) headers[`anthropic-ratelimit-input-tokens-${field}`] = String(input);
+        if (output !== undefined) headers[`anthropic-ratelimit-output-tokens-${field}`] = String(output);
+        const isOwn = all !== input && all !== output && (input === undefined || output === undefined || all !== input + output);
+        const reported = parseRateReports(headers, NOON).map((report) => [report.unit, report[field]]);
+        expect(reported).toEqual([
+          ...(isOwn ? [['tokens', all]] : []),
+          ...(input === undefined ? [] : [['inputTokens', input]]),
+          ...(output === undefined ? [] : [['outputTokens', output]]),
+        ]);
       }),
       { numRuns: draws(150, 500) },
     );

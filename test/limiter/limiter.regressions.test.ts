@@ -390,3 +390,122 @@ describe('those who watch a child', () => {
     expect(got).toBeDefined();
   });
 });
+
+describe('what comes back to a full bucket above', () => {
+  const limiters = () => {
+    let time = 0;
+    const scheduler = { now: () => time, schedule: () => ({ unsubscribe: () => undefined }) as never };
+    const root = createLimiter({ scheduler, concurrency: 2, headroom: 1, rates: [perMinute('tokens', 60_000, { burst: 10 })] });
+    const child = childOf(childOf(root), { concurrency: 1 });
+    return { root, child, later: (ms: number) => (time += ms) };
+  };
+
+  it.each([
+    [
+      'an unused lease',
+      (lease: Lease) => {
+        lease.release('unused');
+      },
+    ],
+    [
+      'a correction',
+      (lease: Lease) => {
+        lease.settle({ inputTokens: 0 });
+      },
+    ],
+  ])('is lost before the next grant, not after: %s', (_, giveBack) => {
+    const { root, child, later } = limiters();
+    const lease = child.tryAcquire({ cost: { tokens: 10 } }) as Lease;
+    child.acquire({ cost: { slots: 0, tokens: 10 } }).subscribe();
+    later(50);
+    giveBack(lease);
+    expect(root.snapshot().tokens).toBe(0);
+  });
+});
+
+describe('a rate that setLimits adds', () => {
+  const limiterOf = () => createLimiter({ scheduler: new CountingScheduler(), headroom: 1, rates: [perMinute('requests', 6000)] });
+  const add = (limiter: Limiter) => {
+    limiter.setLimits({ rates: [perMinute('tokens', 60, { burst: 100 })] });
+  };
+
+  it.each([
+    ['gives nothing back that was never paid to it', 5, 35],
+    ['is paid what is reported again', 50, -10],
+    ['is paid what is reported more', 60, -20],
+  ])('%s', (_, inputTokens, left) => {
+    const limiter = limiterOf();
+    const lease = limiter.tryAcquire();
+    lease?.settle({ inputTokens: 50 });
+    add(limiter);
+    limiter.tryAcquire({ cost: { tokens: 60 } });
+    lease?.settle({ inputTokens });
+    expect(limiter.snapshot().tokens).toBe(left);
+    lease?.settle({ inputTokens });
+    expect(limiter.snapshot().tokens).toBe(left);
+    lease?.settle({ inputTokens: 0 });
+    expect(limiter.snapshot().tokens).toBe(40);
+  });
+
+  it('gives back nothing for a lease that was corrected before and is unused', () => {
+    const limiter = limiterOf();
+    const lease = limiter.tryAcquire();
+    lease?.settle({ inputTokens: 50 });
+    add(limiter);
+    limiter.tryAcquire({ cost: { tokens: 60 } });
+    lease?.release('unused');
+    expect(limiter.snapshot().tokens).toBe(40);
+    lease?.settle({ inputTokens: 5 });
+    expect(limiter.snapshot().tokens).toBe(35);
+  });
+});
+
+describe('a place that is withdrawn', () => {
+  it.each([
+    [
+      'in a listener',
+      (place: { withdraw(): void }, limiter: Limiter) => {
+        limiter.clear();
+        place.withdraw();
+      },
+      'listener',
+    ],
+    ['in its `bid`, which throws', () => undefined, 'bid'],
+  ])('%s is told nothing more', (_, end, where) => {
+    const told: string[] = [];
+    const limiter: Limiter = createLimiter({
+      concurrency: 1,
+      onEvent: ({ type }) => {
+        if (type === 'dropped' && where === 'listener') place.withdraw();
+      },
+    });
+    const lease = limiter.tryAcquire();
+    let withdraws = false;
+    const place = limiter.enlist({
+      bid: () => {
+        if (!withdraws) return 0;
+        place.withdraw();
+        throw new Error('bid');
+      },
+      granted: () => told.push('granted'),
+      refused: () => told.push('refused'),
+    });
+    withdraws = where === 'bid';
+    end(place, limiter);
+    lease?.release();
+    expect(told).toEqual([]);
+  });
+});
+
+it('learns from responses to requests that were sent after the clock was set back', () => {
+  const scheduler = new CountingScheduler();
+  scheduler.offset = 3_600_000;
+  const limiter = createLimiter({ scheduler, learn: fromHeaders() });
+  const observe = (limit: string) => {
+    limiter.observe({ status: 200, headers: { 'x-ratelimit-limit-requests': limit } }, { sentAt: scheduler.now() });
+    return limiter.snapshot().requestsPerMinute;
+  };
+  expect(observe('600')).toBe(600);
+  scheduler.offset = 0;
+  expect(observe('300')).toBe(300);
+});

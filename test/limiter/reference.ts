@@ -54,8 +54,9 @@ interface Waiter {
 }
 
 interface Held {
-  /** How many were granted before it. */
+  /** How many grants and corrections came before it, and before its own last correction. */
   readonly order: number;
+  corrected: number;
   readonly requests: number;
   readonly estimate: number;
   tokens: number;
@@ -70,7 +71,7 @@ interface Account {
   perMinute: number;
   capacity: number;
   level: number;
-  /** How many were granted before there was a limit. */
+  /** How many grants and corrections came before there was a limit. */
   since: number;
 }
 
@@ -94,6 +95,7 @@ export class ReferenceLimiter {
   ids = 0;
   now = 0;
   pausedUntil = -Infinity;
+  #entries = 0;
   closed = false;
   refusing = false;
   #settling = false;
@@ -274,8 +276,9 @@ export class ReferenceLimiter {
         const lease = this.held.get(this.idOf(action.id));
         if (!lease) return;
         const more = action.tokens - lease.tokens;
-        const before = tokensPaid(lease, this.tokens);
+        const before = paidSoFar(lease, this.tokens);
         lease.tokens = action.tokens;
+        lease.corrected = this.#entries++;
         pay(this.tokens, tokensPaid(lease, this.tokens) - before);
         if (more < 0) this.#settle();
         return;
@@ -332,7 +335,7 @@ export class ReferenceLimiter {
     if (perMinute === Infinity) return;
     const capacity = Math.max(UNIT, perMinute * 1000 * this.setup.burstSeconds);
     const { level = capacity, since = 0 } = this.#kept[unit] ?? {};
-    this.#kept[unit] = { perMinute, capacity, level: Math.min(level, capacity), since: wasLimited ? since : this.held.size };
+    this.#kept[unit] = { perMinute, capacity, level: Math.min(level, capacity), since: wasLimited ? since : this.#entries };
   }
 
   #tooHeavy(requests: number, tokens: number): boolean {
@@ -406,8 +409,9 @@ export class ReferenceLimiter {
     lease.lingersUntil = undefined;
     if (outcome === 'unused') {
       if (paidBy(lease, this.requests)) pay(this.requests, -lease.requests);
-      pay(this.tokens, -tokensPaid(lease, this.tokens));
+      pay(this.tokens, -paidSoFar(lease, this.tokens));
       lease.tokens = 0;
+      lease.corrected = this.#entries++;
     }
     // Leaving lets nobody in; what happens next does, at the latest the end of the frame.
     if (outcome === 'cancelled') this.#lookAhead();
@@ -456,7 +460,9 @@ export class ReferenceLimiter {
     return Math.max(0, this.pausedUntil - this.now, wait(this.requests, requests), wait(this.tokens, tokens));
   }
 
-  #charge(id: number, lane: number, requests: number, tokens: number): void {
+  #charge(id: number, lane: number, requests: number, estimate: number): void {
+    // No estimate costs more than what a minute brings in.
+    const tokens = Math.min(estimate, this.tokens ? Math.max(this.tokens.perMinute, this.tokens.capacity / UNIT) : Infinity);
     const floors = this.setup.lanes.filter(({ floor }) => floor > 0).length;
     this.setup.lanes.forEach(({ floor }, each) => {
       const waits = this.waiting.some((waiter) => waiter.lane === each);
@@ -465,7 +471,8 @@ export class ReferenceLimiter {
     });
     pay(this.requests, requests);
     pay(this.tokens, tokens);
-    this.held.set(id, { order: this.held.size, requests, estimate: tokens, tokens, released: false, lingersUntil: undefined });
+    const order = this.#entries++;
+    this.held.set(id, { order, corrected: order, requests, estimate: tokens, tokens, released: false, lingersUntil: undefined });
   }
 
   /** Everybody who can go goes, then everybody who has waited too long is refused, until neither happens. */
@@ -512,6 +519,11 @@ function missing(owner: Account | undefined, cost: number): number {
 /** What was granted before there was a limit has paid nothing to it but what it used above its estimate. */
 function tokensPaid(lease: Held, owner: Account | undefined): number {
   return paidBy(lease, owner) ? lease.tokens : Math.max(0, lease.tokens - lease.estimate);
+}
+
+/** A correction from before there was a limit was not paid to it. */
+function paidSoFar(lease: Held, owner: Account | undefined): number {
+  return owner !== undefined && lease.corrected >= owner.since ? tokensPaid(lease, owner) : 0;
 }
 
 /** Nothing else comes back of what was granted before there was a limit. */

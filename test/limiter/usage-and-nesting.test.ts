@@ -20,7 +20,7 @@ describe('a usage beyond all reason', () => {
       const lease = limiter.tryAcquire({ cost: { tokens: 100 } });
       lease?.settle({ inputTokens: reported, outputTokens: 5 });
       lease?.release();
-      expect(events).toEqual([{ type: 'usageClamped', operator: 'createLimiter', reported: reported + 5, charged: 2000 }]);
+      expect(events).toEqual([{ type: 'usageClamped', operator: 'createLimiter', unit: 'tokens', reported: reported + 5, charged: 2000 }]);
       limiter.acquire({ cost: { tokens: 100 } }).subscribe();
       flush();
       expect(now()).toBeLessThanOrEqual(2000);

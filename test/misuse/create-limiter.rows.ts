@@ -136,7 +136,7 @@ const jobRows: readonly MisuseRow[] = [
   ...badly('LimiterJob.signal', 'an AbortSignal', NaN, 0, 'text', null, {}, () => undefined),
   ...badly('LimiterJob.holder', 'made by heldBy', NaN, 0, 'text', null, {}, () => undefined),
   ...badly('LimiterJob.cost', 'an object', null, 5, 'much'),
-  ...badly('LimiterJob.cost.token', 'absent: slots, requests, tokens, or a unit that a rate counts', 5),
+  ...badly('LimiterJob.cost.token', 'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts', 5),
   ...badly('LimiterJob.deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
   ...badly('LimiterJob.cost.slots', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
   ...badly('LimiterJob.cost.slots', 'a whole number >= 0', 0.5, 1.000001),

@@ -15,16 +15,15 @@ export interface UsageLike {
  */
 export function usedOf(usage: unknown): Amounts | undefined {
   const { inputTokens, outputTokens, units } = Object(usage) as UsageLike;
-  const used: Record<string, unknown> = { ...units };
-  if (inputTokens !== undefined) used['inputTokens'] ??= inputTokens;
-  if (outputTokens !== undefined) used['outputTokens'] ??= outputTokens;
-  if ((inputTokens ?? outputTokens) !== undefined) used['tokens'] ??= (inputTokens ?? 0) + (outputTokens ?? 0);
-  let isEmpty = true;
-  for (const unit in used) {
-    const amount = used[unit];
+  const said: Record<string, unknown> = { ...units };
+  if (inputTokens !== undefined) said['inputTokens'] ??= inputTokens;
+  if (outputTokens !== undefined) said['outputTokens'] ??= outputTokens;
+  if ((inputTokens ?? outputTokens) !== undefined) said['tokens'] ??= (inputTokens ?? 0) + (outputTokens ?? 0);
+  let used: Record<string, number> | undefined;
+  for (const unit of Object.keys(said)) {
+    const amount = said[unit];
     // Only counts of tokens can be beyond all reason and still mean something.
-    if (typeof amount === 'number' && amount >= 0 && (amount < Infinity || isTokenUnit(unit))) isEmpty = false;
-    else delete used[unit];
+    if (typeof amount === 'number' && amount >= 0 && (amount < Infinity || isTokenUnit(unit))) (used ??= {})[unit] = amount;
   }
-  return isEmpty ? undefined : (used as Amounts);
+  return used;
 }

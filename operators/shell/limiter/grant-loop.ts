@@ -269,12 +269,15 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     else if (this.shutdown.isClosed && !this.isAborting && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.leases--;
     this.executing -= lease.charge.slots;
-    if (outcome === 'unused') this.rates?.refund(lease);
     this.freed(outcome === 'cancelled');
   }
 
-  settled(lease: Lease, used: Amounts): void {
-    if (this.rates?.settle(lease, used)) this.loop();
+  refund(lease: Lease): void {
+    this.rates?.refund(lease);
+  }
+
+  settled(lease: Lease, used: Amounts): boolean {
+    return this.rates?.settle(lease, used) === true;
   }
 
   abandon(lease: Lease): void {

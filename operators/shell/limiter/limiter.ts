@@ -190,7 +190,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     onlyKnown(NAME, options, ['sentAt']);
     const { sentAt } = options;
     if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
-    this.learn(response, undefined, sentAt);
+    // The time here is ahead of a clock that was set back.
+    const ahead = this.now() - this.settings.scheduler.now();
+    this.learn(response, undefined, sentAt === undefined ? undefined : sentAt + ahead);
   }
 
   /** Whether something was learned from a response to the request under this lease, or to one of which nothing is known but maybe when it was sent. */
@@ -252,12 +254,13 @@ export class FlowLimiter extends GrantLoop implements Limiter {
    */
   private payable(): number {
     const left = new Map<string, number>();
+    // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
     for (let at: FlowLimiter | undefined = this; at; at = at.parent)
       for (const { rule } of at.rates?.all ?? []) left.set(rule.unit, this.left(rule.unit) + ROUNDING);
-    const unpaid = this.allWaiting().findIndex(({ bid, charge }) => {
+    const unpaid = this.allWaiting().findIndex((ticket) => {
       let isShort = false;
       for (const [unit, before] of left) {
-        const rest = before - (bid && isTokenUnit(unit) ? 1 : amountOf(charge, unit));
+        const rest = before - (ticket.bid && isTokenUnit(unit) ? 1 : amountOf(ticket.charge, unit));
         left.set(unit, rest);
         isShort ||= rest < 0;
       }

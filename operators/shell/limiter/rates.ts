@@ -37,6 +37,7 @@ export class Rates {
   learner: Learner | undefined = undefined;
   readonly all: Rate[] = [];
   private readonly limiter: RatedLimiter;
+  /** Payments and corrections so far. */
   private payments = 0;
 
   constructor(limiter: RatedLimiter) {
@@ -149,33 +150,28 @@ export class Rates {
 
   /** The lease was not used: refunds what was paid for it. */
   refund(lease: Lease): void {
-    const paidFor = { ...amountsOf(lease.charge), ...lease.used };
-    const nothing = Object.fromEntries(Object.keys(paidFor).map((unit) => [unit, 0]));
-    this.correct(lease, nothing);
+    this.correct(lease, Object.fromEntries(Object.keys({ ...amountsOf(lease.charge), ...lease.used }).map((unit) => [unit, 0])));
   }
 
   /** Corrects what the lease paid to what was really used, unit by unit. Answers whether something has come back. */
   settle(lease: Lease, reported: Amounts): boolean {
     const { refunds } = this.limiter.settings;
-    const changes: Record<string, number> = {};
-    let isChanged = false;
+    const charged: Record<string, number> = {};
     for (const unit of Object.keys(reported)) {
-      const paidFor = usedBy(lease, unit);
-      const charged = this.clampUsage(unit, reported[unit] as number, paidFor);
-      if (charged === paidFor || (charged < paidFor && !refunds)) continue;
-      changes[unit] = charged;
-      isChanged = true;
+      const before = usedBy(lease, unit);
+      const after = this.clampUsage(unit, reported[unit] as number, before);
+      if (after >= before || refunds) charged[unit] = after;
     }
-    return isChanged && this.correct(lease, changes);
+    return this.correct(lease, charged);
   }
 
-  private clampUsage(unit: string, reported: number, paidFor: number): number {
+  private clampUsage(unit: string, reported: number, before: number): number {
     // Of what no rate counts as well: sums must stay numbers.
     let charged = Math.min(reported, Number.MAX_SAFE_INTEGER);
     let isCounted = false;
     for (const rate of this.all) {
       if (rate.rule.unit !== unit) continue;
-      charged = Math.min(charged, rate.clampUsage(reported, paidFor));
+      charged = Math.min(charged, rate.clampUsage(reported, before));
       isCounted ||= rate.meter !== undefined;
     }
     if (isCounted && charged !== reported) this.limiter.tell?.({ type: 'usageClamped', unit, reported, charged });
@@ -183,21 +179,22 @@ export class Rates {
   }
 
   /** From now on the lease has used so much of these units. Answers whether something has come back. */
-  private correct(lease: Lease, changes: Amounts): boolean {
+  private correct(lease: Lease, charged: Amounts): boolean {
     const now = this.limiter.now();
-    const used = { ...lease.used, ...changes };
+    const used = { ...lease.used, ...charged };
     const differences: Record<string, number> = {};
     let isBack = false;
-    for (const unit of Object.keys(changes)) {
-      const difference = (changes[unit] as number) - usedBy(lease, unit);
-      differences[unit] = difference;
+    for (const unit of Object.keys(charged)) {
+      const difference = (differences[unit] = (charged[unit] as number) - usedBy(lease, unit));
       isBack ||= difference < 0;
     }
     for (const rate of this.all) {
-      if (!Object.hasOwn(changes, rate.rule.unit)) continue;
-      rate.meter?.correct(paid(rate, lease, used) - paid(rate, lease, lease.used), paidAt(rate, lease, now), now);
+      // Also of a usage that is reported again: a rate may be new.
+      const delta = paid(rate, lease, used) - paidSoFar(rate, lease);
+      if (delta !== 0) rate.meter?.correct(delta, paidAt(rate, lease, now), now);
     }
     lease.used = used;
+    lease.correction = ++this.payments;
     this.learner?.paid(differences);
     return isBack;
   }
@@ -230,6 +227,12 @@ export class Rates {
 function paidAt(rate: Rate, lease: Lease, now: number): number {
   const { grantedAt = now, payment = 0 } = lease;
   return payment > rate.since ? grantedAt : (lease.settledAt ??= now);
+}
+
+/** What a lease has paid to a rate until now. Corrections from before there was a limit were not paid to it. */
+function paidSoFar(rate: Rate, lease: Lease): number {
+  const { payment = 0, correction = payment, used } = lease;
+  return correction > rate.since ? paid(rate, lease, used) : 0;
 }
 
 /** What a lease that has used so much has paid to a rate. From before there was a limit it has paid nothing but what is above its estimate. */

@@ -19,7 +19,10 @@ import { NAME } from './settings.js';
 
 /** The limiter of a lease or ticket, as that sees it. */
 export interface LeaseOwner {
-  settled(lease: Lease, used: Amounts): void;
+  /** Corrects what the lease has paid. Answers whether something came back, which `grantNow` may grant. */
+  settled(lease: Lease, used: Amounts): boolean;
+  /** Refunds what was paid for an unused lease; grants nothing. */
+  refund(lease: Lease): void;
   released(lease: Lease, outcome: Outcome, error: unknown): void;
   learn(response: ResponseLike, lease: Lease): void;
   /** What could be spent at once of a unit, here and above. */
@@ -67,6 +70,8 @@ export class Lease implements Permit {
   declare payment?: number;
   /** When it was first corrected, where it had been granted before there was a limit. */
   declare settledAt?: number;
+  /** The number of its last correction, in the order of all payments. */
+  declare correction?: number;
   declare mark?: unknown;
   /** The lease of the work that asked for this one. */
   declare holder?: Lease | undefined;
@@ -81,21 +86,36 @@ export class Lease implements Permit {
   settle(usage: Usage): void {
     const used = usedOf(usage);
     if (used === undefined) return;
-    this.limiter.settled(this, used);
-    for (let { parent } = this; parent; parent = parent.parent) parent.limiter.settled(parent, used);
+    let isRefunded = false;
+    // All limiters are corrected before any of them grants: a full bucket above would lose the refund to the next grant.
+    // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
+    for (let lease: Lease | undefined = this; lease; lease = lease.parent) {
+      if (lease.limiter.settled(lease, used)) isRefunded = true;
+    }
+    if (isRefunded) this.limiter.grantNow();
   }
 
   release(outcome: Outcome = 'ok', error?: unknown): void {
     if (this.isReleased) return;
-    this.isReleased = true;
-    const { parent, failure } = this;
+    const { failure } = this;
     if (this.holder) this.holder = undefined;
     const [how, why] = failure === undefined ? [outcome, error] : (['error', failure] as const);
+    // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
+    for (let lease: Lease | undefined = this; lease; lease = lease.parent) {
+      lease.isReleased = true;
+      // All limiters are refunded before any of them grants: a full bucket above would lose the refund to the next grant.
+      if (how === 'unused') lease.limiter.refund(lease);
+    }
+    this.end(how, why);
+  }
+
+  private end(outcome: Outcome, error: unknown): void {
+    const { parent } = this;
     try {
-      this.limiter.released(this, how, why);
+      this.limiter.released(this, outcome, error);
     } finally {
       // Also when a callback of the next grant throws.
-      parent?.release(how, why);
+      parent?.end(outcome, error);
     }
   }
 
@@ -162,6 +182,7 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
 /** The ticket of a bidder, which decides what it wants when its turn comes. */
 export class BidderTicket extends Ticket implements Place {
   private readonly bidder: Bidder;
+  private isWithdrawn = false;
 
   constructor(limiter: LeaseOwner, lane: number, bidder: Bidder) {
     super(limiter, ONE_REQUEST);
@@ -188,7 +209,8 @@ export class BidderTicket extends Ticket implements Place {
   }
 
   refused(error: unknown): void {
-    this.bidder.refused(error);
+    // A listener or `bid` may have withdrawn it since it left the queue.
+    if (!this.isWithdrawn) this.bidder.refused(error);
   }
 
   poke(): void {
@@ -196,6 +218,7 @@ export class BidderTicket extends Ticket implements Place {
   }
 
   withdraw(): void {
+    this.isWithdrawn = true;
     this.limiter.leave(this);
   }
 }
