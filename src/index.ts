@@ -1,5 +1,9 @@
 export { BudgetExceededError, UnfinishedToolCallError } from '../operators/errors.js';
 export * from '../operators/index.js';
+export type { ProviderRules } from './account/providers.js';
+export { providers } from './account/providers.js';
+export type { AmbientJob } from './account/with-job.js';
+export { withJob } from './account/with-job.js';
 export { AGENT_TURN_DEFAULTS, createAgentTurn, SPECULATE_DEFAULTS } from './frontend/create-agent-turn.js';
 export { messageFaults } from './frontend/message-faults.js';
 export type {

@@ -1,13 +1,10 @@
 import { Observable, Subscription } from 'rxjs';
-import { classifyError } from '../../operators/classify-error.js';
 import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
 import { FlowConfigError, isFlowError } from '../../operators/errors.js';
-import { checkPullSource, listener, openPull, schedulerOption, verdictOrFatal } from '../../operators/toolkit.js';
-import type { CallContext, Drained, DrainOptions, ErrorClass, FlowEvent, Handle, PullSource, Settled } from '../../operators/types.js';
-import { enteredBatch } from '../account/entered-batch.js';
-import { ledgerOf } from '../account/ledger.js';
-import { providerAt, providers } from '../account/providers.js';
+import { checkPullSource, listener, openPull } from '../../operators/toolkit.js';
+import type { Drained, DrainOptions, FlowEvent, Handle, PullSource, Settled } from '../../operators/types.js';
+import { providerAt } from '../account/providers.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
 import { budgetOption } from './budget/budget-options.js';
@@ -99,21 +96,17 @@ class BatchingEmbedder implements Embedder {
       // The batcher is over, and with it everything else.
       if (event.type === 'drained') batches.ownLimiter?.close();
     };
-    const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS);
+    const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS, {
+      model: options.model,
+      budget: budgetOption(NAME, 'budget', options.budget),
+      provider: options.baseUrl === undefined ? undefined : providerAt(options.baseUrl),
+    });
     const { maxSize, maxQueued, limiter } = batches.options;
-    const ledger = ledgerOf(limiter).with({ budget: budgetOption(NAME, 'budget', options.budget) });
-    const provider = ledger.provider ?? ('baseUrl' in options ? providerAt(options.baseUrl) : undefined) ?? providers.other;
-    const scheduler = schedulerOption(NAME, 'scheduler', options.scheduler);
-    const { classify = classifyError } = options;
-    const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
-      verdictOrFatal(NAME, classify, error, { size: 1, attempt, aborted: false, epochMs: scheduler.now() }).class;
-    const facts = { name: 'embed', model: options.model ?? 'default', key: undefined, provider };
-    const paid = enteredBatch(ledger, facts, () => scheduler.now(), classOf, batches.charged(work));
     const slots = limiter.concurrency === Infinity ? EMBEDDER_DEFAULTS.concurrency : limiter.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
     this.#stats = new FlowStats(maxSize);
     this.events = channel.events;
-    this.#batcher = new FlowBatcher<string, Float32Array>(paid, batches.options, NAME, false);
+    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, false);
   }
 
   embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {

@@ -1,4 +1,3 @@
-import { tap } from 'rxjs';
 import { childOf } from '../../operators/child-of.js';
 import { classifyError } from '../../operators/classify-error.js';
 import { createAccount } from '../../operators/create-account.js';
@@ -6,21 +5,14 @@ import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { FlowConfigError, ItemTooHeavyError } from '../../operators/errors.js';
 import { divideAndConquer, retryFailed, sequentialSearch } from '../../operators/repair.js';
-import {
-  callback,
-  count,
-  evidenceOf,
-  flag,
-  isPromise,
-  limiterOption,
-  orDefault,
-  positive,
-  ratio,
-  schedulerOption,
-  streamOf,
-} from '../../operators/toolkit.js';
-import type { BatchResult, BatchWork, GateOptions } from '../../operators/types.js';
+import { callback, count, limiterOption, orDefault, positive, ratio, schedulerOption, verdictOrFatal } from '../../operators/toolkit.js';
+import type { BatchWork, CallContext, ErrorClass, GateOptions } from '../../operators/types.js';
+import { enteredBatch } from '../account/entered-batch.js';
+import { ledgerOf } from '../account/ledger.js';
+import type { ProviderRules } from '../account/providers.js';
+import { providerOption, providers } from '../account/providers.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
+import type { BudgetPort } from './budget/budget-types.js';
 import type { HeldRules } from './limited.js';
 import { permitAround, underPermit } from './limited.js';
 import { withoutEnd } from './without-end.js';
@@ -34,14 +26,11 @@ export const BATCH_RULES = [
 /** Rules about tokens, and about the limiter that is made when none is given. */
 export const TEXT_RULES = [
   ...['maxTokens', 'maxTokensPerText', 'countTokens', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'],
-  'refusalsAreFree',
+  'provider',
 ] as const satisfies readonly (keyof EmbedderRules)[];
 
 /** Those that a given limiter has said already. */
 const LIMITS = ['requestsPerMinute', 'tokensPerMinute', 'burstSeconds'] as const;
-
-/** What a provider answers to a request it does not work on. */
-const REFUSALS: readonly (number | undefined)[] = [400, 413, 422];
 
 /** What is the same for every client. */
 export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exclude<(typeof BATCH_RULES)[number], 'limiter'>> {
@@ -62,16 +51,24 @@ export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exc
   /** Seconds of both rates that the provider lets be spent at once. Not together with `limiter`. @defaultValue that of `createLimiter`: 2 */
   readonly burstSeconds?: number;
   /**
-   * Whether a request that the provider refuses as invalid (400, 413, 422) costs no tokens there. Then they can be spent again at once.
-   * @defaultValue true until the first 429, and false from then on
+   * What the provider's rate limits count of a request: whether one that is refused (400, 413, 422) keeps its tokens, for example.
+   * @defaultValue that of the limiter's account, or by the address, else `providers.other`
    */
-  readonly refusalsAreFree?: boolean;
+  readonly provider?: ProviderRules;
 }
 
 type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'window' | 'queue';
 
 /** What holds for a rule that was left out. */
 export type TextDefaults = Required<Pick<EmbedderRules, Defaulted>>;
+
+/** What calls are known by, and what they may spend. */
+export interface TextCalls {
+  readonly model?: string | undefined;
+  readonly budget?: BudgetPort | undefined;
+  /** Of the address, where it is known. */
+  readonly provider?: ProviderRules | undefined;
+}
 
 /** How texts travel together. */
 export interface TextBatches {
@@ -81,7 +78,7 @@ export interface TextBatches {
   readonly laneNames: readonly string[];
   /** The limiter, when none was given: whoever uses it closes it at the end. */
   readonly ownLimiter: Limiter | undefined;
-  /** The work, which tells the limiter when a refusal was free. */
+  /** The work, each call of it written down in the account's ledger. */
   charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
   /** @throws FlowConfigError inside a request that holds a permit of the same limiter */
   check(): void;
@@ -92,7 +89,7 @@ export interface TextBatches {
  *
  * @throws FlowConfigError naming the operator and the option
  */
-export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults): TextBatches {
+export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults, calls: TextCalls = {}): TextBatches {
   const maxSize = count(operator, 'maxSize', orDefault(rules.maxSize, defaults.maxSize));
   const maxQueued = count(operator, 'maxQueued', orDefault(rules.maxQueued, defaults.maxQueued));
   const queue = orDefault(rules.queue, defaults.queue);
@@ -100,7 +97,16 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
   const laneNames = queue.lanes.map(({ name }) => name);
   const given = sharedLimiter(operator, rules);
   const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, laneNames);
-  const areFree = rules.refusalsAreFree === undefined ? undefined : flag(operator, 'refusalsAreFree', rules.refusalsAreFree);
+  const limiter = given ?? (ownLimiter as Limiter);
+  const ledger = ledgerOf(limiter).with({ budget: calls.budget });
+  const own = providerOption(operator, 'provider', rules.provider);
+  const provider = own ?? ledger.provider ?? calls.provider ?? providers.other;
+  const facts = { name: operator, model: calls.model ?? 'default', key: undefined, provider };
+  const scheduler = schedulerOption(operator, 'scheduler', rules.scheduler);
+  const now = (): number => scheduler.now();
+  const { classify = classifyError } = rules;
+  const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
+    verdictOrFatal(operator, classify, error, { size: 1, attempt, aborted: false, epochMs: now() }).class;
   return {
     options: {
       window: defaults.window,
@@ -110,7 +116,7 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
       maxSize,
       maxQueued,
       queue,
-      limiter: given ?? (ownLimiter as Limiter),
+      limiter,
       weigh: counter(operator, rules, defaults.maxTokensPerText),
       maxWeight: positive(operator, 'maxTokens', orDefault(rules.maxTokens, defaults.maxTokens)),
       dedupe: (text) => text,
@@ -119,7 +125,7 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
     ownLimiter,
     charged: (work) => {
       const made = given ? inPermit({ operator, kind: 'request', limiter: given }, work) : work;
-      return areFree === false ? made : withFreeRefusals(made, areFree);
+      return enteredBatch(ledger, facts, now, classOf, made);
     },
     check: () => {
       if (given) permitAround({ operator, limiter: given });
@@ -169,25 +175,4 @@ function newLimiter(operator: string, rules: EmbedderRules, concurrency: number,
 
 function givenBatchRules(rules: EmbedderRules): Pick<EmbedderRules, (typeof BATCH_RULES)[number]> {
   return Object.fromEntries(BATCH_RULES.flatMap((name) => (rules[name] === undefined ? [] : [[name, rules[name]]])));
-}
-
-/** Not told whether they are, takes them to be free until a 429 says that more has been spent than was counted. */
-function withFreeRefusals<R>(work: BatchWork<string, R>, areFree: true | undefined): BatchWork<string, R> {
-  let isThrottled = false;
-  return (texts, context) => {
-    const refused = (error: unknown): void => {
-      const { status } = evidenceOf(error);
-      if (status === 429) isThrottled = true;
-      if (REFUSALS.includes(status) && (areFree || !isThrottled)) context.settle({ inputTokens: 0 });
-    };
-    const answer = work(texts, context);
-    // A promise stays one: it keeps its permit until it is really over.
-    if (isPromise(answer)) {
-      return Promise.resolve(answer).then(undefined, (error: unknown) => {
-        refused(error);
-        throw error;
-      });
-    }
-    return streamOf<BatchResult<R>>(answer)?.pipe(tap({ error: refused })) ?? answer;
-  };
 }

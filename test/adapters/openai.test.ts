@@ -489,7 +489,7 @@ describe('openAIEmbeddings', LONG, () => {
   expectNoUnhandledRejections();
 
   const embedder = (limiter: Limiter, server = api) =>
-    createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, repair: robust({ retry }), refusalsAreFree: true });
+    createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, repair: robust({ retry }) });
   const rounded = (text: string, dimensions?: number) => Float32Array.from(vectorOf(text, dimensions));
   const texts = Array.from({ length: 16 }, (_, i) => `text number ${String(i)}`);
   const sent = (server = api) => server.requests.map(({ body }) => (body as { input: string[] }).input);

@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, budget, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, budget, provider, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 

@@ -148,9 +148,7 @@ describe('a chat over HTTP', () => {
     expect(calls).toEqual([
       { url: '/v1/chat/completions', authorization: 'Bearer key', body: { model: 'small', ...hello, temperature: 0, stream: false } },
     ]);
-    expect(records).toMatchObject([
-      { model: 'small', name: 'greeting', lane: 'P0', status: 'success', inputTokens: 11, outputTokens: 2 },
-    ]);
+    expect(records).toMatchObject([{ model: 'small', name: 'greeting', lane: 'P0', status: 'success', inputTokens: 11, outputTokens: 2 }]);
   });
 
   it('may be to another model, which the record names', async () => {

@@ -109,7 +109,9 @@ interface Asked {
 
 /** `job` sees the parameters alone. */
 function forParams({ job, ...options }: LanguageModelMiddlewareOptions): ConnectionRules<Asked> {
-  return { ...options, ...(job !== undefined && { job: typeof job === 'function' ? ({ params }: Asked) => job(params) : job }) };
+  if (typeof job !== 'function') return { ...options, ...(job !== undefined && { job }) };
+  // Without a limiter it is refused as it is.
+  return { ...options, job: options.limiter === undefined ? (job as never) : ({ params }: Asked) => job(params) };
 }
 
 function factsOf({ params, model }: Asked): RequestFacts {

@@ -1,5 +1,6 @@
 import type { EmbeddingsInterface } from '@langchain/core/embeddings';
 import { AsyncCaller } from '@langchain/core/utils/async_caller';
+import { noop } from 'rxjs';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { ask, orDefault, requiredFunction } from '../../../operators/toolkit.js';
 import type { CallContext, Usage } from '../../../operators/types.js';
@@ -78,6 +79,6 @@ function fetchOf(base: Fetch, context: CallContext): Fetch {
     const settle = (usage: Usage): void => {
       context.settle(usage);
     };
-    return followBody(response, UNHELD, { settle, follow: () => undefined });
+    return followBody(response, UNHELD, { settle, follow: noop, whole: noop });
   };
 }

@@ -114,7 +114,11 @@ export function jsonIn(body: unknown): unknown {
 const BYTES_AHEAD = 1_048_576;
 
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
-export function followBody(response: Response, over: Over, { follow, settle }: Pick<EnteredAttempt, 'follow' | 'settle'>): Response {
+export function followBody(
+  response: Response,
+  over: Over,
+  { follow, settle, whole }: Pick<EnteredAttempt, 'follow' | 'settle' | 'whole'>,
+): Response {
   // Not every platform has bodies that are web streams, and not every client reads one that is said to be empty.
   if (typeof response.body?.getReader !== 'function' || response.headers.get('content-length') === '0') {
     over.ended();
@@ -124,6 +128,7 @@ export function followBody(response: Response, over: Over, { follow, settle }: P
   follow(reader);
   const settled = (): void => {
     if (reader.usage) settle(reader.usage);
+    whole();
   };
   const ended = (): void => {
     settled();
