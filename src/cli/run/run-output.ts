@@ -3,6 +3,7 @@ import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import { refuseForeignFile } from '../own-file.js';
+import type { AnswerFault } from './answer.js';
 import { ownerOf } from './run-files.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
 import { Standing } from './standing.js';
@@ -24,6 +25,10 @@ export interface FailureLine {
   readonly item?: string;
   readonly stage?: string;
   readonly error: string;
+  /** Of an answer that came: what was wrong with it. */
+  readonly fault?: AnswerFault;
+  /** What came of its text. */
+  readonly partial?: string;
 }
 
 /** What a document leaves behind. */
