@@ -1,3 +1,4 @@
+import { type AnswerFault, faultOfReason } from '../../pipelines/finish-reason.js';
 import type { ChatCompletion } from '../../pipelines/models/chat-api.js';
 
 /** What an answer is to be: a text as it is, JSON, or a JSON list, each element of which is an item of its own. */
@@ -23,10 +24,6 @@ function parsed(text: string): { readonly json: unknown } | undefined {
   }
 }
 
-/** What may be wrong with an answer that came: `accept` in the configuration takes it all the same. */
-export const ANSWER_FAULTS = ['length', 'content_filter', 'refusal', 'empty'] as const;
-export type AnswerFault = (typeof ANSWER_FAULTS)[number];
-
 /** An answer that came, and is of no use. */
 export class AnswerError extends Error {
   override readonly name = 'AnswerError';
@@ -48,15 +45,6 @@ const SAYS: Readonly<Record<AnswerFault, string>> = {
   empty: 'the answer has no text',
 };
 
-/** Reasons of an end, as providers behind compatible servers name them. */
-const FAULT_OF_REASON: ReadonlyMap<string, AnswerFault> = new Map<string, AnswerFault>([
-  ...['length', 'max_tokens', 'model_length', 'model_context_window_exceeded'].map((reason) => [reason, 'length'] as const),
-  ...['content_filter', 'safety', 'recitation', 'blocklist', 'prohibited_content', 'spii'].map(
-    (reason) => [reason, 'content_filter'] as const,
-  ),
-  ['refusal', 'refusal'],
-]);
-
 /**
  * The text of an answer, of which the first choice counts.
  *
@@ -69,7 +57,7 @@ export function textOf(completion: ChatCompletion, accept: readonly AnswerFault[
   const { content, refusal } = Object(choice.message) as { readonly content?: unknown; readonly refusal?: unknown };
   const refused = partsOf(content, 'refusal') || stringOf(refusal);
   const text = (typeof content === 'string' ? content : partsOf(content, 'text')) || refused;
-  const fault = FAULT_OF_REASON.get(stringOf(choice.finish_reason).toLowerCase());
+  const fault = faultOfReason(choice.finish_reason);
   const faults = [
     ...(fault ? [fault] : []),
     ...(refused === '' ? [] : ['refusal' as const]),

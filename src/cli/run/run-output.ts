@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises';
+import type { AnswerFault } from '../../pipelines/finish-reason.js';
 import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import { refuseForeignFile } from '../own-file.js';
-import type { AnswerFault } from './answer.js';
 import { ownerOf } from './run-files.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
 import { Standing } from './standing.js';

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { ANSWER_FAULTS } from '../../pipelines/finish-reason.js';
 import { HTTP_URL, NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
@@ -10,7 +11,7 @@ const name = () => z.string().regex(NAME);
 /** What may be wrong with an answer that came. */
 const accept = (more: string) =>
   z
-    .array(z.enum(['length', 'content_filter', 'refusal', 'empty']))
+    .array(z.enum(ANSWER_FAULTS))
     .optional()
     .describe(
       `Answers that are no failures: \`length\` for those cut off at their longest length, \`content_filter\` for those a filter of the provider cut off, \`refusal\` for those in which the model refuses, \`empty\` for those without a text. ${more}`,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ANSWER_FAULTS, AnswerError, type AnswerFault, type AnswerKind, readAnswer, textOf } from '../../../src/cli/run/answer.js';
+import { AnswerError, type AnswerKind, readAnswer, textOf } from '../../../src/cli/run/answer.js';
+import { ANSWER_FAULTS, type AnswerFault } from '../../../src/pipelines/finish-reason.js';
 
 describe('an answer', () => {
   it.each<readonly [AnswerKind, string, unknown]>([
