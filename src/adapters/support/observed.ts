@@ -35,13 +35,14 @@ export async function opened(sent: Sent<unknown>, context: Observer): Promise<Re
 /** The answer. @throws ProviderError when it is an error all the same; SyntaxError when it is no answer: the page of a gateway, or nothing */
 export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T & object> {
   const response = await opened(sent, context);
-  return answerIn(await sent.then(undefined, (error: unknown) => nothingOf(error)), response) as T & object;
-}
-
-/** Undefined for what the client could not read, and quotes in its error. */
-function nothingOf(error: unknown): undefined {
-  if (isA(error, SyntaxError)) return undefined;
-  throw error;
+  let answer: T | undefined;
+  try {
+    answer = await sent;
+  } catch (error) {
+    // What the client could not read it quotes.
+    if (!isA(error, SyntaxError)) throw error;
+  }
+  return answerIn(answer as T, response);
 }
 
 /**

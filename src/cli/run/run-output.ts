@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises';
+import type { AnswerFault } from '../../pipelines/finish-reason.js';
 import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
@@ -24,6 +25,10 @@ export interface FailureLine {
   readonly item?: string;
   readonly stage?: string;
   readonly error: string;
+  /** Of an answer that came: what was wrong with it. */
+  readonly fault?: AnswerFault;
+  /** What came of its text. */
+  readonly partial?: string;
 }
 
 /** What a document leaves behind. */

@@ -12,7 +12,7 @@ import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipe
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { chunkText } from '../chunks.js';
 import { evidence } from '../provider.js';
-import { AnswerError, type AnswerKind, readAnswer } from './answer.js';
+import { type AnswerKind, readAnswer, textOf } from './answer.js';
 import type { Row } from './row.js';
 import type { PlannedStage, RunPlan } from './run-plan.js';
 
@@ -166,7 +166,7 @@ function asking(
   caller: RunCaller,
   host: StageHost,
 ): AnyStage<RunDocument> {
-  const { answer = 'text' } = stage;
+  const { answer = 'text', accept = model.accept } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
   const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
   const retry = retryRule('sluice run', model.retry, Infinity);
@@ -194,7 +194,7 @@ function asking(
         if (!mayPass(classifyError(error, { size: 1, attempt, aborted: false }))) throw error;
         throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(error).message}`, { cause: error });
       }
-      const value = readAnswer(answer, textOf(completion));
+      const value = readAnswer(answer, textOf(completion, accept));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);
       return value;
     },
@@ -217,12 +217,6 @@ function send(caller: RunCaller, request: PermittedRequest, item: StageItem<RunD
       },
     }),
   );
-}
-
-function textOf(completion: ChatCompletion): string {
-  const content = contentOf(completion);
-  if (content !== undefined) return content;
-  throw new AnswerError('the answer has no text');
 }
 
 function contentOf({ choices }: ChatCompletion): string | undefined {

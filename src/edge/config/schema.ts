@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { ANSWER_FAULTS } from '../../pipelines/finish-reason.js';
 import { HTTP_URL, NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
@@ -6,6 +7,15 @@ const whole = (least = 1) => z.int().min(least);
 const positive = () => z.number().positive();
 const amount = () => z.number().min(0);
 const name = () => z.string().regex(NAME);
+
+/** What may be wrong with an answer that came. */
+const accept = (more: string) =>
+  z
+    .array(z.enum(ANSWER_FAULTS))
+    .optional()
+    .describe(
+      `Answers that are no failures: \`length\` for those cut off at their longest length, \`content_filter\` for those a filter of the provider cut off, \`refusal\` for those in which the model refuses, \`empty\` for those without a text. ${more}`,
+    );
 
 /** What the request level allows, as a file says it. */
 export const limitsSchema = /* @__PURE__ */ (() =>
@@ -71,6 +81,7 @@ const modelSchema = /* @__PURE__ */ (() =>
         .union([z.literal(false), retrySchema])
         .optional()
         .describe('How calls that fail for a while are tried again, or `false`.'),
+      accept: accept('None by default.'),
     })
     .describe('The model, where it is, and how one call is made.'))();
 
@@ -124,6 +135,7 @@ const stageSchema = /* @__PURE__ */ (() =>
         .enum(['text', 'json', 'list'])
         .optional()
         .describe('What the answer is: a text (the default), JSON, or a JSON list, of which each element is an item of the next stage.'),
+      accept: accept('That of `model` by default.'),
       system: text().optional().describe('The system prompt.'),
       model: text().optional().describe('Another model for this stage.'),
       temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
