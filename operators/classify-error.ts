@@ -65,7 +65,8 @@ const ITEM_PATH = /\b(?:inputs?|messages|prompts?|texts|items|documents|contents
 const SIZES: readonly RegExp[] = [
   /requested (?<actual>\d[\d,]{0,15}) tokens, max (?<limit>\d[\d,]{0,15})/i,
   /maximum context length is (?<limit>\d[\d,]{0,15}) tokens.{0,40}?(?:requested|resulted in) (?:about )?(?<actual>\d[\d,]{0,15})/i,
-  /(?<actual>\d[\d,]{0,15}) tokens > (?<limit>\d[\d,]{0,15}) maximum/i,
+  // From the first digit only.
+  /(?<!\d)(?<actual>\d[\d,]{0,15}) tokens > (?<limit>\d[\d,]{0,15}) maximum/i,
   /limit (?<limit>\d[\d,]{0,15}), requested (?<actual>\d[\d,]{0,15})/i,
 ];
 

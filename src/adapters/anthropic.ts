@@ -5,6 +5,7 @@ import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { VERSION } from '@anthropic-ai/sdk/version';
 import { FlowConfigError } from '../../operators/errors.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
+import { keepOrigin } from '../pipelines/keep-origin.js';
 import { isLimited, markLimited } from '../pipelines/limited.js';
 import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
@@ -93,7 +94,12 @@ export function createAnthropicMiddleware(options: HttpRules = {}): Middleware {
  */
 export function limitAnthropic<C extends BaseAnthropic>(client: C, options: HttpRules = {}): C {
   checkClient('limitAnthropic', client);
-  return client.withOptions({ middleware: [...client.middleware, middleware('limitAnthropic', options)], ...ONCE });
+  const { fetch } = client as unknown as { readonly fetch?: typeof globalThis.fetch };
+  return client.withOptions({
+    middleware: [...client.middleware, middleware('limitAnthropic', options)],
+    ...(typeof fetch === 'function' && { fetch: keepOrigin(fetch) }),
+    ...ONCE,
+  });
 }
 
 /**

@@ -4,6 +4,7 @@ import { callback } from '../../operators/toolkit.js';
 import type { ResponseLike } from '../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
 import { closing } from './connection.js';
+import { keepOrigin } from './keep-origin.js';
 import { isLimited } from './limited.js';
 import { refusalOf } from './provider-error.js';
 
@@ -48,7 +49,7 @@ export function endpointOf(operator: string, path: string, options: EndpointOpti
     url: urlOf(operator, options.baseUrl, path),
     model,
     headers: { ...headers, ...authorization },
-    fetch: callback(operator, 'fetch', options.fetch) ?? globalThis.fetch,
+    fetch: keepOrigin(callback(operator, 'fetch', options.fetch) ?? globalThis.fetch),
   };
 }
 
@@ -86,6 +87,9 @@ function urlOf(operator: string, baseUrl: string, path: string): string {
     const got = url ? 'one with a user or a password, which `fetch` refuses' : isSecret ? 'a text that is none' : undefined;
     throw new FlowConfigError(operator, 'baseUrl', 'an http(s) URL such as `https://host/v1`', isSecret ? undefined : baseUrl, got);
   }
-  url.pathname = url.pathname.replace(/\/*$/, path);
+  const { pathname } = url;
+  let end = pathname.length;
+  while (pathname[end - 1] === '/') end -= 1;
+  url.pathname = `${pathname.slice(0, end)}${path}`;
   return url.href;
 }

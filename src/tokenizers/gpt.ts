@@ -15,8 +15,11 @@ export const GPT_TOKEN_COUNTER_DEFAULTS = { encoding: 'o200k_base' } as const;
  */
 const MAX_RUN = 256;
 
+// Each looked at from its first character only: from every one of them, the time would grow with the length of short runs, too.
 const LONG_RUNS = new RegExp(
-  [String.raw`[\p{L}\p{M}]`, String.raw`[^\p{L}\p{M}\p{N}\s]`, String.raw`\s`].map((kind) => `${kind}{${String(MAX_RUN + 1)},}`).join('|'),
+  [String.raw`[\p{L}\p{M}]`, String.raw`[^\p{L}\p{M}\p{N}\s]`, String.raw`\s`]
+    .map((kind) => `(?<!${kind})${kind}{${String(MAX_RUN + 1)},}`)
+    .join('|'),
   'gu',
 );
 

@@ -4,6 +4,7 @@ import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import { refuseForeignFile } from '../own-file.js';
+import { visible } from '../visible.js';
 import { ownerOf } from './run-files.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
 import { Standing } from './standing.js';
@@ -172,7 +173,7 @@ export class RunOutput {
 }
 
 function append(file: LineFile, lines: readonly object[]): Promise<void> | undefined {
-  return lines.length === 0 ? undefined : file.append(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  return lines.length === 0 ? undefined : file.append(lines.map((line) => `${visible(JSON.stringify(line))}\n`).join(''));
 }
 
 async function countLines(path: string): Promise<number> {

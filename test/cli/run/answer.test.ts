@@ -9,6 +9,8 @@ describe('an answer', () => {
     ['json', 'null', null],
     ['json', 'Here it is:\n```json\n{"a": [1]}\n```\nAnything else?', { a: [1] }],
     ['list', '```\n["x"]\n```', ['x']],
+    ['json', 'First ```json\r\n\r\n{"a": 1}\r\n  ```', { a: 1 }],
+    ['json', '```JSON \n[1,\n2]\n```\n```\n3\n```', [1, 2]],
     ['list', '[]', []],
   ])('as %s: %j', (kind, text, value) => {
     expect(readAnswer(kind, text)).toEqual(value);
