@@ -90,14 +90,6 @@ export class BatchMachine<T, R> {
 
   // ---- accepting ----------------------------------------------------------------------------------------------------
 
-  /** Gives the next item its place in the order of results. */
-  place(job: Job<T, R>, key: unknown): void {
-    if (this.order === undefined) return;
-    const place = this.order.enter(key);
-    place.item = job;
-    job.extras.place = place;
-  }
-
   /** Accepts an item that is like all others. */
   stamp(job: Job<T, R>): void {
     job.index = this.accepted++;
