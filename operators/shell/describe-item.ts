@@ -48,13 +48,13 @@ export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName:
 }
 
 /** Gives an item its place in the order of results. What `key` itself sends comes behind it. @throws CallbackError */
-function place<T, R>(job: Job<T, R>, { order }: BatchMachine<T, R>, key: (() => unknown) | undefined): void {
-  const buffer = order as ReorderBuffer<Job<T, R>>;
+function place<T, R>(job: Job<T, R>, machine: BatchMachine<T, R>, key: (() => unknown) | undefined): void {
+  const buffer = machine.order as ReorderBuffer<Job<T, R>>;
   const taken = key ? buffer.reserve() : buffer.enter(undefined);
   taken.item = job;
   try {
     if (key) buffer.assign(taken, key());
-    job.extras.place = taken;
+    machine.place(job, taken);
   } catch (error) {
     buffer.leave(taken);
     throw error;
