@@ -17,7 +17,7 @@ export type { CallRules } from './support/call-rules.js';
 export type ModelRules = ConnectionRules<ModelRequest>;
 
 /** Gives a model its limits. */
-type Limit = (model: Model) => Model;
+type Limit = (model: Model, name?: string) => Model;
 
 /**
  * A model whose requests keep to a limiter, for agents of `@openai/agents`. Each attempt waits for a permit, which it holds until the
@@ -75,16 +75,16 @@ export function limitModel(model: Model, options: ModelRules = {}): Model {
 export function limitModelProvider(provider: ModelProvider, options: ModelRules = {}): ModelProvider {
   const limit = limits('limitModelProvider', options);
   if (typeof (Object(provider) as Partial<ModelProvider>).getModel === 'function')
-    return { getModel: async (name) => limit(await provider.getModel(name)) };
+    return { getModel: async (name) => limit(await provider.getModel(name), name) };
   throw new FlowConfigError('limitModelProvider', 'provider', 'a model provider of @openai/agents', provider);
 }
 
 function limits(name: string, options: ModelRules): Limit {
   const held = heldRules(name, options, []);
   const optionsOf = callOptionsOf(name, options, tokensOf);
-  const how = (request: ModelRequest): PolicyCallOptions => optionsOf(request, request.signal);
+  const how = (request: ModelRequest, name: string | undefined): PolicyCallOptions => optionsOf(request, request.signal, name);
 
-  return (model) => ({
+  return (model, modelName) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
     getResponse: async (request) => {
       const respond = heldWork(held, async ({ signal, settle }: PolicyContext) => {
@@ -92,10 +92,10 @@ function limits(name: string, options: ModelRules): Limit {
         settle(response.usage);
         return response;
       });
-      return lastOf(held.policy(respond, how(request)));
+      return lastOf(held.policy(respond, how(request, modelName)));
     },
     getStreamedResponse: (request) =>
-      heldEach(held, how(request), {
+      heldEach(held, how(request, modelName), {
         open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
         look: (event, { settle }) => {
           if (event.type === 'response_done') settle(event.response.usage);
@@ -118,8 +118,9 @@ function attemptOf(request: ModelRequest, signal: AbortSignal): ModelRequest {
   return { ...request, signal, ...{ _internal: Object.assign(_internal, { runnerManagedRetry: true }) } };
 }
 
-function tokensOf({ systemInstructions, input, tools, handoffs, modelSettings }: ModelRequest): number {
+function tokensOf({ systemInstructions, input, tools, handoffs, modelSettings }: ModelRequest, model?: string): number {
   return requestTokens({
+    model,
     instructions: systemInstructions,
     input,
     ...(tools.length + handoffs.length > 0 && { tools: [...tools, ...handoffs] }),

@@ -19,7 +19,7 @@ import type { GateOptions } from '../../../operators/types.js';
 import { natural } from '../../../operators/windows.js';
 import { untilClosed } from '../../pipelines/connection.js';
 import { retryOf } from '../../retry.js';
-import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { estimatorFor } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
@@ -68,11 +68,11 @@ export function opener(
   const { retry, split } = rules;
   const rule = retryOf(name, retry, Infinity) ?? [];
   if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
+  const weigh = callback(name, 'countTokens', countTokens);
   const options: GateOptions<string> = {
     classify: classifyError,
     ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),
     repair: [rule, split === false ? [] : divideAndConquer(split)],
-    weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
     deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
     timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
     ...(lane !== undefined && { queue: lanes([{ name: lane }]) }),
@@ -99,7 +99,7 @@ export function opener(
         answers.push(answer);
         return answer.embeddings;
       },
-      { ...options, maxSize, ...(oneByOne && { concurrency: 1 }) },
+      { ...options, weigh: weigh ?? estimatorFor(model.modelId), maxSize, ...(oneByOne && { concurrency: 1 }) },
       name,
     );
     const close = (): void => {

@@ -61,7 +61,7 @@ const PARTS_AHEAD = 10_000;
 export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOptions = {}): LanguageModelMiddleware {
   const held = heldRules(NAME, options, []);
   const optionsOf = callOptionsOf(NAME, options, tokensOf);
-  const how = (params: LanguageModelParams): PolicyCallOptions => optionsOf(params, params.abortSignal);
+  const how = (params: LanguageModelParams, model: Model): PolicyCallOptions => optionsOf(params, params.abortSignal, model.modelId);
   const last = <T>(call: Promise<T>): Promise<T> => (options.retry === false ? call : dealtWith(call));
 
   return {
@@ -72,11 +72,11 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
         attempt.settle(usageOf(result.usage));
         return result;
       });
-      return last(lastOf(held.policy(generate, how(params))));
+      return last(lastOf(held.policy(generate, how(params, model))));
     },
     wrapStream: async ({ params, model }) =>
       last(
-        heldCall(held, how(params), {
+        heldCall(held, how(params, model), {
           open: (attempt) => shown(model.doStream({ ...params, abortSignal: attempt.signal }), attempt),
           follow: (result, over, { settle }) => ({
             ...result,
@@ -94,8 +94,8 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
   };
 }
 
-function tokensOf({ prompt, tools, maxOutputTokens }: LanguageModelParams): number {
-  return requestTokens({ prompt, tools, max_tokens: maxOutputTokens });
+function tokensOf({ prompt, tools, maxOutputTokens, responseFormat }: LanguageModelParams, model?: string): number {
+  return requestTokens({ model, prompt, tools, response_format: responseFormat, max_tokens: maxOutputTokens });
 }
 
 function usageOf({ inputTokens, outputTokens }: ModelUsage): Usage {

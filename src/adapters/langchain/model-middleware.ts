@@ -74,10 +74,13 @@ function usageOf(answer: unknown): UsageMetadata | undefined {
 }
 
 function tokensOf({ messages, systemMessage, tools, model }: ModelRequest): number {
+  const { maxTokens, n, modelName, model: name } = model as Partial<Record<'maxTokens' | 'n' | 'modelName' | 'model', unknown>>;
   return requestTokens({
+    model: name ?? modelName,
+    n,
     messages: messages.map(({ content }) => content),
     system: systemMessage.content,
     tools: tools.map(({ name, description }) => ({ name, description })),
-    max_tokens: (model as { readonly maxTokens?: unknown }).maxTokens,
+    max_tokens: maxTokens,
   });
 }

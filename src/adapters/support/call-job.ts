@@ -25,17 +25,18 @@ export interface JobRules<Q> extends CallRules {
 export function callOptionsOf<Q>(
   adapter: string,
   rules: JobRules<Q>,
-  estimate: (request: Q) => number,
-): (request: Q, signal: AbortSignal | null | undefined) => PolicyCallOptions {
+  estimate: (request: Q, model?: string) => number,
+): (request: Q, signal: AbortSignal | null | undefined, model?: string) => PolicyCallOptions {
   const { limiter, lane, cost } = rules;
   for (const name of ['lane', 'cost'] as const) needsLimiter(adapter, name, rules[name], limiter);
   const laneOf = typeof lane === 'function' ? lane : laneOption(adapter, lane, limiter);
-  const costOf = callback(adapter, 'cost', cost) ?? ((request: Q): Cost => ({ tokens: estimate(request) }));
-  const jobOf = (request: Q): LimiterJob => ({
+  const given = callback(adapter, 'cost', cost);
+  const costOf = (request: Q, model: string | undefined): Cost => (given ? given(request) : { tokens: estimate(request, model) });
+  const jobOf = (request: Q, model: string | undefined): LimiterJob => ({
     ...(laneOf !== undefined && { lane: typeof laneOf === 'function' ? ask(adapter, 'lane', laneOf, request) : laneOf }),
-    cost: ask(adapter, 'cost', costOf, request),
+    cost: ask(adapter, 'cost', () => costOf(request, model)),
   });
-  return (request, signal) => ({ ...(limiter && { job: jobOf(request) }), ...(signal && { signal }) });
+  return (request, signal, model) => ({ ...(limiter && { job: jobOf(request, model) }), ...(signal && { signal }) });
 }
 
 /** The `lane` of an adapter that knows but one, checked. @throws FlowConfigError */
