@@ -21,6 +21,7 @@ import {
 } from '../../operators/toolkit.js';
 import type { BatchResult, BatchWork, GateOptions } from '../../operators/types.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
+import { LearnedWeight } from './learned-weight.js';
 import { withoutEnd } from './without-end.js';
 
 /** Rules that are options of a batcher as they are. */
@@ -47,9 +48,12 @@ export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exc
   readonly limiter?: Limiter;
   /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
   readonly maxTokens?: number;
-  /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
+  /** Most tokens in one text; a longer one is rejected unsent, one that is only estimated from a quarter above on. @defaultValue 8191 */
   readonly maxTokensPerText?: number;
-  /** @defaultValue the built-in estimate with a margin of 15 % */
+  /**
+   * Tokens of a text. The built-in estimate is that of `createTokenEstimator` for the model; it learns from the usage that answers report, so
+   * that batches fill up to `maxTokens` and keep below it. @defaultValue the built-in estimate
+   */
   readonly countTokens?: (text: string) => number;
   /** Calls at a time; beside a `limiter`, most of its slots that these calls take. @defaultValue 4; with a `limiter`, as many as it has */
   readonly concurrency?: number;
@@ -71,24 +75,33 @@ type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 
 /** What holds for a rule that was left out. */
 export type TextDefaults = Required<Pick<EmbedderRules, Defaulted>>;
 
+interface TextBatchOptions {
+  readonly maxSize: number;
+  readonly maxQueued: number;
+  readonly limiter: Limiter;
+  readonly maxWeight: number;
+  readonly weigh: (text: string) => number;
+}
+
 /** How texts travel together. */
 export interface TextBatches {
   /** For the batcher. */
-  readonly options: BatcherOptions<string> & { readonly maxSize: number; readonly maxQueued: number; readonly limiter: Limiter };
+  readonly options: BatcherOptions<string> & TextBatchOptions;
   /** The most urgent first. */
   readonly laneNames: readonly string[];
   /** The limiter, when none was given: whoever uses it closes it at the end. */
   readonly ownLimiter: Limiter | undefined;
-  /** The work, which tells the limiter when a refusal was free. */
+  /** The work, which tells the limiter when a refusal was free, and the estimate what texts have taken. */
   charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
 }
 
 /**
  * The rules as they are for a batcher. Which options there are has been looked at before.
  *
+ * @param model whose tokens are estimated when none counts them
  * @throws FlowConfigError naming the operator and the option
  */
-export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults): TextBatches {
+export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults, model?: string): TextBatches {
   const maxSize = count(operator, 'maxSize', orDefault(rules.maxSize, defaults.maxSize));
   const maxQueued = count(operator, 'maxQueued', orDefault(rules.maxQueued, defaults.maxQueued));
   const queue = orDefault(rules.queue, defaults.queue);
@@ -96,6 +109,11 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
   const laneNames = queue.lanes.map(({ name }) => name);
   const given = sharedLimiter(operator, rules);
   const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, laneNames);
+  const countTokens = callback(operator, 'countTokens', rules.countTokens);
+  const learned = countTokens
+    ? undefined
+    : new LearnedWeight(createTokenEstimator({ ...(model !== undefined && { model }), safetyMargin: 1 }));
+  const limit = positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, defaults.maxTokensPerText));
   const areFree = rules.refusalsAreFree === undefined ? undefined : flag(operator, 'refusalsAreFree', rules.refusalsAreFree);
   return {
     options: {
@@ -107,24 +125,48 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
       maxQueued,
       queue,
       limiter: given ?? (ownLimiter as Limiter),
-      weigh: counter(operator, rules, defaults.maxTokensPerText),
+      weigh: countTokens ? counted(operator, countTokens, limit) : estimated(operator, learned as LearnedWeight, limit),
       maxWeight: positive(operator, 'maxTokens', orDefault(rules.maxTokens, defaults.maxTokens)),
       dedupe: (text) => text,
     },
     laneNames,
     ownLimiter,
-    charged: (work) => (areFree === false ? work : withFreeRefusals(work, areFree)),
+    charged: (work) => {
+      const taught = learned ? teaching(work, learned) : work;
+      return areFree === false ? taught : withFreeRefusals(taught, areFree);
+    },
   };
 }
 
 /** Tokens of a text; a text with too many is refused. */
-function counter(operator: string, rules: EmbedderRules, most: number): (text: string) => number {
-  const countTokens = callback(operator, 'countTokens', rules.countTokens) ?? createTokenEstimator();
-  const limit = positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, most));
+function counted(operator: string, countTokens: (text: string) => number, limit: number): (text: string) => number {
   return (text) => {
     const tokens = countTokens(text);
     if (tokens > limit) throw new ItemTooHeavyError(operator, tokens, limit);
     return tokens;
+  };
+}
+
+/** How far above the bound an estimate must be for a text to be refused unsent: a text that fits must not be refused for an estimate. */
+const SURELY = 1.25;
+
+function estimated(operator: string, learned: LearnedWeight, limit: number): (text: string) => number {
+  return (text) => {
+    const tokens = learned.expected(text);
+    if (tokens > SURELY * limit) throw new ItemTooHeavyError(operator, Math.ceil(tokens), limit);
+    return Math.ceil(learned.weigh(text));
+  };
+}
+
+/** The same work, whose usage the estimate hears of. */
+function teaching<R>(work: BatchWork<string, R>, learned: LearnedWeight): BatchWork<string, R> {
+  return (texts, context) => {
+    const settle: typeof context.settle = (usage) => {
+      if (usage.inputTokens !== undefined) learned.learn(texts, usage.inputTokens);
+      context.settle(usage);
+    };
+    // Its getters and methods are those of the context.
+    return work(texts, Object.create(context, { settle: { value: settle } }) as typeof context);
   };
 }
 
