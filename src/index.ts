@@ -180,5 +180,5 @@ export { defineTool } from './pipelines/tools/tool-types.js';
 export type { AssembleToolCallsOptions } from './streams/assemble-tool-calls.js';
 export { assembleToolCalls } from './streams/assemble-tool-calls.js';
 export type { ModelPart } from './streams/model-part.js';
-export type { TokenEstimatorOptions } from './tokenizers/estimate.js';
+export type { TokenEncoding, TokenEstimatorOptions } from './tokenizers/estimate.js';
 export { createTokenEstimator, estimateTokens } from './tokenizers/estimate.js';

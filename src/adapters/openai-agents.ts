@@ -19,7 +19,7 @@ export type { CallRules } from './support/call-rules.js';
 export type ModelRules = ConnectionRules<ModelRequest>;
 
 /** Gives a model its limits. */
-type Limit = (model: Model) => Model;
+type Limit = (model: Model, name?: string) => Model;
 
 /**
  * A model whose requests keep to a limiter, for agents of `@openai/agents`. Each attempt waits for a permit, which it holds until the
@@ -77,16 +77,16 @@ export function limitModel(model: Model, options: ModelRules = {}): Model {
 export function limitModelProvider(provider: ModelProvider, options: ModelRules = {}): ModelProvider {
   const limit = limits('limitModelProvider', options);
   if (typeof (Object(provider) as Partial<ModelProvider>).getModel === 'function')
-    return { getModel: async (name) => limit(await provider.getModel(name)) };
+    return { getModel: async (name) => limit(await provider.getModel(name), name) };
   throw new FlowConfigError('limitModelProvider', 'provider', 'a model provider of @openai/agents', provider);
 }
 
 function limits(name: string, options: ModelRules): Limit {
   const held = heldRules(name, options, []);
-  const optionsOf = callOptionsOf(name, options, factsOf);
-  const how = (request: ModelRequest): AccountedCall => optionsOf(request, request.signal);
+  const optionsOf = callOptionsOf<Asked>(name, forRequest(options), factsOf);
+  const how = (request: ModelRequest, model: string | undefined): AccountedCall => optionsOf({ request, model }, request.signal);
 
-  return (model) => ({
+  return (model, modelName) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
     getResponse: async (request) => {
       const respond = heldWork(held, async ({ signal, settle }: EnteredAttempt) => {
@@ -94,10 +94,10 @@ function limits(name: string, options: ModelRules): Limit {
         settle(usageOf(response.usage));
         return response;
       });
-      return lastOf(held.policy(respond, how(request)));
+      return lastOf(held.policy(respond, how(request, modelName)));
     },
     getStreamedResponse: (request) =>
-      heldEach(held, how(request), {
+      heldEach(held, how(request, modelName), {
         open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
         look: (event, { settle }) => {
           if (event.type === 'response_done') settle(usageOf(event.response.usage));
@@ -120,13 +120,27 @@ function attemptOf(request: ModelRequest, signal: AbortSignal): ModelRequest {
   return { ...request, signal, ...{ _internal: Object.assign(_internal, { runnerManagedRetry: true }) } };
 }
 
-function factsOf({ systemInstructions, input, tools, handoffs, modelSettings }: ModelRequest): RequestFacts {
+interface Asked {
+  readonly request: ModelRequest;
+  readonly model: string | undefined;
+}
+
+/** `job` sees the request alone. */
+function forRequest({ job, ...options }: ModelRules): ConnectionRules<Asked> {
+  if (typeof job !== 'function') return { ...options, ...(job !== undefined && { job }) };
+  // Without a limiter it is refused as it is.
+  return { ...options, job: options.limiter === undefined ? (job as never) : ({ request }: Asked) => job(request) };
+}
+
+function factsOf({ request, model }: Asked): RequestFacts {
+  const { systemInstructions, input, tools, handoffs, modelSettings } = request;
   const { inputTokens } = requestUsage({
+    model,
     instructions: systemInstructions,
     input,
     ...(tools.length + handoffs.length > 0 && { tools: [...tools, ...handoffs] }),
   });
-  return { model: undefined, tokens: { inputTokens, maxOutputTokens: modelSettings.maxTokens } };
+  return { model, tokens: { inputTokens, maxOutputTokens: modelSettings.maxTokens } };
 }
 
 interface AgentUsage {

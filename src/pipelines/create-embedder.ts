@@ -86,6 +86,8 @@ class BatchingEmbedder implements Embedder {
   readonly #batcher: Batcher<string, Float32Array>;
   readonly #stats: FlowStats;
   readonly #ahead: number;
+  readonly #tokensAhead: number;
+  readonly #weigh: (text: string) => number;
 
   constructor(options: EmbedderOptions | ClientEmbedderOptions) {
     const work = embedderWork(options);
@@ -101,9 +103,11 @@ class BatchingEmbedder implements Embedder {
       budget: budgetOption(NAME, 'budget', options.budget),
       provider: options.baseUrl === undefined ? undefined : providerAt(options.baseUrl),
     });
-    const { maxSize, maxQueued, limiter } = batches.options;
+    const { maxSize, maxQueued, limiter, maxWeight, weigh } = batches.options;
     const slots = limiter.concurrency === Infinity ? EMBEDDER_DEFAULTS.concurrency : limiter.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
+    this.#tokensAhead = 2 * maxWeight * slots;
+    this.#weigh = weigh;
     this.#stats = new FlowStats(maxSize);
     this.events = channel.events;
     this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, false);
@@ -132,6 +136,7 @@ class BatchingEmbedder implements Embedder {
     return new Observable((subscriber) => {
       let index = 0;
       let open = 0;
+      let openTokens = 0;
       let ended = false;
       // Not children of the subscriber: it would look through all of them each time one ends.
       const waiting = new Set<Subscription>();
@@ -147,7 +152,7 @@ class BatchingEmbedder implements Embedder {
         else pull.resume();
       };
       const pull = openPull(texts, {
-        room: () => open < this.#ahead && !subscriber.closed,
+        room: () => open < this.#ahead && (openTokens < this.#tokensAhead || open === 0) && !subscriber.closed,
         next: (text) => {
           const position = index++;
           open++;
@@ -155,12 +160,15 @@ class BatchingEmbedder implements Embedder {
             settled({ status: 'rejected', reason: notText(text), input: text, index: position, id: String(position), attempts: 0 });
             return;
           }
+          const tokens = this.#tokensOf(text);
+          openTokens += tokens;
           const one = new Subscription();
           waiting.add(one);
           one.add(
             this.#batcher.loadSettled(text, options).subscribe({
               next: (result) => {
                 waiting.delete(one);
+                openTokens -= tokens;
                 settled({ ...result, index: position, id: String(position) });
               },
               error: (error: unknown) => {
@@ -183,6 +191,16 @@ class BatchingEmbedder implements Embedder {
       });
       pull.resume();
     });
+  }
+
+  /** For reading ahead; what is wrong with a text or its count is told when it is accepted. */
+  #tokensOf(text: string): number {
+    try {
+      const tokens = this.#weigh(text);
+      return Number.isFinite(tokens) && tokens > 0 ? tokens : 0;
+    } catch {
+      return 0;
+    }
   }
 
   snapshot(): EmbedderSnapshot {

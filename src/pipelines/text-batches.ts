@@ -13,6 +13,7 @@ import type { ProviderRules } from '../account/providers.js';
 import { providerOption, providers } from '../account/providers.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 import type { BudgetPort } from './budget/budget-types.js';
+import { LearnedWeight } from './learned-weight.js';
 import type { HeldRules } from './limited.js';
 import { permitAround, underPermit } from './limited.js';
 import { withoutEnd } from './without-end.js';
@@ -38,9 +39,12 @@ export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exc
   readonly limiter?: Limiter;
   /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
   readonly maxTokens?: number;
-  /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
+  /** Most tokens in one text; a longer one is rejected unsent, one that is only estimated from a quarter above on. @defaultValue 8191 */
   readonly maxTokensPerText?: number;
-  /** @defaultValue the built-in estimate with a margin of 15 % */
+  /**
+   * Tokens of a text. The built-in estimate is that of `createTokenEstimator` for the model; it learns from the usage that answers report, so
+   * that batches fill up to `maxTokens` and keep below it. @defaultValue the built-in estimate
+   */
   readonly countTokens?: (text: string) => number;
   /** Calls at a time; beside a `limiter`, most of its slots that these calls take. @defaultValue 4; with a `limiter`, as many as it has */
   readonly concurrency?: number;
@@ -70,15 +74,23 @@ export interface TextCalls {
   readonly provider?: ProviderRules | undefined;
 }
 
+interface TextBatchOptions {
+  readonly maxSize: number;
+  readonly maxQueued: number;
+  readonly limiter: Limiter;
+  readonly maxWeight: number;
+  readonly weigh: (text: string) => number;
+}
+
 /** How texts travel together. */
 export interface TextBatches {
   /** For the batcher. */
-  readonly options: BatcherOptions<string> & { readonly maxSize: number; readonly maxQueued: number; readonly limiter: Limiter };
+  readonly options: BatcherOptions<string> & TextBatchOptions;
   /** The most urgent first. */
   readonly laneNames: readonly string[];
   /** The limiter, when none was given: whoever uses it closes it at the end. */
   readonly ownLimiter: Limiter | undefined;
-  /** The work, each call of it written down in the account's ledger. */
+  /** The work, each call of it written down in the account's ledger, and told to the estimate of tokens. */
   charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
   /** @throws FlowConfigError inside a request that holds a permit of the same limiter */
   check(): void;
@@ -87,6 +99,7 @@ export interface TextBatches {
 /**
  * The rules as they are for a batcher. Which options there are has been looked at before.
  *
+ * @param calls - what they are known by; tokens are estimated for the model where no option counts them
  * @throws FlowConfigError naming the operator and the option
  */
 export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults, calls: TextCalls = {}): TextBatches {
@@ -107,6 +120,12 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
   const { classify = classifyError } = rules;
   const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
     verdictOrFatal(operator, classify, error, { size: 1, attempt, aborted: false, epochMs: now() }).class;
+  const countTokens = callback(operator, 'countTokens', rules.countTokens);
+  const { model } = calls;
+  const learned = countTokens
+    ? undefined
+    : new LearnedWeight(createTokenEstimator({ ...(model !== undefined && { model }), safetyMargin: 1 }));
+  const limit = positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, defaults.maxTokensPerText));
   return {
     options: {
       window: defaults.window,
@@ -117,14 +136,15 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
       maxQueued,
       queue,
       limiter,
-      weigh: counter(operator, rules, defaults.maxTokensPerText),
+      weigh: countTokens ? counted(operator, countTokens, limit) : estimated(operator, learned as LearnedWeight, limit),
       maxWeight: positive(operator, 'maxTokens', orDefault(rules.maxTokens, defaults.maxTokens)),
       dedupe: (text) => text,
     },
     laneNames,
     ownLimiter,
     charged: (work) => {
-      const made = given ? inPermit({ operator, kind: 'request', limiter: given }, work) : work;
+      const taught = learned ? teaching(work, learned) : work;
+      const made = given ? inPermit({ operator, kind: 'request', limiter: given }, taught) : taught;
       return enteredBatch(ledger, facts, now, classOf, made);
     },
     check: () => {
@@ -139,13 +159,34 @@ function inPermit<R>(rules: HeldRules, work: BatchWork<string, R>): BatchWork<st
 }
 
 /** Tokens of a text; a text with too many is refused. */
-function counter(operator: string, rules: EmbedderRules, most: number): (text: string) => number {
-  const countTokens = callback(operator, 'countTokens', rules.countTokens) ?? createTokenEstimator();
-  const limit = positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, most));
+function counted(operator: string, countTokens: (text: string) => number, limit: number): (text: string) => number {
   return (text) => {
     const tokens = countTokens(text);
     if (tokens > limit) throw new ItemTooHeavyError(operator, tokens, limit);
     return tokens;
+  };
+}
+
+/** How far above the bound an estimate must be for a text to be refused unsent: a text that fits must not be refused for an estimate. */
+const SURELY = 1.25;
+
+function estimated(operator: string, learned: LearnedWeight, limit: number): (text: string) => number {
+  return (text) => {
+    const tokens = learned.expected(text);
+    if (tokens > SURELY * limit) throw new ItemTooHeavyError(operator, Math.ceil(tokens), limit);
+    return Math.ceil(learned.weigh(text));
+  };
+}
+
+/** The same work, whose usage the estimate hears of. */
+function teaching<R>(work: BatchWork<string, R>, learned: LearnedWeight): BatchWork<string, R> {
+  return (texts, context) => {
+    const settle: typeof context.settle = (usage) => {
+      if (usage.inputTokens !== undefined) learned.learn(texts, usage.inputTokens);
+      context.settle(usage);
+    };
+    // Its getters and methods are those of the context.
+    return work(texts, Object.create(context, { settle: { value: settle } }) as typeof context);
   };
 }
 

@@ -99,15 +99,19 @@ describe('what a request to Gemini may cost', () => {
   const long = 'word '.repeat(3000);
 
   it.each([
-    ['its contents and a quarter of its longest answer', { contents: [{ parts: [{ text: 'hi' }] }], generationConfig: { maxOutputTokens: 4000 } }, 1],
-    ['what it begins with', { contents: [], systemInstruction: { parts: [{ text: long }] } }, 3],
-    ['a text to embed', { content: { parts: [{ text: long }] } }, 3],
+    [
+      'its contents and a quarter of its longest answer',
+      { contents: [{ parts: [{ text: 'hi' }] }], generationConfig: { maxOutputTokens: 4000 } },
+      1,
+    ],
+    ['what it begins with', { contents: [], systemInstruction: { parts: [{ text: long }] } }, 4],
+    ['a text to embed', { content: { parts: [{ text: long }] } }, 4],
     [
       'many texts to embed',
       { requests: [{ model: 'm', content: { parts: [{ text: long }] } }, { content: { parts: [{ text: long }] } }] },
-      7,
+      8,
     ],
-    ['no letters of a picture', { contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data: long } }] }] }, 0],
+    ['a picture, and no letters of it', { contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data: long } }] }] }, 2],
   ])('is %s', async (_name, body, thousands) => {
     expect((await spent('{}', { url: gemini, body })).atOnce).toBe(thousands);
   });

@@ -26,7 +26,7 @@ import { providerNamed, providerOption, providers } from '../../account/provider
 import { untilClosed } from '../../pipelines/connection.js';
 import { permitAround, underPermit } from '../../pipelines/limited.js';
 import { retryOf } from '../../retry.js';
-import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { estimatorFor } from '../../tokenizers/estimate.js';
 import type { CallJob } from '../support/call-job.js';
 import { ambientIn, jobOption } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -80,11 +80,11 @@ export function opener(
   const { retry, split } = rules;
   const rule = retryOf(name, retry, Infinity) ?? [];
   if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
+  const weigh = callback(name, 'countTokens', countTokens);
   const options: GateOptions<string> = {
     classify: classifyError,
     ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),
     repair: [rule, split === false ? [] : divideAndConquer(split)],
-    weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
     deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
     timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
     // All values are here already: nothing is gained by waiting, nor by refusing some.
@@ -122,7 +122,13 @@ export function opener(
           return answer.embeddings;
         },
       ),
-      { ...options, ...(lane !== undefined && place), maxSize, ...(oneByOne && { concurrency: 1 }) },
+      {
+        ...options,
+        weigh: weigh ?? estimatorFor(model.modelId),
+        ...(lane !== undefined && place),
+        maxSize,
+        ...(oneByOne && { concurrency: 1 }),
+      },
       name,
     );
     const close = (): void => {

@@ -77,17 +77,20 @@ function usageOf(answer: unknown): UsageMetadata | undefined {
 }
 
 function factsOf({ messages, systemMessage, tools, model }: ModelRequest): RequestFacts {
-  const { inputTokens } = requestUsage({
+  const { maxTokens, n, modelName, model: other } = model as Partial<Record<'maxTokens' | 'n' | 'modelName' | 'model', unknown>>;
+  const named = other ?? modelName;
+  const { inputTokens, outputTokens } = requestUsage({
+    model: named,
+    n,
     messages: messages.map(({ content }) => content),
     system: systemMessage.content,
     tools: tools.map(({ name, description }) => ({ name, description })),
+    max_tokens: maxTokens,
   });
-  const { maxTokens, model: named, modelName = named } = model as unknown as Readonly<Record<'maxTokens' | 'model' | 'modelName', unknown>>;
-  const maxOutputTokens = typeof maxTokens === 'number' && maxTokens > 0 ? maxTokens : undefined;
   const kind = (model as { readonly _llmType?: () => string })._llmType?.() ?? '';
   return {
-    model: typeof modelName === 'string' ? modelName : undefined,
-    tokens: { inputTokens, maxOutputTokens },
+    model: typeof named === 'string' ? named : undefined,
+    tokens: { inputTokens, maxOutputTokens: outputTokens },
     provider: providerNamed(kind),
   };
 }

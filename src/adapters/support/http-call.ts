@@ -86,7 +86,7 @@ function factsOf({ method, url, json }: HttpRequest): RequestFacts | undefined {
   if (method.toUpperCase() !== 'POST' || ELSEWHERE.test(url) || !(hasPrompt(json) || MEDIA.test(url))) return undefined;
   const { inputTokens, outputTokens } = requestUsage(json);
   const { model } = Object(json) as { readonly model?: unknown };
-  const tokens = { inputTokens, maxOutputTokens: outputTokens > 0 ? outputTokens : undefined };
+  const tokens = { inputTokens, maxOutputTokens: outputTokens };
   return { model: typeof model === 'string' && model !== '' ? model : modelIn(url), tokens, provider: providerAt(url) };
 }
 

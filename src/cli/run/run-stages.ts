@@ -9,7 +9,7 @@ import { createModelCaller } from '../../pipelines/create-model-caller.js';
 import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
-import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { estimatorFor } from '../../tokenizers/estimate.js';
 import { chunkText } from '../chunks.js';
 import { evidence } from '../provider.js';
 import { type AnswerKind, readAnswer, textOf } from './answer.js';
@@ -62,13 +62,13 @@ export function openCaller({ endpoint }: RunPlan, { budget, onRecord, onEstimate
       const completion = await requestChat(endpoint, body, { signal: context.signal, observe: permit.observe });
       const counted = countedIn(completion);
       if (counted === undefined) onEstimate();
-      const usage = counted ?? estimateOf(body, completion);
+      const usage = counted ?? estimateOf(body, completion, endpoint.model);
       context.settle(usage);
       permit.settle(usage);
       return completion;
     },
     model: ({ body }) => body.model ?? 'default',
-    estimateTokens: ({ body }) => estimateChat(body),
+    estimateTokens: ({ body }) => estimateChat(body, endpoint.model),
     retry: false,
     concurrency: Infinity,
     maxQueued: Infinity,
@@ -91,11 +91,16 @@ function isCount(tokens: unknown): tokens is number {
   return isAmount(tokens) && tokens < MOST_TOKENS;
 }
 
-const estimate = createTokenEstimator();
-
 /** What it took by the length of its texts. */
-function estimateOf(body: ChatRequest, completion: ChatCompletion): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
-  return { inputTokens: estimateChat(body).inputTokens, outputTokens: estimate(contentOf(completion) ?? '') };
+function estimateOf(
+  body: ChatRequest,
+  completion: ChatCompletion,
+  model: string | undefined,
+): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
+  return {
+    inputTokens: estimateChat(body, model).inputTokens,
+    outputTokens: estimatorFor(body.model ?? model)(contentOf(completion) ?? ''),
+  };
 }
 
 /** The stages of a plan, as `createStages` takes them. */

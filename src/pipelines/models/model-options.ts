@@ -233,7 +233,7 @@ function chatClient<P>(options: ChatCallerOptions<P>): Client<Parameters<typeof 
     call: (request, context) => requestChat(endpoint, request, context),
     stream: (request, context) => streamChat(endpoint, request, context),
     model: (request) => (request as typeof request | null)?.model ?? endpoint.model,
-    estimateTokens: estimateChat,
+    estimateTokens: (request) => estimateChat(request, endpoint.model),
     usage: readUsage,
     provider: providerAt(endpoint.url),
   };
