@@ -201,7 +201,9 @@ describe('a tool that makes calls of its own on the same account', LONG, () => {
     const limiter = createAccount({ concurrency: 2 });
     const fetch = chat(limiter);
     const parameters = z.object({});
-    const tools = [defineTool({ name: 'ask', description: 'x', readOnly: true, parameters, execute: () => Promise.resolve().then(() => ask(fetch)) })];
+    const tools = [
+      defineTool({ name: 'ask', description: 'x', readOnly: true, parameters, execute: () => Promise.resolve().then(() => ask(fetch)) }),
+    ];
     const runner = createToolRunner({ tools, limiter, retry: false });
     const call = (id: string) => ({ id, name: 'ask', input: {} });
     const one = await runner.runAll([call('a')]);

@@ -1,3 +1,4 @@
+import { linksOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
 import { lateError } from '../../pipelines/provider-error.js';
 
@@ -30,4 +31,22 @@ export async function* partsOf<T>(stream: AsyncIterable<T>): AsyncGenerator<T, v
     yield part;
   }
   if (isEmpty) throw lateError('the answer is no stream of events');
+}
+
+/** The answer of something that has sent a request by itself: the limiter learns from the headers of what it fails with, and of its answer, where that has some. */
+export async function learned<T>(answer: PromiseLike<T>, { observe }: Observer, headersOf?: (answer: T) => unknown): Promise<T> {
+  try {
+    const result = await answer;
+    const headers = headersOf?.(result);
+    if (typeof headers === 'object' && headers !== null) observe({ status: 200, headers: headers as ResponseLike['headers'] });
+    return result;
+  } catch (error) {
+    for (const link of linksOf(error)) {
+      const { status, headers } = link as Partial<ResponseLike>;
+      if (typeof status !== 'number' || typeof headers !== 'object') continue;
+      observe({ status, headers });
+      break;
+    }
+    throw error;
+  }
 }
