@@ -9,6 +9,7 @@ import {
   callback,
   durationMs,
   group,
+  limiterOption,
   onlyKnown,
   orDefault,
   positive,
@@ -65,6 +66,7 @@ export function opener(
 ): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
   onlyKnown(name, rules, [...RULES, ...own]);
   const { limiter, lane, concurrency, countTokens } = rules;
+  limiterOption(name, limiter, concurrency);
   onlyLane(name, lane, limiter);
   const { retry, split } = rules;
   const rule = retryOf(name, retry, Infinity) ?? [];
