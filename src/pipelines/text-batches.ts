@@ -17,6 +17,7 @@ import {
   positive,
   ratio,
   schedulerOption,
+  startingRate,
   streamOf,
 } from '../../operators/toolkit.js';
 import type { BatchResult, BatchWork, GateOptions } from '../../operators/types.js';
@@ -158,8 +159,8 @@ function newLimiter(operator: string, rules: EmbedderRules, concurrency: number,
   const onEvent = callback(operator, 'onEvent', rules.onEvent);
   return createAccount({
     concurrency: count(operator, 'concurrency', orDefault(rules.concurrency, concurrency)),
-    requestsPerMinute: positive(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, Infinity)),
-    tokensPerMinute: positive(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, Infinity)),
+    requestsPerMinute: startingRate(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, Infinity)),
+    tokensPerMinute: startingRate(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, Infinity)),
     burstSeconds: ratio(operator, 'burstSeconds', orDefault(rules.burstSeconds, 2), 0.001, 86_400),
     lanes: laneNames.map((name) => ({ name })),
     scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),

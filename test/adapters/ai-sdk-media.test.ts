@@ -163,7 +163,12 @@ describe('limitTranscriptionModel', () => {
     doGenerateFromUrl = (_params: object) => Promise.resolve(undefined);
     doStream() {
       this.streams++;
-      return Promise.resolve({ stream: ReadableStream.from([part]) });
+      const start = (to: ReadableStreamDefaultController): void => {
+        to.enqueue(part);
+        to.close();
+      };
+      const stream = new ReadableStream({ start });
+      return Promise.resolve({ stream });
     }
   }
 
@@ -188,7 +193,7 @@ describe('limitTranscriptionModel', () => {
     ['limitTranscriptionModel', limitTranscriptionModel, 'doGenerate'],
   ] as const)('%s refuses what is no model', (name, limit, method) => {
     for (const model of [undefined, null, 'm', {}]) {
-      const make = () => limit(model as never);
+      const make = () => (limit as (model: unknown) => unknown)(model);
       expect(make).toThrow(FlowConfigError);
       expect(make).toThrow(`${name}: expected \`model\` to be a model of a provider with \`${method}\``);
     }
