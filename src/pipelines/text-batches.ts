@@ -85,7 +85,7 @@ export interface TextBatches {
   /** The work, which tells the limiter when a refusal was free. */
   charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
   /** @throws FlowConfigError inside a request that holds a permit of the same limiter */
-  check(): void;
+  readonly check: () => void;
 }
 
 /**
@@ -130,7 +130,7 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
 
 /** A client that keeps to the same limiter would wait for the permit of its batch. */
 function inPermit<R>(rules: HeldRules, work: BatchWork<string, R>): BatchWork<string, R> {
-  return (texts, context) => underPermit(rules, undefined, () => work(texts, context)) as ReturnType<typeof work>;
+  return (texts, context) => underPermit<BatchResult<R>>(rules, undefined, () => work(texts, context));
 }
 
 /** Tokens of a text; a text with too many is refused. */

@@ -52,8 +52,8 @@ interface Streamed extends Answer {
 
 /** Makes calls under the rules. */
 interface Caller {
-  call<R>(params: Asked, send: (params: never) => PromiseLike<R>): Promise<R>;
-  stream<R extends Streamed>(params: Asked, send: (params: never) => PromiseLike<R>): Promise<R>;
+  readonly call: <R>(params: Asked, send: (params: never) => PromiseLike<R>) => Promise<R>;
+  readonly stream: <R extends Streamed>(params: Asked, send: (params: never) => PromiseLike<R>) => Promise<R>;
 }
 
 /**

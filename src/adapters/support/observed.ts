@@ -34,17 +34,17 @@ export async function* partsOf<T>(stream: AsyncIterable<T>): AsyncGenerator<T, v
 }
 
 /** The answer of something that has sent a request by itself: the limiter learns from the headers of what it fails with, and of its answer, where that has some. */
-export async function learned<T>(answer: PromiseLike<T>, { observe }: Observer, headersOf?: (answer: T) => unknown): Promise<T> {
+export async function learned<T>(answer: PromiseLike<T>, to: Observer, headersOf?: (answer: T) => unknown): Promise<T> {
   try {
     const result = await answer;
     const headers = headersOf?.(result);
-    if (typeof headers === 'object' && headers !== null) observe({ status: 200, headers: headers as ResponseLike['headers'] });
+    if (typeof headers === 'object' && headers !== null) to.observe({ status: 200, headers: headers as ResponseLike['headers'] });
     return result;
   } catch (error) {
     for (const link of linksOf(error)) {
       const { status, headers } = link as Partial<ResponseLike>;
       if (typeof status !== 'number' || typeof headers !== 'object') continue;
-      observe({ status, headers });
+      to.observe({ status, headers });
       break;
     }
     throw error;
