@@ -4,15 +4,15 @@ import type { LaneOptions } from './lanes.js';
 import { lanes } from './lanes.js';
 import { FlowConfigError } from './options/errors.js';
 import type { Limiter, LimiterJob, LimiterOptions, RateRule } from './options/limiter.js';
-import { finitePositive, flag, limit, onlyKnown, optional, orDefault, ratio } from './options/options.js';
+import { finitePositive, flag, onlyKnown, optional, orDefault, ratio, startingRate } from './options/options.js';
 import { perMinute } from './rates.js';
 import { LIMITER_CHECKS } from './shell/limiter/settings.js';
 
 /** What an account allows, as plain data. */
 export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' | 'learn'> {
-  /** Requests per minute; with 0 nothing passes. @defaultValue Infinity, or what responses report */
+  /** Requests per minute, > 0: `pause()` or `setLimits` lets nothing pass. @defaultValue Infinity, or what responses report */
   readonly requestsPerMinute?: number;
-  /** Tokens per minute, of what is sent and of what comes back; with 0 nothing passes. @defaultValue Infinity, or what responses report */
+  /** Tokens per minute, > 0, of what is sent and of what comes back. @defaultValue Infinity, or what responses report */
   readonly tokensPerMinute?: number;
   /** Requests that may be saved up and sent at once, > 0. @defaultValue what comes in within `burstSeconds` */
   readonly burst?: number;
@@ -51,7 +51,7 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };
   const rate = (unit: 'requests' | 'tokens', amount: number | undefined, saved: object): RateRule => ({
-    ...perMinute(unit, limit(NAME, `${unit}PerMinute`, orDefault(amount, Infinity))),
+    ...perMinute(unit, startingRate(NAME, `${unit}PerMinute`, orDefault(amount, Infinity))),
     ...saved,
   });
   return createLimiter({

@@ -19,7 +19,7 @@ export interface RateOptions {
 export interface Quota {
   /** `'requests'`, `'tokens'`, `'inputTokens'`, `'outputTokens'`, or a unit of your own that jobs name in their `cost`. */
   readonly unit: string;
-  /** Most in one window, >= 0. With 0 nothing passes; Infinity is no limit. */
+  /** Most in one window, >= 0. With 0, which only `setLimits` takes, nothing passes; Infinity is no limit. */
   readonly amount: number;
   /** Length of the window in ms, > 0: 1000 for a second, 86_400_000 for a day. */
   readonly windowMs: number;

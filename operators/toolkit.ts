@@ -25,6 +25,7 @@ export {
   positive,
   ratio,
   requiredFunction,
+  startingRate,
   unchecked,
 } from './options/options.js';
 export { retryRule } from './options/retry.js';

@@ -10,7 +10,7 @@ import { ask } from '../options/ask.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { EVENT_CHECKS } from '../options/events.js';
-import { limiterOption } from '../options/limiter-option.js';
+import { permitsOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
 import { callback, checked, count, durationMs, madeBy, oneOf, positive, requiredFunction } from '../options/options.js';
 import type { SplitItem } from '../options/oversize.js';
@@ -112,7 +112,7 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     order: madeBy('lines', 'inputOrder() or orderPerKey(key)', undefined),
     window: windowOption,
     concurrency: concurrencyOption,
-    limiter: (operator: string, _option: string, given: Permits | undefined) => limiterOption(operator, given),
+    limiter: (operator: string, _option: string, given: Permits | undefined) => permitsOption(operator, given),
     id: callback,
     repair: rules,
     classify: callback,
@@ -192,7 +192,7 @@ export function batchConfig<T, R>(
   const all = checked(operator, options, { ...DEFAULTS, ...defaults }, checks as never) as unknown as CheckedOptions<T> &
     Pick<BatchConfig<T>, 'repair' | 'flush'>;
   const { concurrency = DEFAULT_CONCURRENCY, limiter, queue } = all;
-  limiterOption(operator, limiter, all.concurrency);
+  permitsOption(operator, limiter, all.concurrency);
   const missing = queue.isDeclared && queue.lanes.find(({ name }) => limiter?.lanes?.includes(name) === false);
   if (missing) throw new FlowConfigError(operator, 'queue', `lanes the limiter has (${String(limiter?.lanes)})`, missing.name);
   const isChanging = isObservable(concurrency);

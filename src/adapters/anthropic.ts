@@ -14,7 +14,7 @@ import { observed, partsOf } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
 // Before, the client had no middleware.
-needsPeer('sluice/anthropic', '@anthropic-ai/sdk', '>=0.105.0 <2', isAtLeast(VERSION, 0, 105), VERSION);
+needsPeer('sluice/anthropic', '@anthropic-ai/sdk', '>=0.105.0 <2', isAtLeast(VERSION, 0, 105) && !isAtLeast(VERSION, 2), VERSION);
 
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';

@@ -11,6 +11,7 @@ import { heldWork } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';
 import type { ConnectionRules } from './support/held-rules.js';
 import { heldRules } from './support/held-rules.js';
+import { learned } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
 export type { CallRules } from './support/call-rules.js';
@@ -24,7 +25,8 @@ type Limit = (model: Model, name?: string) => Model;
 /**
  * A model whose requests keep to a limiter, for agents of `@openai/agents`. Each attempt waits for a permit, which it holds until the
  * answer is here, or until the stream has ended, has failed or was left. What fails in a way that may pass (429, 5xx, a broken connection)
- * is sent again, after the pause the provider asks for; a stream only until its first event. The limiter pays what the answer says it has cost.
+ * is sent again, after the pause the provider asks for; a stream only until its first event. The limiter pays what the answer says it has cost,
+ * and learns from the headers of refusals: those of good answers are not shown to a model of this SDK.
  *
  * - **Answers** as the model does. A stream is read as fast as its reader reads.
  * - **Rejects** with the model's own error, as the same object, when there are no more attempts; with the signal's reason when that aborts:
@@ -89,16 +91,16 @@ function limits(name: string, options: ModelRules): Limit {
   return (model, modelName) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
     getResponse: async (request) => {
-      const respond = heldWork(held, async ({ signal, settle }: EnteredAttempt) => {
-        const response = await model.getResponse(attemptOf(request, signal));
-        settle(usageOf(response.usage));
+      const respond = heldWork(held, async (attempt: EnteredAttempt) => {
+        const response = await learned(model.getResponse(attemptOf(request, attempt.signal)), attempt);
+        attempt.settle(usageOf(response.usage));
         return response;
       });
       return lastOf(held.policy(respond, how(request, modelName)));
     },
     getStreamedResponse: (request) =>
       heldEach(held, how(request, modelName), {
-        open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
+        open: (attempt) => learnedEach(model.getStreamedResponse(attemptOf(request, attempt.signal)), attempt),
         look: (event, { settle }) => {
           if (event.type === 'response_done') settle(usageOf(event.response.usage));
         },
@@ -109,6 +111,16 @@ function limits(name: string, options: ModelRules): Limit {
       return options.retry === false ? advice : { ...advice, suggested: false };
     },
   });
+}
+
+/** The same events; the limiter learns from what a stream fails with before its first one. */
+function learnedEach<T>(events: AsyncIterable<T>, attempt: EnteredAttempt): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]: () => {
+      const iterator = events[Symbol.asyncIterator]();
+      return { ...(iterator.return && { return: iterator.return.bind(iterator) }), next: () => learned(iterator.next(), attempt) };
+    },
+  };
 }
 
 /**

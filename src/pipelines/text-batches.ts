@@ -5,8 +5,18 @@ import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { FlowConfigError, ItemTooHeavyError } from '../../operators/errors.js';
 import { divideAndConquer, retryFailed, sequentialSearch } from '../../operators/repair.js';
-import { callback, count, limiterOption, orDefault, positive, ratio, schedulerOption, verdictOrFatal } from '../../operators/toolkit.js';
-import type { BatchWork, CallContext, ErrorClass, GateOptions } from '../../operators/types.js';
+import {
+  callback,
+  count,
+  limiterOption,
+  orDefault,
+  positive,
+  ratio,
+  schedulerOption,
+  startingRate,
+  verdictOrFatal,
+} from '../../operators/toolkit.js';
+import type { BatchResult, BatchWork, CallContext, ErrorClass, GateOptions } from '../../operators/types.js';
 import { enteredBatch } from '../account/entered-batch.js';
 import { ledgerOf } from '../account/ledger.js';
 import type { ProviderRules } from '../account/providers.js';
@@ -93,7 +103,7 @@ export interface TextBatches {
   /** The work, each call of it written down in the account's ledger, and told to the estimate of tokens. */
   charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
   /** @throws FlowConfigError inside a request that holds a permit of the same limiter */
-  check(): void;
+  readonly check: () => void;
 }
 
 /**
@@ -155,7 +165,7 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
 
 /** A client that keeps to the same limiter would wait for the permit of its batch. */
 function inPermit<R>(rules: HeldRules, work: BatchWork<string, R>): BatchWork<string, R> {
-  return (texts, context) => underPermit(rules, undefined, () => work(texts, context)) as ReturnType<typeof work>;
+  return (texts, context) => underPermit<BatchResult<R>>(rules, undefined, () => work(texts, context));
 }
 
 /** Tokens of a text; a text with too many is refused. */
@@ -205,8 +215,8 @@ function newLimiter(operator: string, rules: EmbedderRules, concurrency: number,
   const onEvent = callback(operator, 'onEvent', rules.onEvent);
   return createAccount({
     concurrency: count(operator, 'concurrency', orDefault(rules.concurrency, concurrency)),
-    requestsPerMinute: positive(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, Infinity)),
-    tokensPerMinute: positive(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, Infinity)),
+    requestsPerMinute: startingRate(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, Infinity)),
+    tokensPerMinute: startingRate(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, Infinity)),
     burstSeconds: ratio(operator, 'burstSeconds', orDefault(rules.burstSeconds, 2), 0.001, 86_400),
     lanes: laneNames.map((name) => ({ name })),
     scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),

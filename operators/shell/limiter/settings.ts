@@ -21,6 +21,7 @@ import {
   optional,
   ratio,
   requiredFunction,
+  startingRate,
 } from '../../options/options.js';
 import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
@@ -77,7 +78,10 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
 
 /** @throws FlowConfigError */
 export function limiterSettings(options: LimiterOptions): LimiterSettings {
-  return checked(NAME, options, DEFAULTS, LIMITER_CHECKS);
+  const settings = checked(NAME, options, DEFAULTS, LIMITER_CHECKS);
+  for (const [i, rate] of (settings.rates as readonly (RateRule & RateSpec)[]).entries())
+    startingRate(NAME, `rates[${i}].amount`, rate.amount);
+  return settings;
 }
 
 /** @throws FlowConfigError */

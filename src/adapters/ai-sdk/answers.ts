@@ -3,7 +3,7 @@ import { fieldOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
 
 interface Answer {
-  readonly response?: { readonly headers?: Readonly<Record<string, string>> };
+  readonly response?: { readonly headers?: Readonly<Record<string, string | undefined>> | undefined } | undefined;
 }
 
 interface Attempt {
@@ -11,10 +11,10 @@ interface Attempt {
 }
 
 /** Shows the limiter what the server has answered, good or bad. */
-export async function shown<T extends Answer>(answer: PromiseLike<T>, attempt: Attempt): Promise<T> {
+export async function shown<T extends Answer | undefined>(answer: PromiseLike<T>, attempt: Attempt): Promise<T> {
   try {
     const result = await answer;
-    attempt.observe({ status: 200, headers: result.response?.headers ?? {} });
+    attempt.observe({ status: 200, headers: result?.response?.headers ?? {} });
     return result;
   } catch (error) {
     if (APICallError.isInstance(error)) attempt.observe({ status: error.statusCode ?? 0, headers: error.responseHeaders ?? {} });

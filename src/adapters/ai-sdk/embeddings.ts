@@ -10,6 +10,7 @@ import {
   DEFAULT_LANE,
   durationMs,
   group,
+  limiterOption,
   onlyKnown,
   orDefault,
   positive,
@@ -74,6 +75,7 @@ export function opener(
 ): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
   onlyKnown(name, rules, [...RULES, ...own]);
   const { limiter, concurrency, countTokens } = rules;
+  limiterOption(name, limiter, concurrency);
   const jobOf = jobOption<Omit<Params, 'values' | 'abortSignal'>>(name, rules.job, limiter);
   const provider = providerOption(name, 'provider', rules.provider);
   const ledger = ledgerOf(limiter);

@@ -1,4 +1,4 @@
-import { isA } from '../../../operators/toolkit.js';
+import { isA, linksOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
 import { answerIn, streamFault, withoutPage } from '../../pipelines/provider-error.js';
 
@@ -70,4 +70,22 @@ export async function* partsOf<T extends { readonly type: string }>(
   }
   // One that was aborted the client ends as if it were whole.
   if (!hasEnded && !context.signal.aborted) throw streamFault(`\`${finish}\``, response.headers, isEmpty ? response : undefined);
+}
+
+/** The answer of something that has sent a request by itself: the limiter learns from the headers of what it fails with, and of its answer, where that has some. */
+export async function learned<T>(answer: PromiseLike<T>, to: Observer, headersOf?: (answer: T) => unknown): Promise<T> {
+  try {
+    const result = await answer;
+    const headers = headersOf?.(result);
+    if (typeof headers === 'object' && headers !== null) to.observe({ status: 200, headers: headers as ResponseLike['headers'] });
+    return result;
+  } catch (error) {
+    for (const link of linksOf(error)) {
+      const { status, headers } = link as Partial<ResponseLike>;
+      if (typeof status !== 'number' || typeof headers !== 'object') continue;
+      to.observe({ status, headers });
+      break;
+    }
+    throw error;
+  }
 }

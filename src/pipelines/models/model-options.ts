@@ -26,6 +26,7 @@ import {
   requiredFunction,
   requiredSignal,
   schedulerOption,
+  startingRate,
 } from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, LaneOptions, Limiter, Usage } from '../../../operators/types.js';
 import { ledgerOf } from '../../account/ledger.js';
@@ -251,8 +252,8 @@ function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): 
   checkedLanes(NAME, lanes);
   return createAccount({
     concurrency: count(NAME, 'concurrency', orDefault(rules.concurrency, d.concurrency)),
-    requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
-    tokensPerMinute: positive(NAME, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
+    requestsPerMinute: startingRate(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
+    tokensPerMinute: startingRate(NAME, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
     maxQueued,
     lanes: lanes.map(({ name, maxQueued: most, overflow, floor }) => ({
       name,
