@@ -7,7 +7,7 @@ import { onlyKnown, orDefault, positive, whenGivenUp } from '../../../operators/
 import type { Limiter, RetryOptions } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 
-type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
+type Same = 'limiter' | 'breaker' | 'whenOpen' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
 
 /** What surrounds every call of an adapter. All attempts are ours: the client's own retries are off, or do not add to them. */
 export interface CallRules extends Pick<PolicyOptions, Same> {
@@ -17,12 +17,13 @@ export interface CallRules extends Pick<PolicyOptions, Same> {
   readonly timeoutMs?: number;
 }
 
-const SAME: readonly Same[] = ['limiter', 'breaker', 'classify', 'deadlineMs', 'onEvent', 'scheduler', 'random'];
+const SAME: readonly Same[] = ['limiter', 'breaker', 'whenOpen', 'classify', 'deadlineMs', 'onEvent', 'scheduler', 'random'];
 
 const RULES: readonly (keyof CallRules)[] = [
   'limiter',
   'retry',
   'breaker',
+  'whenOpen',
   'classify',
   'deadlineMs',
   'timeoutMs',

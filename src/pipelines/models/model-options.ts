@@ -85,7 +85,7 @@ export const MODEL_CALLER_PRESETS = {
 
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'repair'],
-  ...['cache', 'retry', 'breaker', 'budget', 'deadlineMs', 'timeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
+  ...['cache', 'retry', 'breaker', 'whenOpen', 'budget', 'deadlineMs', 'timeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
   ...['scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
@@ -111,6 +111,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly limiter: Limiter;
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
+  readonly whenOpen: 'fail' | 'wait';
   readonly budget: BudgetPort | undefined;
   readonly retry: Retry | undefined;
   readonly deadlineMs: number;
@@ -157,6 +158,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     limiter,
     ownLimiter,
     breaker: breakerOf(rules.breaker, { ...own, classify }),
+    whenOpen: oneOf('fail', 'wait')(NAME, 'whenOpen', orDefault(rules.whenOpen, 'fail')),
     budget: budgetOption(NAME, 'budget', rules.budget),
     retry: rules.retry,
     deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(rules.deadlineMs, d.deadlineMs)),

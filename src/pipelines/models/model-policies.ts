@@ -1,12 +1,13 @@
 import type { Observable } from 'rxjs';
 import { isFlowError } from '../../../operators/errors.js';
 import type { HedgeOptions } from '../../../operators/hedge.js';
-import { hedge } from '../../../operators/hedge.js';
+import { hedgeUnder } from '../../../operators/hedge.js';
 import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
 import { isA, mayPass } from '../../../operators/toolkit.js';
 import type { Classify, FlowEvent, FlowSink, WorkResult } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
+import { GuardedPermits } from './guarded-permits.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
@@ -27,6 +28,8 @@ export class ModelPolicies {
   /** Around each attempt of a hedge. */
   readonly #attempts: AttemptPolicy;
   readonly #hedgeOptions: HedgeOptions;
+  /** Where the attempts of a hedge get theirs. */
+  readonly #permits: GuardedPermits;
   /** Around a hedge, by lane: the limiter and the attempt timeout are inside. */
   readonly #hedged = new Map<string, AttemptPolicy>();
 
@@ -34,19 +37,27 @@ export class ModelPolicies {
     this.#classifyGiven = config.classify;
     this.#tell = tell;
     this.#now = now;
-    const { scheduler, random, limiter, timeoutMs, retry, deadlineMs, breaker } = config;
+    const { scheduler, random, limiter, timeoutMs, retry, deadlineMs, breaker, whenOpen } = config;
     const attempts = { classify: this.#classify, scheduler, random };
     const rule = retryOf(NAME, retry);
-    const calls = { ...attempts, ...(rule && { retry: rule }), deadlineMs, ...(breaker && { breaker }), name, onEvent: this.#relay };
+    const calls = {
+      ...attempts,
+      ...(rule && { retry: rule }),
+      deadlineMs,
+      ...(breaker && { breaker, whenOpen }),
+      name,
+      onEvent: this.#relay,
+    };
     this.#calls = policyOf(NAME, { ...calls, limiter, timeoutMs });
     this.#streams = policyOf(NAME, { ...calls, limiter, timeoutMs: Infinity });
     this.#attempts = policyOf(NAME, { ...attempts, timeoutMs });
+    this.#permits = new GuardedPermits(limiter, breaker);
     this.#hedgeOptions = { ...config.hedge?.options, limiter, classify: this.#classifyHedged, scheduler, name };
     for (const lane of config.hedge?.lanes ?? []) {
       const onEvent = (event: FlowEvent): void => {
         this.#relay('lane' in event ? { ...event, lane } : event);
       };
-      this.#hedged.set(lane, policyOf(NAME, { ...calls, timeoutMs: Infinity, onEvent }));
+      this.#hedged.set(lane, policyOf(NAME, { ...calls, timeoutMs: Infinity, onEvent }, undefined, this.#permits.isRefusal));
     }
   }
 
@@ -72,18 +83,22 @@ export class ModelPolicies {
         this.#tell({ ...event, operator: NAME, lane, batchId: id });
       };
       const rules = { ...this.#hedgeOptions, job, onEvent };
-      return hedge<V>((_index, { lease }) => {
-        const queuedMs = this.#now() - askedAt;
-        return this.#attempts((inner) =>
-          send(inner, {
-            deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
-            queuedMs,
-            lease,
-            settle: (usage) => lease?.settle(usage),
-            observe: (response) => lease?.observe(response),
-          }),
-        );
-      }, rules);
+      return hedgeUnder<V>(
+        this.#permits.run,
+        (_index, { lease }) => {
+          const queuedMs = this.#now() - askedAt;
+          return this.#attempts((inner) =>
+            send(inner, {
+              deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
+              queuedMs,
+              lease,
+              settle: (usage) => lease?.settle(usage),
+              observe: (response) => lease?.observe(response),
+            }),
+          );
+        },
+        rules,
+      );
     };
     return hedged(start, {}, id);
   }
