@@ -148,16 +148,17 @@ export class NestedAcquireError extends FlowError {
   }
 }
 
-/** The breaker is open: the call was not made, because too many before it had failed. */
+/** The breaker is open: the call, or another attempt at it, was not made, because too many before it had failed. `cause` is what its last attempt failed with. */
 export class BreakerOpenError extends FlowError {
   override readonly name = 'BreakerOpenError';
   constructor(
     operator: string,
     /** When the breaker lets the next probe pass, from now; Infinity when it was opened by hand. */
     readonly retryAfterMs: number,
+    cause?: unknown,
   ) {
     const until = retryAfterMs === Infinity ? ' until it is reset' : `; try again in ${Math.ceil(retryAfterMs)} ms`;
-    super('FLOW_BREAKER_OPEN', operator, `the circuit is open${until}`);
+    super('FLOW_BREAKER_OPEN', operator, `the circuit is open${until}`, cause);
   }
 }
 

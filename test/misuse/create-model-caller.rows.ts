@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, budget, provider, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, whenOpen, budget, provider, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 
@@ -86,6 +86,7 @@ export const rows: MisuseTable = {
     ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, null),
     ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget)', 2),
     ...badly('breaker', 'a breaker made by createBreaker, or its options', null, true, 5),
+    ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
     ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...badly('hedge', 'an object', null, true, 50),

@@ -282,7 +282,7 @@ describe('one call', () => {
 });
 
 describe('the breaker', () => {
-  it('hears one outcome of a call, and stops the others', () => {
+  it('hears of each attempt, and stops the others', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
       const { caller, log, note } = scripted(now, () => throwError(() => status(503)), {

@@ -39,7 +39,7 @@ export type Params = Parameters<Model['doEmbed']>[0];
 export type Result = Awaited<ReturnType<Model['doEmbed']>>;
 
 /** What surrounds each request for embeddings. */
-export interface EmbeddingRules extends Omit<CallRules, 'breaker'> {
+export interface EmbeddingRules extends Omit<CallRules, 'breaker' | 'whenOpen'> {
   /** How the bad values of a request that failed are found; false: they are not. @defaultValue those of `divideAndConquer` */
   readonly split?: DivideOptions | false;
   /** Lane and key of the requests under the `limiter`, for one list of values. @defaultValue the last, least urgent lane */

@@ -90,7 +90,8 @@ export const MODEL_CALLER_PRESETS = {
 
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'repair'],
-  ...['cache', 'retry', 'breaker', 'budget', 'provider', 'deadlineMs', 'timeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
+  ...['cache', 'retry', 'breaker', 'whenOpen', 'budget', 'provider', 'deadlineMs', 'timeoutMs', 'hedge', 'classify'],
+  ...['onRecord', 'onEvent', 'name'],
   ...['scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
@@ -120,6 +121,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly isShared: boolean;
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
+  readonly whenOpen: 'fail' | 'wait';
   readonly budget: BudgetPort | undefined;
   readonly provider: ProviderRules;
   readonly retry: Retry | undefined;
@@ -168,6 +170,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     isShared: rules.limiter !== undefined,
     ownLimiter,
     breaker: breakerOf(rules.breaker, { ...own, classify }),
+    whenOpen: oneOf('fail', 'wait')(NAME, 'whenOpen', orDefault(rules.whenOpen, 'fail')),
     budget: budgetOption(NAME, 'budget', rules.budget),
     provider: providerOption(NAME, 'provider', rules.provider) ?? ledgerOf(limiter).provider ?? client.provider ?? providers.other,
     retry: rules.retry,
