@@ -98,6 +98,11 @@ export class Rate {
     return this.isStopped ? Infinity : (this.meter?.payableAt(this.costOf(charge), now) ?? now);
   }
 
+  /** When it has nothing left to remember; Infinity while it is stopped. */
+  fullAt(now: number): number {
+    return this.isStopped ? Infinity : (this.meter?.fullAt(now) ?? now);
+  }
+
   isTooHeavy(charge: Charge): boolean {
     return !this.rule.borrows && this.costOf(charge) > this.capacity;
   }

@@ -35,6 +35,8 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   leases = 0;
   /** The time when the clock was last read; it stands for now until the next reading. */
   time = 0;
+  /** Called when something has changed and nothing waits or runs any more. */
+  onUnused: (() => void) | undefined = undefined;
   /** Looks for deadlocks, while jobs wait whose work holds a lease of this limiter. */
   nesting: { look(): void } | undefined = undefined;
   /** When something waits or runs, or no longer does. */
@@ -301,6 +303,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     // The usual release: nobody waits, and nobody is to be told.
     if (first === undefined && this.isQuiet) {
       this.again = this.hasFreed = false;
+      if (!this.isBusy) this.onUnused?.();
       return;
     }
     this.isGranting = true;
@@ -427,6 +430,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   protected changed(): void {
     this.tellChanged();
     this.finish();
+    if (!this.isBusy) this.onUnused?.();
   }
 
   tellChanged(): void {
