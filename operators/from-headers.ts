@@ -115,7 +115,8 @@ class HeaderLearner implements Learner {
         const before = rate.perMinute;
         rate.learn(most, lesson.share, now);
         if (backoffMs !== undefined) rate.empty(backoffMs, now);
-        if (isNews) rate.lower(mostLeft(reports, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs)), now);
+        const about = reports.filter(({ windowMs = 0 }) => rate.isAbout(windowMs));
+        if (isNews) rate.lower(mostLeft(about, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs)), now);
         isChanged ||= rate.perMinute !== before;
       }
     }

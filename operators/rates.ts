@@ -98,8 +98,8 @@ function bucket(operator: string, rate: Quota & RateOptions): RateRule {
   });
 }
 
-/** Limiters know nothing of rates before the first of them joins. */
-function rule(spec: RateSpec): RateRule {
+/** Makes a value of a rate. Limiters know nothing of rates before the first of them joins. */
+export function rule(spec: RateSpec): RateRule {
   return {
     ...spec,
     addTo(this: RateRule, known: object | undefined, limiter: object): Rates {
@@ -110,7 +110,7 @@ function rule(spec: RateSpec): RateRule {
   };
 }
 
-function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
+export function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
   if (nonEmpty(operator, 'unit', unit) === 'slots')
     throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
   return { unit, amount: limit(operator, 'amount', amount), windowMs: finite(operator, 'windowMs', windowMs) };

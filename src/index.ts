@@ -1,5 +1,7 @@
 export { BudgetExceededError, UnfinishedToolCallError } from '../operators/errors.js';
 export * from '../operators/index.js';
+export type { AccountOptions } from './account/create-account.js';
+export { createAccount } from './account/create-account.js';
 export type { ProviderRules } from './account/providers.js';
 export { providers } from './account/providers.js';
 export type { AmbientJob } from './account/with-job.js';

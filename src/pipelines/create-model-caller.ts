@@ -320,7 +320,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const hasLane = limiter.lanes !== undefined || lane !== DEFAULT_LANE;
       const facts = this.#factsOf(request, inquiry);
       const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, deadlineMs, facts);
-      const made = start(call, { job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost: { ...facts.charged } } });
+      const made = start(call, {
+        job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), model: facts.model, cost: { ...facts.charged } },
+      });
       this.#calls.add(call);
       made.subscribe(subscriber);
       // Only now: nothing that it tells of its end comes after `drained`.

@@ -187,7 +187,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
-    onlyKnown(NAME, options, ['sentAt']);
+    onlyKnown(NAME, options, ['sentAt', 'model']);
     const { sentAt } = options;
     if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
     // The time here is ahead of a clock that was set back.
