@@ -28,6 +28,7 @@ const FIELDS: Readonly<Record<Type, string>> = {
   cached: 'lane outcome',
   storeFailed: 'action',
   throttled: 'pauseMs',
+  hintClamped: 'askedMs pauseMs',
   usageClamped: 'reported charged',
   limitChanged: 'concurrency',
   budgetLow: 'position unit spent limit',

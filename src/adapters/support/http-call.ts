@@ -1,7 +1,8 @@
+import { isFlowError } from '../../../operators/errors.js';
 import type { PolicyContext } from '../../../operators/policy.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
 import { closing } from '../../pipelines/connection.js';
-import { refusalOf } from '../../pipelines/provider-error.js';
+import { lessonOf, refusalOf } from '../../pipelines/provider-error.js';
 import { callOptionsOf } from './call-job.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';
@@ -52,12 +53,14 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
       return await heldCall<Response>(held, optionsOf(request, request.signal), {
         open: async ({ signal, observe }) => {
           const response = await request.send(signal);
-          observe(response);
+          if (response.status !== 429) observe(response);
           if (response.status < 400) return response;
           // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
           const { text, isWhole } = await boundedText(response, { ...REFUSAL_BOUNDS, scheduler: held.scheduler });
           if (!isWhole) await closing(held.scheduler, held.closeGraceMs);
           const error = refusalOf(response, text);
+          const lesson = response.status === 429 ? lessonOf(response, error) : undefined;
+          if (lesson) observe(lesson);
           refusals.set(error, withBody(response, text));
           throw error;
         },
@@ -65,7 +68,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
         discard: (response) => void response.body?.cancel().catch(() => undefined),
       });
     } catch (error) {
-      const refusal = refusals.get(error);
+      const refusal = refusals.get(isFlowError(error, 'FLOW_RETRY_BUDGET') ? error.cause : error);
       if (refusal === undefined) throw error;
       if (options.retry !== false) refusal.headers.set(MAY_RETRY, 'false');
       return refusal;

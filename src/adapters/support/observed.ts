@@ -1,5 +1,5 @@
 import type { ResponseLike } from '../../../operators/types.js';
-import { lateError } from '../../pipelines/provider-error.js';
+import { lateError, lessonOf } from '../../pipelines/provider-error.js';
 
 /** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
 export interface Sent<T> extends PromiseLike<T> {
@@ -16,7 +16,8 @@ export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T> 
     context.observe(await sent.asResponse());
   } catch (error) {
     const { status, headers } = Object(error) as Partial<ResponseLike>;
-    if (status !== undefined && headers !== undefined) context.observe({ status, headers });
+    const lesson = status !== undefined && headers !== undefined ? lessonOf({ status, headers }, error) : undefined;
+    if (lesson) context.observe(lesson);
     throw error;
   }
   return sent;
