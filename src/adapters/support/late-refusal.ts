@@ -1,8 +1,8 @@
 /** What is read of a stream before its first piece; an answer that begins with more is handed on. */
 const MOST_BYTES = 65_536;
 
-/** The first event that is part of the answer. */
-const PIECE = /^event: ?(?!message_start\b|ping\b|error\b)\S/m;
+/** The first event that is part of the answer, its line as a whole. */
+const PIECE = /^event: ?(?!message_start\b|ping\b|error\b)\S[^\n]*\n/m;
 /** An error before it, and its data. */
 const LATE_ERROR = /^event: ?error\r?\n(?:[^\n]*\n){0,4}?data: ?([^\n]{1,20000})\r?\n/m;
 
@@ -34,8 +34,8 @@ export async function withLateRefusal(response: Response): Promise<Response> {
 }
 
 function refusalIn(text: string): string | undefined {
-  const data = LATE_ERROR.exec(text)?.[1];
-  if (data === undefined || PIECE.test(text)) return undefined;
+  const { 1: data, index = 0 } = LATE_ERROR.exec(text) ?? [];
+  if (data === undefined || (PIECE.exec(text)?.index ?? Infinity) < index) return undefined;
   try {
     const { error } = JSON.parse(data) as { readonly error?: { readonly type?: unknown } };
     return error?.type === 'overloaded_error' ? data : undefined;
