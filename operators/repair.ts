@@ -22,6 +22,9 @@ export type { RetryOptions } from './options/retry.js';
 const RETRY = 'retryFailed';
 const DIVIDE = 'divideAndConquer';
 
+/** Longest wait after refusals without a deadline, in ms. */
+const MOST_THROTTLED_MS = 600_000;
+
 const ASKING = { verdict: verdictOf, draw: drawnFrom };
 
 /** With the answers of callbacks checked. */
@@ -63,13 +66,15 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
         return { rejected: jobs.map((job) => ({ job, reason: new RetryBudgetError(operator, rule.budget, error) })) };
       }
       const delayMs = retryDelayMs(isRefusal ? refusals : attempt, verdict.retryAfterMs, rule, failure.draw());
-      if (isRefusal && refusedMs + delayMs > rule.maxThrottledMs) return undefined;
       const isInTime = ({ deadlineAt }: FailedJob): boolean => now + delayMs < deadlineAt;
-      const again = jobs.filter(isInTime);
+      // A call with a deadline waits up to that, unless a bound was given.
+      const mayWait = ({ deadlineAt }: FailedJob): boolean =>
+        !isRefusal || refusedMs + delayMs <= (rule.maxThrottledMs ?? (deadlineAt < Infinity ? Infinity : MOST_THROTTLED_MS));
+      const again = jobs.filter((job) => isInTime(job) && mayWait(job));
       const size = again.length;
       const next = isRefusal ? attempt : attempt + 1;
       const rejected = jobs
-        .filter((job) => !isInTime(job))
+        .filter((job) => !isInTime(job) && mayWait(job))
         .map((job) => {
           const { deadlineAt, acceptedAt } = job;
           return { job, reason: new DeadlineError(operator, deadlineAt - acceptedAt, now - acceptedAt, failure.error) };

@@ -1,6 +1,6 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
 import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
-import { checked, count, durationMs, group, oneOf, positive } from './options.js';
+import { checked, count, durationMs, group, oneOf, optional, positive } from './options.js';
 
 export interface RetryOptions {
   /** Attempts one call (or batch) may take, the first included; one that was refused as too many (429) is not counted. @defaultValue 3 */
@@ -19,8 +19,8 @@ export interface RetryOptions {
    */
   readonly budget?: number;
   /**
-   * Longest time that one call (or batch) waits after refusals (429) altogether, in ms; then it fails with the last one. A deadline that comes
-   * earlier ends it earlier. 0 = a refusal is final. @defaultValue 600000
+   * Longest time that one call (or batch) waits after refusals (429) altogether, in ms; then it fails with the last one. 0 = a refusal is final.
+   * @defaultValue up to the deadline; 600000 without one
    */
   readonly maxThrottledMs?: number;
 }
@@ -29,7 +29,8 @@ export interface RetryOptions {
 export interface RetryRule extends BackoffOptions {
   readonly maxAttempts: number;
   readonly budget: number;
-  readonly maxThrottledMs: number;
+  /** Undefined when it was not given: then a deadline may be longer. */
+  readonly maxThrottledMs?: number;
 }
 
 const CHECKS = /* @__PURE__ */ (() => ({
@@ -39,7 +40,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
   maxMs: durationMs,
   jitter: oneOf('full', 'equal', 'none'),
   budget: positive,
-  maxThrottledMs: durationMs,
+  maxThrottledMs: optional(durationMs),
 }))();
 
 /** The `retry` option, or one like it (`''` for the options of a value); undefined when it is turned off. @throws FlowConfigError */
@@ -58,12 +59,13 @@ export function retryRule(
 ): RetryRule | undefined {
   if (retry === false) return undefined;
   const given: RetryOptions = group(operator, option || 'options', retry);
-  const rule = checked(
+  const { maxThrottledMs, ...rule } = checked(
     operator,
     given,
-    { maxAttempts: 3, ...BACKOFF_DEFAULTS, budget, maxThrottledMs: 600_000 },
+    { maxAttempts: 3, ...BACKOFF_DEFAULTS, budget },
     CHECKS,
     option && `${option}.`,
   );
-  return given.maxMs === undefined ? { ...rule, maxMs: Math.max(rule.initialMs, rule.maxMs) } : rule;
+  const maxMs = given.maxMs === undefined ? Math.max(rule.initialMs, rule.maxMs) : rule.maxMs;
+  return { ...rule, maxMs, ...(maxThrottledMs !== undefined && { maxThrottledMs }) };
 }

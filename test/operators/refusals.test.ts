@@ -129,6 +129,15 @@ describe('a refusal', () => {
     });
   });
 
+  it('is waited out up to a deadline that is longer than the default bound', () => {
+    virtualTime(({ now, flush }) => {
+      const { log, call } = provider(now, 1_200_000, true);
+      policy({ retry: retryFailed(), deadlineMs: 3_600_000, random: () => 0 })(() => call()).subscribe();
+      flush();
+      expect(log).toMatchObject({ sent: 2, answers: [''] });
+    });
+  });
+
   it('does not outlast the deadline', () => {
     virtualTime(({ now, flush }) => {
       const ends: unknown[] = [];
