@@ -1,6 +1,7 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { EMPTY, Observable, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
+import { boundedHintMs } from './kernel/limits/headers.js';
 import { isWithinBudget } from './kernel/repair/backoff.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { isAmount, unusable } from './options/answers.js';
@@ -81,6 +82,8 @@ export class HedgeStats {
   hedging = 0;
   /** Calls under way, each with all its attempts; counted by `hedge`. */
   calling = 0;
+  /** Until when nothing is hedged because the backend has refused a call; set by `hedge`. */
+  pausedUntil = -Infinity;
 
   /**
    * Remembers how long an attempt took, in ms; the last 100 count.
@@ -268,7 +271,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     // The rule for the delay may have made the consumer leave.
     if (to.closed) return;
     const [first] = attempts;
-    if (first && !isWithinBudget(stats.hedging, stats.calling, budget)) {
+    if (first && (now() < stats.pausedUntil || !isWithinBudget(stats.hedging, stats.calling, budget))) {
       mayHedge = false;
       return;
     }
@@ -316,8 +319,12 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     }
     // Another attempt has won while the classifier was asked, or nobody waits any more.
     if (winner || to.closed) return;
-    const { class: found, retryAfterMs } = verdict;
-    if (found === 'throttled' && retryAfterMs) limiter?.penalize(retryAfterMs);
+    const { class: found, retryAfterMs, isTierOnly } = verdict;
+    if (found === 'throttled' && retryAfterMs && !isTierOnly) {
+      limiter?.penalize(boundedHintMs(retryAfterMs, tell));
+      // Without a limiter, no call asks a second time meanwhile.
+      stats.pausedUntil = Math.max(stats.pausedUntil, now() + boundedHintMs(retryAfterMs));
+    }
     if (found === 'fatal') end(error);
     else goOn(!NO_MORE.includes(found));
   }

@@ -84,6 +84,7 @@ export {
   NestedAcquireError,
   OverflowError,
   RateLimitError,
+  RetryBudgetError,
   SequenceError,
   SplitBudgetError,
 } from './options/errors.js';

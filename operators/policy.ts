@@ -1,6 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
+import { Refusals } from './kernel/repair/refusals.js';
 import type { RepairRule } from './kernel/repair/rule.js';
 import type { Breaker } from './options/breaker.js';
 import type { FlowSink } from './options/events.js';
@@ -152,7 +153,7 @@ export function policyOf<F = never>(
   const read = readOptions(operator, options);
   const gate = read.breaker && new BreakerGate(read.breaker, read.scheduler);
   const rules = { ...read, limiter: permits ?? read.limiter, gate, asksInside };
-  const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
+  const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0, refusals: new Refusals() };
   const signals = new AbortCalls();
 
   return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => {

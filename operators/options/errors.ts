@@ -44,6 +44,7 @@ export interface FlowErrors {
   readonly FLOW_CLOSED: ClosedError;
   readonly FLOW_CLEARED: ClosedError;
   readonly FLOW_SPLIT_BUDGET: SplitBudgetError;
+  readonly FLOW_RETRY_BUDGET: RetryBudgetError;
   readonly FLOW_REFUSED: GuardRefusedError;
   readonly FLOW_SEQUENCE_GAP: SequenceError;
   readonly FLOW_SEQUENCE_DUPLICATE: SequenceError;
@@ -249,6 +250,24 @@ export class SplitBudgetError extends FlowError {
     cause: unknown,
   ) {
     super('FLOW_SPLIT_BUDGET', operator, `gave up splitting after ${calls} of ${maxCalls} calls`, cause);
+  }
+}
+
+/** A call failed in a way that may pass, and is not made again: too many calls were being retried. `cause` is what it failed with. */
+export class RetryBudgetError extends FlowError {
+  override readonly name = 'RetryBudgetError';
+  constructor(
+    operator: string,
+    /** Most retries at a time as a share of the calls under way. */
+    readonly budget: number,
+    cause: unknown,
+  ) {
+    super(
+      'FLOW_RETRY_BUDGET',
+      operator,
+      `not retried: retries already take their share (\`budget\` ${budget}) of the calls under way`,
+      cause,
+    );
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { noop, Observable, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
+import { boundedHintMs } from '../kernel/limits/headers.js';
 import type { Failure, Repair } from '../kernel/repair/rule.js';
 import type { Verdict } from '../kernel/repair/verdict.js';
 import { mayPass } from '../kernel/repair/verdict.js';
@@ -49,6 +50,8 @@ export class PolicyCall<R, F> implements GateMember {
   /** What the last attempt has failed with. */
   #failure: unknown = undefined;
   #isRetry = false;
+  /** How long it has waited after refusals. */
+  #refusedMs = 0;
   #hasAnswered = false;
   /** The consumer has left with the whole answer. */
   #hasSucceeded = false;
@@ -116,6 +119,7 @@ export class PolicyCall<R, F> implements GateMember {
   /** Called by an attempt. */
   done(attempt: Attempt<R>): void {
     attempt.isOver = true;
+    this.#rules.load.refusals.answered(attempt.startedAt);
     attempt.guarded?.endsWell?.();
     attempt.release('ok');
     this.#tellEnd(attempt, 'ok');
@@ -127,7 +131,9 @@ export class PolicyCall<R, F> implements GateMember {
     const verdict = this.#classify(error);
     // A `retry-after` concerns everybody, so that pause begins before the permit is released. An error of another limiter or breaker inside the
     // work says nothing about the backend.
-    if (verdict.retryAfterMs && mayPass(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
+    const { limiter, tell } = this.#rules;
+    if (limiter && verdict.retryAfterMs && mayPass(verdict) && !verdict.isTierOnly && !isFlowError(error))
+      limiter.penalize(boundedHintMs(verdict.retryAfterMs, tell));
     // `classify`, or a listener to the pause, may have made the consumer leave.
     if (attempt.isOver) return;
     attempt.isOver = true;
@@ -213,11 +219,17 @@ export class PolicyCall<R, F> implements GateMember {
 
   /** Asks for a permit and makes the next attempt. */
   #makeAttempt(): void {
-    const { limiter, job, gate } = this.#rules;
+    const { limiter, job, gate, load } = this.#rules;
     this.#nextAt = Infinity;
     // Before it joins a queue only to be refused at the end of it.
     if (gate?.isOpen) {
       this.#refused(undefined);
+      return;
+    }
+    // Without a limiter to pause, a refusal pauses the policy.
+    if (limiter === undefined && load.refusals.until > this.#alarm.now()) {
+      this.#nextAt = load.refusals.until;
+      gate?.watch(this);
       return;
     }
     this.#count += 1;
@@ -328,7 +340,7 @@ export class PolicyCall<R, F> implements GateMember {
 
   /** Tries again after a pause, or gives up. */
   #retryOrFail(error: unknown, verdict: Verdict): void {
-    const { lane, tell, load, id, gate, whenOpen } = this.#rules;
+    const { lane, tell, load, id, gate, whenOpen, limiter } = this.#rules;
     this.#failure = error;
     this.#endRetry();
     let repair: Repair<unknown> | undefined;
@@ -341,19 +353,30 @@ export class PolicyCall<R, F> implements GateMember {
     // Asking for the class or a number may have made the consumer leave.
     if (this.#out.closed) return;
     if (repair?.parts?.length !== 1) {
-      this.#isOutOfTime = repair?.rejected !== undefined && repair.rejected.length > 0;
-      this.#out.error(error);
+      const reason = repair?.rejected?.[0]?.reason;
+      this.#isOutOfTime = isFlowError(reason, 'FLOW_DEADLINE');
+      this.#out.error(reason === undefined || this.#isOutOfTime ? error : reason);
       return;
     }
     if (whenOpen === 'fail' && gate?.isOpen) {
       this.#failOpen(undefined);
       return;
     }
-    const { delayMs = 0 } = repair;
+    const { delayMs = 0, pauseMs, isRefusal } = repair;
     gate?.watch(this);
     this.#nextAt = this.#alarm.now() + delayMs;
-    this.#isRetry = true;
-    load.retrying += 1;
+    if (isRefusal) {
+      // Flow control, no failure: it takes no attempt, and nothing of the share of retries.
+      this.#count -= 1;
+      this.#refusedMs += delayMs;
+      if (pauseMs !== undefined) load.refusals.pause(this.#nextAt);
+      if (pauseMs) limiter?.penalize(boundedHintMs(pauseMs));
+      // A listener to the pause may have made the consumer leave.
+      if (this.#out.closed) return;
+    } else {
+      this.#isRetry = true;
+      load.retrying += 1;
+    }
     tell?.({ type: 'retryScheduled', lane, batchId: id, class: verdict.class, size: 1, attempt: this.#count + 1, delayMs });
   }
 
@@ -367,7 +390,8 @@ export class PolicyCall<R, F> implements GateMember {
     const failure: Failure<(typeof jobs)[number]> = {
       ...{ operator, now, error, verdict, call: jobs, jobs, isPartial: false, attempt: this.#count, depth: 0, search: undefined },
       origin: { id, jobs, calls: this.#count, note: undefined },
-      ...{ executing: load.active, retrying: load.retrying, waiting: 0 },
+      ...{ executing: load.active, retrying: load.retrying, waiting: 0, refusedMs: this.#refusedMs },
+      refusals: verdict.class === 'throttled' ? load.refusals.refused(this.#attempt?.startedAt ?? now, now) : 0,
       draw: () => drawnFrom(operator, random),
     };
     return retry.failed(failure);

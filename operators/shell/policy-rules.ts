@@ -1,4 +1,5 @@
 import type { SchedulerLike } from 'rxjs';
+import type { Refusals } from '../kernel/repair/refusals.js';
 import type { RepairRule } from '../kernel/repair/rule.js';
 import type { Breaker } from '../options/breaker.js';
 import type { Note } from '../options/events.js';
@@ -51,12 +52,13 @@ export interface FallbackContext {
 
 export type Fallback<F> = (error: unknown, context: FallbackContext) => WorkResult<F>;
 
-/** How much the calls of one policy have under way, for the retry budget. */
+/** What the calls of one policy have under way, for the retry budget, and the refusals that they share. */
 export interface PolicyLoad {
   calls: number;
   active: number;
   retrying: number;
   executing: number;
+  readonly refusals: Refusals;
 }
 
 /** Where attempts get their permits: a limiter, or what stands for one. */

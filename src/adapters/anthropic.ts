@@ -10,6 +10,7 @@ import { isLimited, markLimited } from '../pipelines/limited.js';
 import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
+import { withLateRefusal } from './support/late-refusal.js';
 import { observed, partsOf } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
@@ -180,7 +181,7 @@ function middleware(name: string, options: HttpRules): Middleware {
         json: jsonIn(request.body),
         signal: request.signal,
         isRepeatable: isRepeatable(request.body),
-        send: (signal) => next({ ...request, signal }),
+        send: async (signal) => withLateRefusal(await next({ ...request, signal })),
       });
     } catch (error) {
       // The client's own time limit ends the call; trying again after that is left to the client.

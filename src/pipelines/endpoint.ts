@@ -6,7 +6,7 @@ import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
 import { closing } from './connection.js';
 import { keepOrigin } from './keep-origin.js';
 import { isLimited } from './limited.js';
-import { refusalOf } from './provider-error.js';
+import { lessonOf, refusalOf } from './provider-error.js';
 
 /** Where an API of a model is, and what it wants to know with every request. */
 export interface EndpointOptions {
@@ -61,12 +61,15 @@ export async function post({ url, headers, fetch }: Endpoint, body: object, cont
     body: JSON.stringify(body),
     signal: context.signal,
   });
-  context.observe(response);
+  if (response.status !== 429) context.observe(response);
   // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
   if (response.ok) return response;
   const { text, isWhole } = await boundedText(response, REFUSAL_BOUNDS);
   if (!isWhole) await closing(asyncScheduler);
-  throw refusalOf(response, text);
+  const error = refusalOf(response, text);
+  const lesson = response.status === 429 ? lessonOf(response, error) : undefined;
+  if (lesson) context.observe(lesson);
+  throw error;
 }
 
 /** What cannot be sent, `fetch` would quote in its error: a key with a line break, for example. */

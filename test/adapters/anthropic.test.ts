@@ -206,7 +206,6 @@ describe('limitAnthropic', LONG, () => {
     it.each([
       // Version 0 has no class of its own for it.
       ['error for a status of 529', (Anthropic as Partial<typeof Anthropic>).OverloadedError ?? Anthropic.APIError, overloaded],
-      ['RateLimitError', Anthropic.RateLimitError, throttled],
       ['InternalServerError', Anthropic.InternalServerError, { status: 500, type: 'api_error', message: 'Oh no' }],
     ] as const)('is the %s of the client after the third attempt', async (_, kind, failure) => {
       const client = limitAnthropic(clientWith(), { limiter: createLimiter({ concurrency: 1 }), retry });
@@ -215,6 +214,13 @@ describe('limitAnthropic', LONG, () => {
       expect(error).toBeInstanceOf(kind);
       expect(error).toMatchObject({ status: failure.status, type: failure.type, error: { error: { message: failure.message } } });
       expect(api.requests).toHaveLength(3);
+    });
+
+    it('is the RateLimitError of the client once a refusal is not waited out any more', async () => {
+      const client = limitAnthropic(clientWith(), { limiter: createLimiter({ concurrency: 1 }), retry: { ...retry, maxThrottledMs: 0 } });
+      api.fail(throttled);
+      await expect(client.messages.create(ask('x'))).rejects.toBeInstanceOf(Anthropic.RateLimitError);
+      expect(api.requests).toHaveLength(1);
     });
 
     it('is that of the refused one: its neighbours have their answers', async () => {
@@ -322,7 +328,6 @@ describe('createAnthropicMiddleware', LONG, () => {
   expectNoUnhandledRejections();
 
   it.each([
-    ['429', throttled, 3],
     ['529', overloaded, 3],
     ['400', { status: 400, message: 'No' }, 1],
   ])('sends no more than its own attempts when the client would try five times more: %s', async (_, failure, attempts) => {

@@ -31,6 +31,7 @@ export const callRuleRows: readonly MisuseRow[] = [
   ...badly('retry.maxMs', DURATION, ...badDurations),
   ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, {}),
   ...badly('retry.budget', POSITIVE, ...badSizes),
+  ...badly('retry.maxThrottledMs', DURATION, ...badDurations),
   ...badly('breaker', 'a breaker made by createBreaker', {}, 5, null, 'shared'),
   ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
   ...badly('classify', 'a function', 'fatal', null, {}),

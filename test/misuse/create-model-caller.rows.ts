@@ -84,7 +84,7 @@ export const rows: MisuseTable = {
     ...badly('retry.maxAttempts', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '3', null),
     ...badly('retry.initialMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '3', null),
     ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, null),
-    ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget)', 2),
+    ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget, maxThrottledMs)', 2),
     ...badly('breaker', 'a breaker made by createBreaker, or its options', null, true, 5),
     ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
     ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),

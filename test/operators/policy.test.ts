@@ -75,7 +75,8 @@ function flaky(now: () => number, ...errors: readonly Error[]) {
     calledAt,
     work: ({ attempt }: PolicyContext): Observable<string> => {
       calledAt.push(now());
-      return attempt <= errors.length ? throwError(() => errors[attempt - 1]) : of(`attempt ${String(attempt)}`);
+      const error = errors[calledAt.length - 1];
+      return error ? throwError(() => error) : of(`attempt ${String(attempt)}`);
     },
   };
 }

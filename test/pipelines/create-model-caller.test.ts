@@ -85,7 +85,6 @@ describe('one call', () => {
   });
 
   it.each([
-    ['429', status(429), 'HTTP_429'],
     ['500', status(500), 'HTTP_500'],
     ['503', status(503), 'HTTP_503'],
     ['a broken connection', network, 'ECONNRESET'],

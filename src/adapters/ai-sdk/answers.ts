@@ -1,6 +1,7 @@
 import { APICallError } from 'ai';
 import { fieldOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
+import { lessonOf } from '../../pipelines/provider-error.js';
 
 interface Answer {
   readonly response?: { readonly headers?: Readonly<Record<string, string | undefined>> | undefined } | undefined;
@@ -17,7 +18,10 @@ export async function shown<T extends Answer | undefined>(answer: PromiseLike<T>
     attempt.observe({ status: 200, headers: result?.response?.headers ?? {} });
     return result;
   } catch (error) {
-    if (APICallError.isInstance(error)) attempt.observe({ status: error.statusCode ?? 0, headers: error.responseHeaders ?? {} });
+    if (APICallError.isInstance(error)) {
+      const lesson = lessonOf({ status: error.statusCode ?? 0, headers: error.responseHeaders ?? {} }, error);
+      if (lesson) attempt.observe(lesson);
+    }
     throw error;
   }
 }

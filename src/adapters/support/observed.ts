@@ -1,6 +1,6 @@
 import { isA, linksOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
-import { answerIn, streamFault, withoutPage } from '../../pipelines/provider-error.js';
+import { answerIn, lessonOf, streamFault, withoutPage } from '../../pipelines/provider-error.js';
 
 /** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
 export interface Sent<T> extends PromiseLike<T> {
@@ -25,7 +25,8 @@ export async function opened(sent: Sent<unknown>, context: Observer): Promise<Re
     const { status, headers } = Object(error) as Partial<ResponseLike>;
     if (status !== undefined && headers !== undefined) {
       const response = { status, headers };
-      context.observe(response);
+      const lesson = lessonOf(response, error);
+      if (lesson) context.observe(lesson);
       withoutPage(error, response);
     }
     throw error;
@@ -83,7 +84,8 @@ export async function learned<T>(answer: PromiseLike<T>, to: Observer, headersOf
     for (const link of linksOf(error)) {
       const { status, headers } = link as Partial<ResponseLike>;
       if (typeof status !== 'number' || typeof headers !== 'object') continue;
-      to.observe({ status, headers });
+      const lesson = lessonOf({ status, headers } as ResponseLike, error);
+      if (lesson) to.observe(lesson);
       break;
     }
     throw error;
