@@ -11,7 +11,7 @@ let thrown: unknown[] | undefined;
 
 /** A teardown has thrown: handed to the consumer that leaves, if one does, else reported. */
 export function reportTeardown(error: unknown): void {
-  if (thrown) thrown.push(...(error instanceof UnsubscriptionError ? error.errors : [error]));
+  if (thrown) thrown.push(...(error instanceof UnsubscriptionError ? (error.errors as unknown[]) : [error]));
   else report(error);
 }
 
@@ -28,5 +28,6 @@ export function tearDown(cleanUp: () => void): void {
   } finally {
     thrown = outer;
   }
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- RxJS flattens it into its own, and nothing else is thrown by it
   if (errors.length > 0) throw new UnsubscriptionError(errors);
 }

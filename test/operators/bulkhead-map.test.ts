@@ -2,7 +2,6 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import fc from 'fast-check';
 import {
   concat,
-  config,
   EMPTY,
   from,
   groupBy,
