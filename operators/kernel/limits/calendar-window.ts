@@ -40,6 +40,11 @@ export class CalendarWindow implements Meter {
     return this.canPay(cost, now) ? now : this.endsAt;
   }
 
+  fullAt(now: number): number {
+    this.turn(now);
+    return this.used > 0 ? this.endsAt : now;
+  }
+
   pay(cost: number, now: number): void {
     this.turn(now);
     this.used = Math.max(0, this.used + cost);
