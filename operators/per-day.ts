@@ -84,7 +84,7 @@ function wallClock(operator: string, option: string, timeZone: string): (at: num
   let format: Intl.DateTimeFormat;
   try {
     const numbers = { year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' } as const;
-    format = new Intl.DateTimeFormat('en-US', { timeZone: String(timeZone), hourCycle: 'h23', ...numbers });
+    format = new Intl.DateTimeFormat('en-US', { timeZone, hourCycle: 'h23', ...numbers });
   } catch {
     throw new FlowConfigError(operator, option, "the name of a time zone, such as 'America/Los_Angeles'", timeZone);
   }

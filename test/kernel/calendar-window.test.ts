@@ -56,6 +56,7 @@ describe('a calendar window', () => {
           const cost = step.amount;
           const isPayable = Math.min(cost, most) <= most - used;
           expect([window.canPay(cost, now), window.payableAt(cost, now)]).toEqual([isPayable, isPayable ? now : endOf(now)]);
+          expect(window.fullAt(now)).toBe(used > 0 ? endOf(now) : now);
         }
       }),
       { numRuns: draws(200, 2000) },

@@ -41,7 +41,8 @@ export class CalendarWindow implements Meter {
   }
 
   fullAt(now: number): number {
-    return this.level(now) >= this.most - EPSILON ? now : this.endsAt;
+    this.turn(now);
+    return this.used > 0 ? this.endsAt : now;
   }
 
   pay(cost: number, now: number): void {
