@@ -34,9 +34,9 @@ export async function withLateRefusal(response: Response): Promise<Response> {
 }
 
 function refusalIn(text: string): string | undefined {
-  const found = LATE_ERROR.exec(text);
-  const data = found?.[1];
-  if (found === null || data === undefined || (PIECE.exec(text)?.index ?? Infinity) < found.index) return undefined;
+  const late = LATE_ERROR.exec(text);
+  const data = late?.[1];
+  if (late === null || data === undefined || (PIECE.exec(text)?.index ?? Infinity) < late.index) return undefined;
   try {
     const { error } = JSON.parse(data) as { readonly error?: { readonly type?: unknown } };
     return error?.type === 'overloaded_error' ? data : undefined;
