@@ -198,7 +198,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
         watchers.delete(listener);
       };
     },
-  } as WatchedBreaker as Breaker;
+  } as WatchedBreaker;
 }
 
 /** What the end of a call says about the backend: any answer, a refusal as well, shows that it is up. */

@@ -150,6 +150,10 @@ export class PolicyCall<R, F> implements GateMember {
     this.#arm();
   }
 
+  #isLeft(): boolean {
+    return this.#out.closed;
+  }
+
   /** Called by the gate. */
   get lane(): string {
     return this.#rules.lane;
@@ -277,12 +281,11 @@ export class PolicyCall<R, F> implements GateMember {
       this.#start(lease, this.#out, undefined);
       return;
     }
-    let isMade = false;
-    let refusal: { readonly error: unknown } | undefined;
+    const asked: { isLetThrough: boolean; refusal?: { readonly error: unknown } } = { isLetThrough: false };
     const guarded = breaker.run(
       (context: PolicyBreakerContext) =>
         new Observable<R>((subscriber) => {
-          isMade = true;
+          asked.isLetThrough = true;
           gate?.leave(this);
           // What goes through now may have made the consumer leave.
           if (subscriber.closed) lease?.release('unused');
@@ -295,8 +298,8 @@ export class PolicyCall<R, F> implements GateMember {
       },
       error: (error: unknown) => {
         const attempt = this.#attempt;
-        if (isMade && attempt?.verdict) this.#afterFailure(error, attempt.verdict);
-        else refusal = { error };
+        if (asked.isLetThrough && attempt?.verdict) this.#afterFailure(error, attempt.verdict);
+        else asked.refusal = { error };
       },
       complete: () => {
         this.#out.complete();
@@ -306,11 +309,12 @@ export class PolicyCall<R, F> implements GateMember {
       this.#guard = guard;
       this.#out.add(guard);
     });
-    if (!isMade) {
+    const { isLetThrough, refusal } = asked;
+    if (!isLetThrough) {
       this.#count -= 1;
       lease?.release('unused');
     }
-    if (refusal === undefined || this.#out.closed) return;
+    if (refusal === undefined || this.#isLeft()) return;
     if (isFlowError(refusal.error, 'FLOW_BREAKER_OPEN')) this.#refused(refusal.error);
     else this.#out.error(refusal.error);
   }
@@ -372,7 +376,7 @@ export class PolicyCall<R, F> implements GateMember {
       if (pauseMs !== undefined) load.refusals.pause(this.#nextAt);
       if (pauseMs) limiter?.penalize(boundedHintMs(pauseMs));
       // A listener to the pause may have made the consumer leave.
-      if (this.#out.closed) return;
+      if (this.#isLeft()) return;
     } else {
       this.#isRetry = true;
       load.retrying += 1;

@@ -135,7 +135,7 @@ export function lateError(error: ErrorBody | string): ProviderError {
  * What a limiter may learn from a refusal, once its body was read: nothing where money or a quota is used up, or a service tier has no room; the wait that
  * only the body asks for as a header.
  */
-export function lessonOf<L extends ResponseLike>(response: L, error: unknown): ResponseLike | undefined {
+export function lessonOf(response: ResponseLike, error: unknown): ResponseLike | undefined {
   const { status, headers } = response;
   if (status !== 429) return response;
   const { class: found, retryAfterMs, isTierOnly } = classifyError(error, { size: 1, attempt: 1, aborted: false });

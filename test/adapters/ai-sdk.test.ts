@@ -366,7 +366,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
       expect(limiter.snapshot().requestsPerMinute).toBe(120);
       const second = createAccount({ concurrency: 1, requestsPerMinute: 6000 });
       api.fail({ status: 429, headers: { 'x-ratelimit-limit-requests': '60', 'retry-after-ms': '1' }, message: 'Slow down.' });
-      await failure(generateText({ model: limitedModel({ limiter: second, retry: { maxAttempts: 1 } }), prompt: 'a' }));
+      await failure(generateText({ model: limitedModel({ limiter: second, retry: { maxThrottledMs: 0 } }), prompt: 'a' }));
       expect(second.snapshot().requestsPerMinute).toBe(60);
     });
   });

@@ -42,7 +42,13 @@ export class GuardedPermits {
             if (isRefused) context.lease.release('unused');
             inner.error(isRefused ? this.#refused(breaker) : error);
           };
-          inner.add(call.subscribe({ next: (value) => inner.next(value), error: fail, complete: () => inner.complete() }));
+          const next = (value: R): void => {
+            inner.next(value);
+          };
+          const complete = (): void => {
+            inner.complete();
+          };
+          inner.add(call.subscribe({ next, error: fail, complete }));
         });
       };
       subscriber.add(this.#limiter.run(permitted, job).subscribe(subscriber));
