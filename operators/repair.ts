@@ -65,7 +65,9 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
       if (!isRefusal && !isWithinBudget(retrying + waiting, executing + waiting, rule.budget)) {
         return { rejected: jobs.map((job) => ({ job, reason: new RetryBudgetError(operator, rule.budget, error) })) };
       }
-      const delayMs = retryDelayMs(isRefusal ? refusals : attempt, verdict.retryAfterMs, rule, failure.draw());
+      // Refusals have no number of attempts that ends them: without a pause they would follow each other as fast as they can.
+      const pace = isRefusal ? { ...rule, initialMs: Math.max(1, rule.initialMs), maxMs: Math.max(1, rule.maxMs) } : rule;
+      const delayMs = retryDelayMs(isRefusal ? refusals : attempt, verdict.retryAfterMs, pace, failure.draw());
       const isInTime = ({ deadlineAt }: FailedJob): boolean => now + delayMs < deadlineAt;
       // A call with a deadline waits up to that, unless a bound was given.
       const mayWait = ({ deadlineAt }: FailedJob): boolean =>
