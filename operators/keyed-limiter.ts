@@ -130,29 +130,32 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
 
   tryAcquire(job: KeyedJob): Lease | undefined {
     this.check(job);
-    return this.entry(job.key)?.limiter.tryAcquire(job);
+    const keyed = this.entry(job.key);
+    const lease = keyed?.limiter.tryAcquire(job);
+    if (keyed && !lease) this.expect(keyed);
+    return lease;
   }
 
   acquire(job: KeyedJob): Observable<Lease> {
     this.check(job);
-    return defer(() => this.find(job.key).acquire(job));
+    return defer(() => this.find(job).acquire(job));
   }
 
   async acquireAsync(job: KeyedJob): Promise<Lease> {
     this.check(job);
-    return this.find(job.key).acquireAsync(job);
+    return this.find(job).acquireAsync(job);
   }
 
   run<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Observable<WorkOutcome<R, W>>;
   run<R>(work: LeasedWork<R>, job: KeyedJob): Observable<R> {
     this.check(job);
-    return defer(() => this.find(job.key).run(work, job));
+    return defer(() => this.find(job).run(work, job));
   }
 
   runAsync<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Promise<WorkOutcome<R, W>>;
   async runAsync<R>(work: LeasedWork<R>, job: KeyedJob): Promise<R> {
     this.check(job);
-    return this.find(job.key).runAsync(work, job);
+    return this.find(job).runAsync(work, job);
   }
 
   pause(): void {
@@ -192,9 +195,11 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   }
 
   /** @throws OverflowError */
-  private find(key: unknown): FlowLimiter {
+  private find({ key }: KeyedJob): FlowLimiter {
     const keyed = this.entry(key);
     if (keyed === undefined) throw this.overflow();
+    // The job may be refused before its limiter hears of it.
+    this.expect(keyed);
     return keyed.limiter;
   }
 
@@ -219,7 +224,6 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     limiter.onUnused = () => {
       this.expect(keyed);
     };
-    this.expect(keyed);
     return keyed;
   }
 
