@@ -2,6 +2,7 @@
  * What a terminal, or what shows text, acts upon without showing it: control characters (C0 but for tab and line feed, DEL, C1), overrides and isolates of
  * the direction of writing, line and paragraph separators.
  */
+// eslint-disable-next-line no-control-regex -- they are what is looked for
 const ACTED_UPON = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 /**

@@ -29,7 +29,7 @@ export function keepOrigin(base: typeof fetch): typeof fetch {
     let response = await base(input, { ...init, redirect: 'manual' });
     let method = (init?.method ?? request?.method ?? 'GET').toUpperCase();
     const headers = new Headers(init?.headers ?? request?.headers);
-    let from = absolute(request?.url ?? String(input as string | URL));
+    let from = absolute(request?.url ?? (input as string | URL).toString());
     for (let redirects = 1; ; redirects++) {
       const { status, type } = Object(response) as Partial<Response>;
       if (type === 'opaqueredirect')
