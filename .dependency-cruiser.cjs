@@ -90,7 +90,8 @@ module.exports = {
       severity: 'error',
       from: { path: library, pathNot: '^src/cli/' },
       to: {
-        pathNot: '(^|/)node_modules/(eventsource-parser|quick-lru|yaml)/',
+        // @openai/agents is a peer that only `peerDependenciesMeta` names: npm would look at its own peers.
+        pathNot: '(^|/)node_modules/(eventsource-parser|quick-lru|yaml|@openai/agents)/',
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
         dependencyTypesNot: ['npm-peer'],
       },

@@ -37,7 +37,8 @@ const library = {
   splitting: true,
   treeshake: false,
   removeNodeProtocol: false,
-  external: ['#async-context', 'node:async_hooks', 'node:diagnostics_channel'],
+  // @openai/agents is a peer that only `peerDependenciesMeta` names, so tsup does not know it as one.
+  external: ['#async-context', 'node:async_hooks', 'node:diagnostics_channel', '@openai/agents'],
   // Of `sluice/fetch` and the chat of `createModelCaller`: 1 kB, and its next version needs a newer Node than we do. And of its cache: 1 kB.
   noExternal: ['eventsource-parser', 'quick-lru'],
 } satisfies Options;

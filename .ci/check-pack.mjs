@@ -400,7 +400,11 @@ function checkOldPeers(folder) {
   for (const [name, range] of Object.entries(manifest.peerDependencies)) assert.equal(range === '*', name !== 'rxjs', name);
   // npm also looks at the peers of a peer: those of `@openai/agents` (zod 4) would stop it, so that one is named in the metadata alone.
   assert.ok(!('@openai/agents' in manifest.peerDependencies));
-  assert.deepEqual(Object.keys(manifest.supportedPeers), Object.keys(manifest.peerDependenciesMeta), 'every optional peer has a supported range');
+  assert.deepEqual(
+    Object.keys(manifest.supportedPeers),
+    Object.keys(manifest.peerDependenciesMeta),
+    'every optional peer has a supported range',
+  );
   for (const [i, peer] of BESIDE.entries()) {
     const beside = join(folder, `beside-${i}`);
     mkdirSync(beside);

@@ -39,6 +39,19 @@ const answering =
       map(shown),
     );
 
+/** Rows are named by how often their items were sent: a refusal takes no attempt. */
+const refused =
+  (options: BatchMapOptions<string, string>): MarbleSpec['build'] =>
+  (kit) => {
+    const sent = new Map<string, number>();
+    const counted: BatchWork<string, string> = (items, context) => {
+      const row = items.join('');
+      sent.set(row, (sent.get(row) ?? 0) + 1);
+      return work(kit)(items, { ...context, attempt: sent.get(row) ?? 1 });
+    };
+    return kit.input('source').pipe(batchMap(counted, options), map(shown));
+  };
+
 const isCapital = (letter: string): boolean => letter !== letter.toLowerCase();
 
 /** Letters of one alphabet are one document: a, b, c … and A, B, C … */
@@ -459,7 +472,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '24ms (AB)(C|)',
     error: throttled,
     synchronous: ['source'],
-    build: mapped({ concurrency: 2, random: () => 0, repair: retryFailed({ initialMs: 5, jitter: 'none' }) }),
+    build: refused({ concurrency: 2, random: () => 0, repair: retryFailed({ initialMs: 5, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',

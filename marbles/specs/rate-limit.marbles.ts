@@ -189,7 +189,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { source: '^----!' },
     expected:                '-8---(6#)',
     values: { x: '11' },
-    error: new ItemTooHeavyError('rateLimit', 11, 10),
+    error: new ItemTooHeavyError('rateLimit', 11, 10, 'tokens'),
     build: byTokens({ borrow: false }),
   },
   {

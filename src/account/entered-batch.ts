@@ -27,7 +27,7 @@ export function enteredBatch<T, R>(
   return (items, context) => {
     const entry = enter(ledger, facts, context, ids(), now);
     // A listener of the budget may have ended the call.
-    if (context.signal.aborted) {
+    if (entry.isReserved && context.signal.aborted) {
       entry.withdraw();
       return EMPTY;
     }
@@ -83,7 +83,16 @@ function enter(ledger: Ledger, facts: BatchFacts, context: CallContext, spanId: 
   const ambient = ambientJob();
   const tokens = { inputTokens: weight, maxOutputTokens: undefined };
   const charged = { inputTokens: weight, outputTokens: 0, tokens: weight };
-  const about: CallFacts = { ...facts, name: ambient.name ?? facts.name, key: facts.key ?? ambient.key, lane, tokens, charged };
+  const refusalsAreFree = facts.provider.refusedInput === 'returned';
+  const about: CallFacts = {
+    ...facts,
+    name: ambient.name ?? facts.name,
+    key: facts.key ?? ambient.key,
+    lane,
+    tokens,
+    charged,
+    refusalsAreFree,
+  };
   try {
     const of = { traceId: ambient.traceId ?? spanId + spanId, spanId, attempt, queuedMs: 0 };
     return new Entry(

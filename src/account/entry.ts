@@ -20,6 +20,8 @@ export interface CallFacts {
   readonly tokens: RequestTokens;
   /** What its permit was charged with. */
   readonly charged: TokenUnits;
+  /** A budget pays nothing for what is refused, also as invalid: no filter has read it. */
+  readonly refusalsAreFree?: boolean;
 }
 
 /** One attempt of it. */
@@ -91,6 +93,11 @@ export class Entry {
     this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens });
   }
 
+  /** A budget was asked, whose listeners may have ended the call. */
+  get isReserved(): boolean {
+    return this.#reservation !== undefined;
+  }
+
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -142,13 +149,13 @@ export class Entry {
   failed(error: unknown, end: EntryEnd): void {
     if (this.#isOver) return;
     this.#look();
-    const { provider, charged } = this.#facts;
+    const { provider, charged, refusalsAreFree = false } = this.#facts;
     const status = statusOf(error);
     // What never arrived has cost no more than what was refused.
     const isRefused = status === undefined ? wasFree(error) : REFUSED.has(status);
     if (this.#hasBegun) this.#payForPart();
     else this.#pay(unitsWithoutAnswer(provider, isRefused ? 'refused' : 'failed', charged));
-    if (!this.#hasBegun && wasFree(error)) this.#reservation?.release();
+    if (!this.#hasBegun && (wasFree(error) || (isRefused && refusalsAreFree))) this.#reservation?.release();
     else this.#reservation?.settle(this.#usage);
     this.#over(end, !isRefused);
   }

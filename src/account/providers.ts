@@ -100,7 +100,8 @@ export function providerAt(url: string): ProviderRules | undefined {
 }
 
 /** By a name that a library gives a provider, such as `anthropic.messages` or `google.generative-ai`; undefined of one that is not known. */
-export function providerNamed(name: string): ProviderRules | undefined {
+export function providerNamed(name: unknown): ProviderRules | undefined {
+  if (typeof name !== 'string') return undefined;
   const words = name.toLowerCase().split(/[^a-z]/);
   return NAMES.find(([word]) => words.includes(word))?.[1];
 }

@@ -36,7 +36,7 @@ import { Inquiry } from './models/inquiry.js';
 import type { AttemptEnd, AttemptRules } from './models/model-attempt.js';
 import { ModelAttempt } from './models/model-attempt.js';
 import type { CallHost } from './models/model-call.js';
-import { ModelCall, ParseFault } from './models/model-call.js';
+import { ModelCall } from './models/model-call.js';
 import type { CallerConfig } from './models/model-options.js';
 import { callerConfig, checkCall, checkCallAll } from './models/model-options.js';
 import { ModelPolicies } from './models/model-policies.js';
@@ -51,6 +51,7 @@ import type {
   ModelCallOptions,
 } from './models/model-types.js';
 import { NAME } from './models/name.js';
+import { ParseFault } from './models/parse-fault.js';
 
 export type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, ChatUsage } from './models/chat-api.js';
 export { MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './models/model-options.js';
@@ -344,7 +345,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const sent = call.sent + 1;
     const entry = this.#enter(call, { traceId, spanId, attempt: sent, queuedMs: rules.queuedMs }, rules);
     // A listener of the budget may have ended the call.
-    if (context.signal.aborted) {
+    if (entry.isReserved && context.signal.aborted) {
       entry.withdraw();
       return EMPTY;
     }

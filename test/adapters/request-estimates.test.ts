@@ -69,8 +69,8 @@ describe('the estimate of a request', () => {
     [{ max_tokens: 100, n: 0 }, 100],
     [{ max_tokens: 100, n: 'all' }, 100],
     [{ max_tokens: 100, n: 1e9 }, 12_800],
-    [{ n: 8 }, 0],
-  ])('of %j allows %i tokens of answers', (body, tokens) => {
+    [{ n: 8 }, undefined],
+  ])('of %j allows %s tokens of answers', (body, tokens) => {
     expect(requestUsage({ messages: [], ...body }).outputTokens).toBe(tokens);
   });
 

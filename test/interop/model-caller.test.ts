@@ -76,9 +76,7 @@ describe('a caller over the client of OpenAI', () => {
     const { choices } = await models.callAsync(body, { lane: 'P0' });
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(29);
     expect(choices[0]?.message.content).toBe('hi');
-    expect(
-      records.map(({ errorCode, model, inputTokens, outputTokens }) => [errorCode, model, inputTokens, outputTokens]),
-    ).toEqual([
+    expect(records.map(({ errorCode, model, inputTokens, outputTokens }) => [errorCode, model, inputTokens, outputTokens])).toEqual([
       ['HTTP_429', 'small', null, null],
       ['HTTP_503', 'small', null, null],
       [null, 'small', 7, 1],

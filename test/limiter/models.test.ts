@@ -135,7 +135,7 @@ describe('models of an account', () => {
     ['models[0].model', 'a non-empty string', [{ model: '' }]],
     ['models[1].model', 'one that no other limits are for', [{ model: 'a' }, { model: ['b', 'a'] }]],
     ['models[0].concurrency', 'a whole number >= 1 or Infinity', [{ model: 'a', concurrency: 0 }]],
-    ['models[0].requestsPerDay', 'a number >= 0 or Infinity', [{ model: 'a', requestsPerDay: -1 }]],
+    ['models[0].requestsPerDay', 'a number > 0 or Infinity', [{ model: 'a', requestsPerDay: -1 }]],
     ['models[0].burst', 'absent', [{ model: 'a', burst: 1 } as never]],
   ])('are refused with a bad %s: %s', (option, expected, models) => {
     expect(() => createAccount({ models })).toThrow(`expected \`${option}\` to be ${expected}`);

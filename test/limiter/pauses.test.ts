@@ -133,13 +133,38 @@ describe('refusals without a reason, and without a rate', () => {
 
 describe('a long hint', () => {
   it.each([
-    ['30 days', { 'retry-after': '2592000' }, 30 * DAY_MS],
-    ['30 years', { 'retry-after': '1000000000' }, 1e12],
-    ['40 days in ms', { 'retry-after-ms': '3456000000' }, 40 * DAY_MS],
-  ])('of %s is a long pause, over which no timer runs out', (_what, headers, pauseMs) => {
-    virtualTime(({ advance, flush, now }) => {
+    ['20 days', { 'retry-after': '1728000' }],
+    ['10 days in ms', { 'retry-after-ms': '864000000' }],
+  ])('of %s is a pause of one day', (_what, headers) => {
+    virtualTime(({ flush, now }) => {
       const limiter = wide({ concurrency: 1 });
       limiter.observe(refusal(headers));
+      expect(limiter.snapshot().pausedForMs).toBe(DAY_MS);
+      const job = ask(limiter, now);
+      flush();
+      expect(job.seen).toEqual([`lease at ${String(DAY_MS)}`]);
+    });
+  });
+
+  it.each([
+    ['30 days', { 'retry-after': '2592000' }],
+    ['30 years', { 'retry-after': '1000000000' }],
+    ['40 days in ms', { 'retry-after-ms': '3456000000' }],
+  ])('of %s is a mistake, and pauses as a refusal without one', (_what, headers) => {
+    virtualTime(() => {
+      const limiter = wide();
+      limiter.observe(refusal(headers));
+      expect(limiter.snapshot().pausedForMs).toBe(200);
+    });
+  });
+
+  it.each([
+    ['30 days', 30 * DAY_MS],
+    ['30 years', 1e12],
+  ])("of one's own, of %s, is a long pause, over which no timer runs out", (_what, pauseMs) => {
+    virtualTime(({ advance, flush, now }) => {
+      const limiter = wide({ concurrency: 1 });
+      limiter.penalize(pauseMs);
       expect(limiter.snapshot().pausedForMs).toBe(pauseMs);
       const job = ask(limiter, now);
       advance(2 ** 31);
@@ -153,7 +178,7 @@ describe('a long hint', () => {
   it('is ended for one call by its own time limit or its signal', () => {
     virtualTime(({ advance, now }) => {
       const limiter = wide();
-      limiter.observe(refusal({ 'retry-after': '2592000' }));
+      limiter.observe(refusal({ 'retry-after': '1728000' }));
       const controller = new AbortController();
       const jobs = [ask(limiter, now, { deadlineMs: 1000 }), ask(limiter, now, { signal: controller.signal })];
       advance(1000);
@@ -170,25 +195,27 @@ describe('a long hint', () => {
       const seen: string[] = [];
       policy({ limiter, deadlineMs: 60_000, retry: retryFailed({ maxAttempts: 5, budget: 0.2 }) })(({ observe }) => {
         sent++;
-        observe(refusal({ 'retry-after': '2592000' }));
-        return throwError(() => Object.assign(new Error('refused'), refusal({ 'retry-after': '2592000' })));
+        observe(refusal({ 'retry-after': '1728000' }));
+        return throwError(() => Object.assign(new Error('refused'), refusal({ 'retry-after': '1728000' })));
       }).subscribe({ error: (error: unknown) => seen.push(`${isFlowError(error) ? error.code : String(error)} at ${String(now())}`) });
       flush();
       expect([sent, seen]).toEqual([1, ['FLOW_DEADLINE at 0']]);
     });
   });
 
-  it('waits for its end when there is no deadline, and is sent once more', () => {
+  it('waits for its end when that is within `maxThrottledMs` and there is no deadline, and is sent once more', () => {
     virtualTime(({ flush, now }) => {
       const limiter = wide({ concurrency: 1 });
       const sentAt: number[] = [];
-      policy({ limiter, retry: retryFailed({ jitter: 'none', budget: 0.2 }), random: () => 0 })(({ attempt }) => {
+      const retry = retryFailed({ jitter: 'none', budget: 0.2, maxThrottledMs: 20 * DAY_MS });
+      policy({ limiter, retry, random: () => 0 })(() => {
         sentAt.push(now());
-        const error = Object.assign(new Error('refused'), refusal({ 'retry-after': '2592000' }));
-        return attempt === 1 ? throwError(() => error) : of('answer');
+        const error = Object.assign(new Error('refused'), refusal({ 'retry-after': '1728000' }));
+        return sentAt.length === 1 ? throwError(() => error) : of('answer');
       }).subscribe();
       flush();
-      expect(sentAt).toEqual([0, 30 * DAY_MS]);
+      // The account has a pause of a day, the call waits as long as it was told to.
+      expect(sentAt).toEqual([0, 20 * DAY_MS]);
     });
   });
 });

@@ -103,7 +103,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     thenables: { way: 'run', 'job form': 'thenable' },
     'thenables, runAsync': { way: 'runAsync', 'job form': 'thenable', signalled: true },
     full: { 'limiter maxQueued': 1, 'limiter overflow': 'dropOldest' },
-    tokens: { way: 'acquire', tokens: true, usage: true },
+    tokens: { way: 'acquire', tokens: 'many', usage: true },
   },
   createBreaker: { probes: { probes: 2 } },
   policy: { timed: TIMED, breaker: { breaker: true }, deadline: { deadlineMs: 12 }, fallback: { fallback: true } },

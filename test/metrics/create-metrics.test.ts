@@ -266,6 +266,7 @@ describe('what records add up to', () => {
       span_id: '00f067aa0ba902b7',
       property: 'approved_drug_count',
       lane: 'P0',
+      key: null,
       llm_model: 'gpt-4',
       attempt: 1,
       latency_ms: 2341,
@@ -273,7 +274,12 @@ describe('what records add up to', () => {
       status: 'success',
       error_code: null,
       prompt_tokens: 850,
+      cache_read_tokens: null,
+      cache_write_tokens: null,
       completion_tokens: 120,
+      reasoning_tokens: null,
+      cost_usd: null,
+      is_estimated: false,
     });
   });
 });

@@ -6,5 +6,5 @@ import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 export const rows: MisuseTable = {
   operator: 'createImageModelMiddleware',
   create: (options) => createImageModelMiddleware(nested(options) as never),
-  rows: [...connectionRuleRows, ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2)],
+  rows: [...connectionRuleRows, ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2)],
 };

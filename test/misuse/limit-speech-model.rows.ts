@@ -12,6 +12,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('model', 'a model of a provider with `doGenerate`', undefined, null, 5, 'm', {}),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2),
   ],
 };

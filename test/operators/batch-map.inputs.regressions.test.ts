@@ -91,7 +91,9 @@ describe('a classifier whose answer is nonsense in part', () => {
     let calls = 0;
     const work: BatchWork<string, string> = (items) => (calls++ === 0 ? throwError(() => broken) : of(items));
     const { settled } = settle(['a'], work, { classify: () => ({ class: 'throttled', retryAfterMs: retryAfterMs as number }) });
-    expect(settled).toMatchObject([{ status: 'fulfilled', attempts: 2 }]);
+    // Sent twice: a refusal takes no attempt.
+    expect(settled).toMatchObject([{ status: 'fulfilled', attempts: 1 }]);
+    expect(calls).toBe(2);
   });
 
   it.each([3, 'a', {}])('blame %o is ignored', (blame) => {

@@ -3,7 +3,7 @@ import type { SchedulerLike } from 'rxjs';
 import { asapScheduler, defer, delay, from, map, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
-import type { BatchWork, CallContext, DivideOptions, DivideRetryOptions, FlowEvent, Settled } from '../../operators/index.js';
+import type { BatchWork, CallContext, DivideOptions, DivideRetryOptions, FlowEvent, RetryOptions, Settled } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   batchMap,
@@ -41,9 +41,9 @@ function poisoned(given: readonly number[], error: (items: readonly number[]) =>
 }
 
 /** Errors of SDKs are read, calls repeated, and bad items looked for in all parts at once or one part after the other. */
-function repairing(strategy: 'parallel' | 'sequential' = 'parallel', divide: DivideOptions = {}) {
+function repairing(strategy: 'parallel' | 'sequential' = 'parallel', divide: DivideOptions = {}, retry: RetryOptions = {}) {
   const search = strategy === 'sequential' ? { strategy: sequentialSearch() } : {};
-  return { classify: classifyError, repair: robust({ divide: { ...search, ...divide } }) };
+  return { classify: classifyError, repair: robust({ retry, divide: { ...search, ...divide } }) };
 }
 
 /** Runs to the end at once. */
@@ -294,9 +294,11 @@ describe('leaving', () => {
 });
 
 describe('what an error means comes first', () => {
+  /** A 429 is not waited out: it ends its call. */
+  const finalRefusals = { maxThrottledMs: 0 };
   const behind = (cause: unknown): Error => new Error('embedding failed', { cause });
   const refusals: [string, Error, number][] = [
-    ['429', failure({ status: 429 }), 3],
+    ['429', failure({ status: 429 }), 1],
     ['500', failure({ status: 500 }), 3],
     ['503', failure({ status: 503 }), 3],
     ['529', failure({ status: 529 }), 3],
@@ -309,7 +311,7 @@ describe('what an error means comes first', () => {
     [
       'a 429 of the OpenAI SDK',
       failure({ status: 429, code: 'rate_limit_exceeded', type: 'tokens', headers: new Headers({ 'retry-after-ms': '20' }) }),
-      3,
+      1,
     ],
     ['an exhausted quota', failure({ status: 429, code: 'insufficient_quota', error: { code: 'insufficient_quota' } }), 1],
     ['a wrong key', failure({ status: 401, code: 'invalid_api_key', type: 'invalid_request_error' }), 1],
@@ -318,7 +320,7 @@ describe('what an error means comes first', () => {
     ['a 401 of axios', failure({ code: 'ERR_BAD_REQUEST', response: { status: 401, data: { error: { message: 'no' } } } }), 1],
     ['a 500 the AI SDK gave up on', failure({ lastError: failure({ statusCode: 500 }), errors: [failure({ statusCode: 500 })] }), 3],
     ['a 503 in the words of Google', failure({ status: 'UNAVAILABLE', code: 503 }), 3],
-    ['a 429 behind an error', behind(failure({ status: 429 })), 3],
+    ['a 429 behind an error', behind(failure({ status: 429 })), 1],
     ['a 502 two behind', behind(behind(failure({ statusCode: 502 }))), 3],
     ['a 401 two behind', behind(behind(failure({ response: { status: 401 } }))), 1],
     ['a connection that was reset, behind fetch', behind(failure({ cause: failure({ code: 'ECONNRESET' }) }, 'fetch failed')), 3],
@@ -330,7 +332,7 @@ describe('what an error means comes first', () => {
       virtually(() => {
         const { work, sent } = poisoned([3], () => error);
         let settled: Settled<number, number>[] = [];
-        divideRetry(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
+        divideRetry(work, repairing(strategy, {}, finalRefusals))(range(8)).subscribe((list) => (settled = list));
         timer(120_000).subscribe(() => {
           expect(sent).toEqual(Array(calls).fill(range(8)));
           expect(settled.map((one) => one.status === 'rejected' && one.reason)).toEqual(Array(8).fill(error));
@@ -344,13 +346,28 @@ describe('what an error means comes first', () => {
       const { work, sent } = poisoned([3], () => error);
       const reasons: unknown[] = [];
       from(range(8))
-        .pipe(batchMap(work, { ...repairing(), maxSize: 8 }))
+        .pipe(batchMap(work, { ...repairing('parallel', {}, finalRefusals), maxSize: 8 }))
         .subscribe((one) => reasons.push(one.status === 'rejected' && one.reason));
       timer(120_000).subscribe(() => {
         expect(sent).toEqual(Array(calls).fill(range(8)));
         expect(reasons).toEqual(Array(8).fill(error));
       });
     });
+  });
+
+  it.each(refusals.filter(([name]) => name.includes('429')))('%s that is waited out is sent whole again', (_name, error) => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      virtually(() => {
+        const sent: (readonly number[])[] = [];
+        let settled: Settled<number, number>[] = [];
+        const work: BatchWork<number, number> = (items) => (sent.push(items) < 5 ? throwError(() => error) : of(items));
+        divideRetry(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
+        timer(120_000).subscribe(() => {
+          expect(sent).toEqual(Array(5).fill(range(8)));
+          expect(inputs(settled, 'fulfilled')).toEqual(range(8));
+        });
+      });
+    }
   });
 
   it('a 400 for a wrong model or key costs one call, not twice as many as items', () => {

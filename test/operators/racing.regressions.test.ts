@@ -16,6 +16,7 @@ import {
   throwError,
   timer,
   toArray,
+  UnsubscriptionError,
   VirtualTimeScheduler,
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
@@ -386,10 +387,13 @@ describe('switchLatest, at its ends', () => {
       const result = items.pipe(switchLatest(work)).subscribe((value) => seen.push(value));
       items.next(1);
       items.next(2);
-      result.unsubscribe();
+      // What is torn down because the consumer leaves is thrown to the consumer.
+      expect(() => {
+        result.unsubscribe();
+      }).toThrow(UnsubscriptionError);
       flush();
       config.onUnhandledError = null;
-      expect([seen, reported.length]).toEqual([[1, 2], 2]);
+      expect([seen, reported.length]).toEqual([[1, 2], 1]);
     });
   });
 });

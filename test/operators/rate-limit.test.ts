@@ -217,8 +217,8 @@ describe('the cost', () => {
       const requests = limited(limiter, { requests: 2 });
       requests.send(1);
       expect([tokens.ends, requests.ends]).toEqual([
-        [new ItemTooHeavyError('rateLimit', 11, 10)],
-        [new ItemTooHeavyError('rateLimit', 2, 1)],
+        [new ItemTooHeavyError('rateLimit', 11, 10, 'tokens')],
+        [new ItemTooHeavyError('rateLimit', 2, 1, 'requests')],
       ]);
       const after = limited(limiter);
       after.send(1);
@@ -233,7 +233,7 @@ describe('the cost', () => {
       send(1, 2);
       expect(seen).toEqual([1]);
       limiter.setLimits({ rates: [perMinute('tokens', 30_000, { burst: 5, borrow: false })] });
-      expect(ends).toEqual([new ItemTooHeavyError('rateLimit', 9, 5)]);
+      expect(ends).toEqual([new ItemTooHeavyError('rateLimit', 9, 5, 'tokens')]);
       expect(limiter.snapshot().queued).toBe(0);
     });
   });

@@ -212,8 +212,10 @@ describe('a chat over HTTP', () => {
     expect(estimateChat({ ...hello, max_tokens: 100, n: 8 })).toEqual({ inputTokens: plain, outputTokens: 800 });
     expect(estimateChat({ ...hello, tools: [{ type: 'function' }] }).inputTokens).toBeGreaterThan(plain);
     const georgian = { messages: [{ role: 'user', content: 'დამოუკიდებლად '.repeat(20) }] } as const;
-    expect(estimateChat({ ...georgian, model: 'gpt-3.5-turbo' }).inputTokens).toBeGreaterThan(3 * estimateChat(georgian, 'gpt-4o').inputTokens);
-    expect(estimateChat({ messages: [{ role: 'assistant', content: null }] })).toEqual({ inputTokens: 4, outputTokens: 0 });
+    expect(estimateChat({ ...georgian, model: 'gpt-3.5-turbo' }).inputTokens).toBeGreaterThan(
+      3 * estimateChat(georgian, 'gpt-4o').inputTokens,
+    );
+    expect(estimateChat({ messages: [{ role: 'assistant', content: null }] })).toEqual({ inputTokens: 4 });
   });
 });
 

@@ -5,6 +5,7 @@ export const READ = [
   ...['@@sluice/FlowError', 'code', 'name', 'message', 'type', 'param', 'constructor', 'retryAfterMs', 'operator', 'isRetryable'],
   ...['status', 'statusCode', 'status_code', 'httpStatusCode', 'headers', 'responseHeaders'],
   ...['error', 'data', 'body', 'response', '$metadata', 'responseBody', 'cause', 'lastError', 'errors'],
+  ...['details', 'retry_after_ms', 'retry_after'],
 ] as const;
 
 const refuse = (): never => {

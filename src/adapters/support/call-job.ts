@@ -1,5 +1,4 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import type { PolicyCallOptions } from '../../../operators/policy.js';
 import { ask, DEFAULT_LANE, nonEmpty, onlyKnown } from '../../../operators/toolkit.js';
 import type { Cost, Limiter } from '../../../operators/types.js';
 import type { CallFacts } from '../../account/entry.js';
@@ -8,6 +7,7 @@ import { ledgerOf } from '../../account/ledger.js';
 import type { ProviderRules, RequestTokens } from '../../account/providers.js';
 import { providerOption, providers, unitsBefore } from '../../account/providers.js';
 import { ambientJob } from '../../account/with-job.js';
+import type { AccountedCall } from './accounted-call.js';
 import type { CallRules } from './call-rules.js';
 
 /** How a call stands under the limiter, where that is not the default. */
@@ -40,11 +40,6 @@ export interface RequestFacts {
   readonly model: string | undefined;
   readonly tokens: RequestTokens;
   readonly provider?: ProviderRules | undefined;
-}
-
-/** A call, and what is written down about it; nothing about one that no model answers. */
-export interface AccountedCall extends PolicyCallOptions {
-  readonly facts?: (CallFacts & { readonly traceId: string | undefined }) | undefined;
 }
 
 const JOB: readonly (keyof CallJob)[] = ['lane', 'key', 'cost', 'model', 'name'];

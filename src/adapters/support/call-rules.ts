@@ -10,7 +10,7 @@ import { ledgerOf } from '../../account/ledger.js';
 import type { CallKind } from '../../pipelines/limited.js';
 import { permitAround, underPermit } from '../../pipelines/limited.js';
 import { retryOf } from '../../retry.js';
-import type { AccountedCall } from './call-job.js';
+import type { AccountedCall } from './accounted-call.js';
 import type { EnteredAttempt } from './entered-attempt.js';
 import { entering } from './entered-attempt.js';
 

@@ -5,7 +5,7 @@ import type { Classify, ResponseLike, Usage, WorkResult } from '../../../operato
 import type { EntryEnd, Progress } from '../../account/entry.js';
 import { Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
-import type { AccountedCall } from './call-job.js';
+import type { AccountedCall } from './accounted-call.js';
 
 /** What the work of an adapter is told of its attempt. */
 export interface EnteredAttempt extends AttemptContext {

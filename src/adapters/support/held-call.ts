@@ -2,7 +2,7 @@ import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
 import type { WorkResult } from '../../../operators/types.js';
 import { slowly } from '../../pipelines/connection.js';
-import type { AccountedCall } from './call-job.js';
+import type { AccountedCall } from './accounted-call.js';
 import type { EnteredAttempt } from './entered-attempt.js';
 import type { Held } from './held-rules.js';
 import type { RelayedSignal } from './relayed-signal.js';

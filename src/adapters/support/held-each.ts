@@ -1,5 +1,5 @@
 import { abortReason } from '../../../operators/toolkit.js';
-import type { AccountedCall } from './call-job.js';
+import type { AccountedCall } from './accounted-call.js';
 import type { EnteredAttempt } from './entered-attempt.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';

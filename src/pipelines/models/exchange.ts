@@ -7,10 +7,10 @@ import type { Usage, WorkResult } from '../../../operators/types.js';
 import { PieceCounter } from '../../account/answer-reader.js';
 import { slowly, untilClosed } from '../connection.js';
 import type { ModelAttempt } from './model-attempt.js';
-import { ParseFault } from './model-call.js';
 import type { Client } from './model-options.js';
 import type { ModelStream } from './model-types.js';
 import { NAME } from './name.js';
+import { ParseFault } from './parse-fault.js';
 
 /**
  * Sends a request and reads its last answer. A promise stays one: it keeps its permit until it is really over, also at the server. That of an Observable

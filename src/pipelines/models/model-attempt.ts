@@ -2,8 +2,8 @@ import type { AttemptContext } from '../../../operators/policy.js';
 import { isA, isAmount, LazySignal } from '../../../operators/toolkit.js';
 import type { ErrorClass, ResponseLike, Usage } from '../../../operators/types.js';
 import type { Entry, EntryEnd } from '../../account/entry.js';
-import { ParseFault } from './model-call.js';
 import type { ModelContext } from './model-types.js';
+import { ParseFault } from './parse-fault.js';
 
 /** How an attempt ended. */
 export interface AttemptEnd extends EntryEnd {

@@ -5,17 +5,7 @@ import { endOf } from '../../account/entry.js';
 import { PARSE_FAILED } from '../../metrics/error-code.js';
 import type { Inquiry } from './inquiry.js';
 import type { AttemptEnd, AttemptHost, ModelAttempt } from './model-attempt.js';
-
-/** An answer that could not be made into a result. The provider has done its work: making the call again would be no better. */
-export class ParseFault extends Error {
-  constructor(
-    override readonly cause: unknown,
-    /** What `repair` asks about. */
-    readonly answer: unknown,
-  ) {
-    super('the answer could not be parsed');
-  }
-}
+import { ParseFault } from './parse-fault.js';
 
 /** What a call needs of the one that makes it. */
 export interface CallHost {

@@ -11,9 +11,9 @@ import type { HeldRules } from '../limited.js';
 import { underPermit } from '../limited.js';
 import { GuardedPermits } from './guarded-permits.js';
 import type { AttemptRules } from './model-attempt.js';
-import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
 import { NAME } from './name.js';
+import { ParseFault } from './parse-fault.js';
 
 /** What is the same for every kind of request. */
 type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse' | 'repair' | 'cache'>;

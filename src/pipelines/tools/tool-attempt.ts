@@ -1,14 +1,14 @@
-import type { Observable } from 'rxjs';
+import type { Observable, Subscription } from 'rxjs';
 import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/errors.js';
 import { Alarm, abortReason, ask, LazySignal } from '../../../operators/toolkit.js';
-import type { Lease, Usage, WorkResult } from '../../../operators/types.js';
+import type { Lease, Usage } from '../../../operators/types.js';
 import { AttemptCharge } from '../budget/attempt-charge.js';
 import type { Reservation } from '../budget/budget-types.js';
 import { underPermit } from '../limited.js';
 import type { RunGiven } from './runner-types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
-import { Step } from './tool-step.js';
+import { laterOf, Step } from './tool-step.js';
 import type { AnyTool, GuardContext, GuardedCall, ToolCall, ToolContext, ToolRun } from './tool-types.js';
 
 /** Who is told how an attempt goes. One of the five after `started` is called, once, unless it is given up. The slot is freed afterwards. */
@@ -128,7 +128,7 @@ export class ToolAttempt {
       return this.#owner.runInside(calls, context.signal, given);
     });
     this.#step.follow<unknown>(
-      () => this.#inPermit(() => tool.execute(this.#call.input, context)),
+      (owner) => this.#inPermit(() => tool.execute(this.#call.input, context), owner),
       (value) => {
         this.#end('ok', undefined, () => {
           this.#owner.succeeded(value);
@@ -143,9 +143,13 @@ export class ToolAttempt {
   }
 
   /** What it calls may wait for permits of the same limiter, as long as there will be one. */
-  #inPermit<R>(work: () => WorkResult<R>): WorkResult<R> {
+  #inPermit(work: () => unknown, owner: Subscription): unknown {
     const { limiter } = this.#setup;
-    return limiter ? underPermit({ operator: NAME, kind: 'tool', limiter }, this.#lease, work) : work();
+    if (limiter === undefined) return work();
+    return underPermit<unknown>({ operator: NAME, kind: 'tool', limiter }, this.#lease, () => {
+      const output = work();
+      return laterOf(output, owner) ?? output;
+    });
   }
 
   #reserve(): Reservation | undefined {

@@ -10,8 +10,8 @@ export class Step {
   #current: Subscription | undefined;
   #promise: PromiseLike<unknown> | undefined;
 
-  /** Exactly one of the two is called, unless it is stopped before. Neither must throw. */
-  follow<R>(work: () => ToolOutput<R>, done: (answer: R) => void, failed: (error: unknown) => void): void {
+  /** Exactly one of the two is called, unless it is stopped before. Neither must throw. Work is told who is unsubscribed when it is over or stopped. */
+  follow<R>(work: (owner: Subscription) => ToolOutput<R>, done: (answer: R) => void, failed: (error: unknown) => void): void {
     const current = new Subscription();
     this.#current = current;
     /** False when it was stopped, maybe by the work itself. */
@@ -24,7 +24,7 @@ export class Step {
     let output: ToolOutput<R>;
     let later: ObservableInput<unknown> | undefined;
     try {
-      output = work();
+      output = work(current);
       later = laterOf(output, current);
     } catch (error) {
       if (ends()) failed(error);
@@ -90,7 +90,7 @@ class Later<R> extends Call<R> {
 }
 
 /** What there is to wait for; undefined for an answer. A text or a list is an answer, and not a stream of its parts. */
-function laterOf(output: unknown, owner: Subscription): ObservableInput<unknown> | undefined {
+export function laterOf(output: unknown, owner: Subscription): ObservableInput<unknown> | undefined {
   if (typeof output !== 'object' || output === null) return undefined;
   if (isObservable(output)) return output;
   // Asked once: some start their work each time they are asked, and others settle twice.

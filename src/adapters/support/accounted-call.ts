@@ -1,0 +1,7 @@
+import type { PolicyCallOptions } from '../../../operators/policy.js';
+import type { CallFacts } from '../../account/entry.js';
+
+/** A call, and what is written down about it; nothing about one that no model answers. */
+export interface AccountedCall extends PolicyCallOptions {
+  readonly facts?: (CallFacts & { readonly traceId: string | undefined }) | undefined;
+}
