@@ -1,21 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import fc from 'fast-check';
-import {
-  concat,
-  EMPTY,
-  from,
-  groupBy,
-  mergeMap,
-  NEVER,
-  Observable,
-  of,
-  range,
-  Subject,
-  take,
-  throwError,
-  timer,
-  toArray,
-} from 'rxjs';
+import { concat, EMPTY, from, groupBy, mergeMap, NEVER, Observable, of, range, Subject, take, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
