@@ -75,6 +75,8 @@ export function drawPlan(seed: number, only?: readonly Subject[]): Plan {
       ...(dice.chance(0.2) && { actor: dice.int(0, actors - 1) }),
     });
   }
+  // Jobs that leave when others are dropped are often dropped themselves.
+  if (dice.chance(0.05)) traps.push({ place: 'event:dropped', nth: 'every', act: 'leave' });
   if (dice.chance(0.05)) {
     // A burst: what one listener sends is told to the next ones, of which one fails the source and another leaves.
     const place = dice.chance(0.5) ? 'event:accepted' : dice.pick(PLACES);

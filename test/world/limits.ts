@@ -64,7 +64,7 @@ export class SharedLimiter implements Actor {
     world.actors.push(this);
     this.timers = new Timers(world.clock);
     this.#width = new Width(world, choose('slots', 1, 2, 3), true);
-    const kind = choose<RateKind>('rate', 'none', 'none', 'bucket', 'strict');
+    const kind = choose<RateKind>('rate', 'none', 'bucket', 'strict');
     const plan: RatePlan = { kind, everyMs: 10, burst: 2, perMinute: 4 };
     this.#budget = new Budget(world, plan);
     const tokens = choose<'none' | 'many' | 'few'>('tokens', 'none', 'many', 'few');
@@ -128,7 +128,7 @@ export class SharedLimiter implements Actor {
 
   #makeLevels(): Level[] {
     const root: Level = { limiter: this.limiter, extra: {}, most: () => this.most, held: 0 };
-    const shape = this.world.choose<'alone' | 'child' | 'keyed'>('levels', 'alone', 'alone', 'child', 'keyed');
+    const shape = this.world.choose<'alone' | 'child' | 'keyed'>('levels', 'alone', 'child', 'keyed');
     if (shape === 'child') return [root, { limiter: childOf(this.limiter, { concurrency: 1 }), extra: {}, most: () => 1, held: 0 }];
     if (shape === 'keyed') {
       const keyed = keyedLimiter(this.limiter, { concurrency: 1, maxKeys: this.world.choose('maxKeys', 100, 1) });
@@ -167,8 +167,19 @@ export class SharedLimiter implements Actor {
   #send(): void {
     const { world } = this;
     const n = this.#jobs.length;
-    const way = world.choose<Way>(`way ${n}`, 'run', 'runAsync', 'acquire', 'acquireAsync', 'tryAcquire', 'nested', 'enlist');
-    const level = this.#levels[Math.floor(world.choose(`level ${n}`, 0, 0, 0.34, 0.67) * this.#levels.length)]!;
+    const way = world.choose<Way>(
+      `way ${n}`,
+      'acquire',
+      'run',
+      'run',
+      'runAsync',
+      'acquireAsync',
+      'tryAcquire',
+      'nested',
+      'enlist',
+      'enlist',
+    );
+    const level = this.#levels[Math.floor(world.choose(`level ${n}`, 0, 0.34, 0.67, 0.99) * this.#levels.length)]!;
     const job: Job = { n, way, level, state: 'waiting', leave: () => undefined };
     this.#jobs.push(job);
     world.say(`job ${n} ${way}`);
@@ -367,14 +378,21 @@ export class SharedLimiter implements Actor {
       if (job.state !== 'running') return;
       job.state = 'over';
       this.#giveBack(job);
-      const outcome = world.choose<'ok' | 'cancelled' | 'unused' | 'error'>(`outcome ${job.n}`, 'ok', 'cancelled', 'unused', 'error');
+      const outcome = world.choose<'ok' | 'cancelled' | 'unused' | 'error'>(
+        `outcome ${job.n}`,
+        'ok',
+        'unused',
+        'cancelled',
+        'unused',
+        'error',
+      );
       const isWaiting = this.#jobs.some(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
       if (outcome === 'unused') this.#budget.refund(!world.isInside && !isWaiting && world.actors.length === 1);
       if (world.choose(`usage ${job.n}`, false, false, true)) lease.settle({ inputTokens: 1e12 });
       lease.release(outcome);
       if (world.choose(`twice ${job.n}`, false, true)) lease.release('ok');
     };
-    const ms = world.choose(`hold ${job.n}`, 5, 0, 1, 20);
+    const ms = world.choose(`hold ${job.n}`, 5, 0, 1, 20, 40, 20);
     if (ms > 0) world.clock.after(ms, release);
     try {
       world.at('lease', this.index);
