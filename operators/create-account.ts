@@ -18,7 +18,10 @@ export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' |
   readonly burst?: number;
   /** Seconds of rate that may be saved up and spent at once, 0.001 to 86400. @defaultValue 2 */
   readonly burstSeconds?: number;
-  /** Names of lanes, or what `lanes` takes, most urgent first. @defaultValue ['P0', 'P1', 'P2'] */
+  /**
+   * Names of lanes, or what `lanes` takes, most urgent first. When there are several and none says a `reserve`, the first has one of 0.05.
+   * ['P0', 'P1', 'P2']
+   */
   readonly lanes?: readonly (string | LaneOptions)[];
   /** Whether responses set the rates; with `false` they only make the pauses they ask for. @defaultValue true */
   readonly learn?: boolean;
@@ -26,6 +29,8 @@ export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' |
 
 const NAME = 'createAccount';
 const OWN: readonly string[] = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes'];
+/** Share of the rates for the first lane. With a `headroom` of 0.9 and a burst of 2 s no minute has more than 0.98 of the amount. */
+const RESERVE = 0.05;
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 
 /**
@@ -60,12 +65,17 @@ export function createAccount(options: AccountOptions = {}): Limiter {
       rate('requests', requestsPerMinute, { ...savings, burst: optional(finitePositive)(NAME, 'burst', burst) }),
       rate('tokens', tokensPerMinute, savings),
     ],
-    queue: lanes(
-      (given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane)),
-      { key: keyOf },
-    ),
+    queue: lanes(lanesOf(given), { key: keyOf }),
     learn: fromHeaders({ rates: flag(NAME, 'learn', learn) }),
   });
+}
+
+/** Lanes of which the first has a reserve, unless they say themselves which have one. */
+function lanesOf(given: readonly (string | LaneOptions)[]): readonly LaneOptions[] {
+  const all = given.map((lane) => (typeof lane === 'string' ? { name: lane } : lane));
+  const [first, ...lower] = all;
+  const saysNothing = lower.length > 0 && all.every((lane) => (Object(lane) as LaneOptions).reserve === undefined);
+  return saysNothing && typeof first === 'object' ? [{ ...first, reserve: RESERVE }, ...lower] : all;
 }
 
 /** Whoever asks for much delays nobody else in the lane. */
