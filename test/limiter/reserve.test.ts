@@ -13,7 +13,9 @@ import {
   per,
   perMinute,
   RateLimitError,
+  roundRobin,
   strict,
+  strictWithFloor,
 } from '../../operators/index.js';
 import type { RateSpec } from '../../operators/kernel/limits/limit.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
@@ -270,6 +272,36 @@ describe('the reserve of a lane', () => {
     scheduler.maxFrames = 50;
     scheduler.flush();
     expect(batches.map((batch) => batch.split(' ')[0])).toEqual(['!two']);
+  });
+
+  it.each([
+    ['the limiter', strictWithFloor(), (top: Limiter) => top],
+    ['a child with that rate as well', strictWithFloor(), (top: Limiter) => childOf(top, { rates: tokens })],
+    ['round robin', roundRobin(), (top: Limiter) => top],
+  ])('is there although a lower lane is owed a turn: %s', (_of, fairness, of) => {
+    const scheduler = new CountingScheduler();
+    const top = createLimiter({ rates: tokens, queue: lanes(THREE, { fairness }), scheduler });
+    const limiter = of(top);
+    exhausted(limiter, 600);
+    let granted = 0;
+    for (let i = 0; i < 25; i++) {
+      if (i % 2 === 0) limiter.acquire({ lane: 'urgent', cost: { tokens: 100 } }).subscribe(() => granted++);
+      else if (limiter.tryAcquire({ lane: 'urgent', cost: { tokens: 100 } })) granted++;
+      // Each is asked for when the one before has been granted.
+      expect(granted).toBe(i + 1);
+    }
+    expect(limiter.snapshot().queued).toBe(3);
+  });
+
+  it('wakes the limiter for the lane that may go first', () => {
+    const { limiter, scheduler } = made({ unit: 'tokens', windowMs: MINUTE_MS, windows: 1, rate: perMinute('tokens', AMOUNT) });
+    exhausted(limiter, 1800, 1);
+    for (let i = 0; i < 27; i++) limiter.tryAcquire({ lane: 'urgent', cost: { tokens: 100 } });
+    const seen: string[] = [];
+    limiter.acquire({ lane: 'urgent', cost: { tokens: 45 } }).subscribe(() => seen.push(`urgent at ${String(scheduler.now())}`));
+    scheduler.maxFrames = 200;
+    scheduler.flush();
+    expect(seen).toEqual(['urgent at 50']);
   });
 
   it('is kept by a child with lanes of its own, under a limiter without', () => {
