@@ -440,7 +440,7 @@ describe('what the provider allows', () => {
       let calls = 0;
       const never = () => new Promise<Response>(() => calls++);
       const made = scripted(never, { maxSize: 1, concurrency: 10, requestsPerMinute: 60, ...burst });
-      for (const text of texts(10)) void made.embedAsync(text, { lane: 'P0' });
+      for (const text of texts(10)) void made.embedAsync(text, { lane: 'P2' });
       await settle();
       return calls;
     };
@@ -457,7 +457,7 @@ describe('what the provider allows', () => {
     [401, true, 90],
     [500, true, 90],
   ])('after a %i, with `refusalsAreFree` %s, %i of 100 tokens are left', async (status, refusalsAreFree, left) => {
-    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'] });
     const made = scripted(() => new Response('no', { status }), { limiter, refusalsAreFree, countTokens: () => 10 });
     await expect(made.embedAsync('a')).rejects.toBeInstanceOf(ProviderError);
     expect(Math.round(limiter.snapshot().tokens)).toBe(left);
@@ -465,7 +465,7 @@ describe('what the provider allows', () => {
   });
 
   it('takes refused requests to be free until the first 429', async () => {
-    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'] });
     const answers = [400, 429, 422];
     const answer = () => new Response('no', { status: answers.shift() ?? 400, headers: { 'retry-after-ms': '1' } });
     const made = scripted(answer, { limiter, repair: [], countTokens: () => 10 });
