@@ -272,9 +272,9 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
 
   private grantNext(): boolean {
     const leader = this.queue.head(this.queue.lead()) as Ticket;
-    if (!this.askBid(leader)) return true;
-    const passing = this.passing(leader);
-    if (passing && !this.askBid(passing)) return true;
+    if (leader.bid && !this.askBid(leader)) return true;
+    const passing = this.settings.queue.reserve && this.passing(leader);
+    if (passing?.bid && !this.askBid(passing)) return true;
     if (passing ? !this.canPass(passing) : this.blockedBy(leader.charge, leader.lane) !== undefined) return false;
     const ticket = passing ?? leader;
     const above = this.takeAbove(ticket.charge, ticket.lane);
@@ -404,7 +404,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     // A ticket that needs more slots than are free is granted when a lease is released, not by the timer.
     const next = first.isPlace || this.hasSlots(first.charge) ? this.next() : undefined;
     if (!next || !this.hasSlots(next.charge)) return at;
-    const passing = this.passing(next);
+    const passing = this.settings.queue.reserve && this.passing(next);
     const passesAt = passing ? Math.max(this.grantsAt(passing), this.passableAt(passing.charge, passing.lane)) : Infinity;
     return Math.min(at, this.grantsAt(next), passesAt);
   }
