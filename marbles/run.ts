@@ -4,6 +4,7 @@ import { TestScheduler } from 'rxjs/testing';
 import { connect } from '../operators/shell/connect.js';
 import { endOf } from './layout.js';
 import { letterValues, parseMarbles, parseSubscription } from './parse.js';
+import { watchPromises } from './promise-watch.js';
 import { renderRuns } from './render-text.js';
 import type { MarblePicture, MarbleSpec, MarbleTest, Mark, Recording, Run } from './spec.js';
 import { specOf } from './spec.js';
@@ -31,6 +32,7 @@ export class MarbleMismatchError extends Error {
  *
  * @param assertEqual - For example `assert.deepStrictEqual`, `isDeepStrictEqual` or `(a, b) => expect(a).toEqual(b)`.
  * @throws MarbleMismatchError when the result or a subscription differs, or the operator left a timer behind; it draws both.
+ * @throws Error when the pipeline waits for a promise, as of work that is an `async` function: it would settle after the run.
  * @example
  * ```ts
  * import { deepStrictEqual } from 'node:assert';
@@ -80,6 +82,7 @@ export function runSpec(test: MarbleTest, assertEqual: AssertEqual): Recording {
 /**
  * Runs a spec and writes down what happens, without judging it.
  *
+ * @throws Error when the pipeline waits for a promise: it would settle after the run, and what comes of it is not written down.
  * @example
  * ```ts
  * import { delay } from 'rxjs';
@@ -99,7 +102,19 @@ export function record(picture: MarblePicture): Recording {
   let leftBehind = 0;
 
   const scheduler = new TestScheduler(() => true);
-  scheduler.run(({ cold, hot }) => {
+  const awaited = (place: string): void => {
+    const problem = promiseProblem(spec, scheduler.frame, place);
+    // Ends the run at the end of this frame: timers that wait for the promise would go on for ever.
+    scheduler.schedule(() => {
+      throw problem;
+    });
+  };
+  const playSpec = (run: Parameters<typeof scheduler.run>[0]): void => {
+    watchPromises(awaited, () => {
+      scheduler.run(run);
+    });
+  };
+  playSpec(({ cold, hot }) => {
     const stream = (marbles: string, synchronous: boolean): Observable<unknown> => {
       if (synchronous) return startsAtOnce(parseMarbles(marbles, values, error), scheduler);
       return (marbles.includes('^') ? hot : cold)(marbles, letterValues(marbles, values), error);
@@ -155,6 +170,15 @@ export function record(picture: MarblePicture): Recording {
   const [result] = results;
   if (result === undefined) throw new Error(`${spec.operator}: ${spec.title}: the consumer never subscribes`);
   return { inputs, inners, result, leftBehind };
+}
+
+function promiseProblem(spec: MarbleSpec, frame: number, place: string): Error {
+  const where = `at ${String(frame)} ms of virtual time${place && ` (${place})`}`;
+  return new Error(
+    `${spec.operator}: ${spec.title}\nthe pipeline waits for a promise ${where}. Promises settle outside virtual time, so this run cannot show ` +
+      'what comes of it. Let the work answer an Observable, for example `timer(5).pipe(map(() => result))`, an inner stream of the spec or a ' +
+      'call of `fakeProvider`; or test this work without marbles, with `await`.',
+  );
 }
 
 type OpenRun = Run & { leftAt: number; readonly marks: Mark[] };

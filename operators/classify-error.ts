@@ -1,4 +1,5 @@
 import { headerReader, parseRetryAfterMs } from './kernel/limits/headers.js';
+import { parseRefusalMs } from './kernel/limits/rate-headers.js';
 import { classOfStatus, verdictByCode } from './kernel/repair/classify-by-status.js';
 import { fieldOf } from './kernel/repair/field-of.js';
 import { mayPass } from './kernel/repair/verdict.js';
@@ -10,7 +11,7 @@ import { evidenceOf, isBug, linksOf } from './shell/error-evidence.js';
 /** Words that know better than the status beside them: an exhausted quota is a 429, an unknown option a 400. */
 const ABOVE_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
   fatal:
-    'insufficient_quota billing_hard_limit_reached billing_error invalid_api_key model_not_found unknown_parameter unsupported_parameter ' +
+    'insufficient_quota billing_hard_limit_reached billing_error enforced_spend_limit_reached spend_limit_reached credits_exhausted invalid_api_key model_not_found unknown_parameter unsupported_parameter ' +
     'RateLimitQuotaExhaustedError',
   tooLarge: 'context_length_exceeded max_tokens_per_request request_too_large array_above_max_length',
 });
@@ -56,7 +57,17 @@ const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
 /** An error made from a response by hand: `429 Too Many Requests`, `HTTP 503`, `Request failed with status code 429`. */
 const STATUS_IN_TEXT = /^(?:HTTP |(?:request failed with )?status(?: code)?:? )?([45]\d\d)\b(?! (?:items?|tokens?|characters?|bytes)\b)/i;
 
-const OUT_OF_CREDIT = /credit balance is too low/i;
+/** Money or a quota is used up: waiting does not help. */
+const OUT_OF_CREDIT =
+  /credit balance is too low|billing hard limit|reached your (?:specified )?API usage limits|(?:monthly|account) (?:spend(?:ing)?|usage) limit|insufficient credits/i;
+/** A quota, of a minute or of a month: only where the body says nothing of a wait, waiting does not help. */
+const OUT_OF_QUOTA = /exceeded your current quota/i;
+const QUOTA_OF_A_DAY = /PerDay/;
+const QUOTA_OF_A_MINUTE = /PerMinute/;
+
+/** A service tier without room, of an account that has some. */
+const NO_CAPACITY: ReadonlySet<string> = new Set(['resource_unavailable', 'capacity_exceeded']);
+const TIER_IN_WORDS = /\bflex\b|service[ _]tier|no capacity/i;
 
 /** Where the items of a batch stand in a request, as `input[3]`, `$.input[3]` or `messages.3`. */
 const ITEM_PATH = /\b(?:inputs?|messages|prompts?|texts|items|documents|contents|requests)(?:\[(\d{1,9})\]|\.(\d{1,9})\b)/g;
@@ -65,7 +76,8 @@ const ITEM_PATH = /\b(?:inputs?|messages|prompts?|texts|items|documents|contents
 const SIZES: readonly RegExp[] = [
   /requested (?<actual>\d[\d,]{0,15}) tokens, max (?<limit>\d[\d,]{0,15})/i,
   /maximum context length is (?<limit>\d[\d,]{0,15}) tokens.{0,40}?(?:requested|resulted in) (?:about )?(?<actual>\d[\d,]{0,15})/i,
-  /(?<actual>\d[\d,]{0,15}) tokens > (?<limit>\d[\d,]{0,15}) maximum/i,
+  // From the first digit only.
+  /(?<!\d)(?<actual>\d[\d,]{0,15}) tokens > (?<limit>\d[\d,]{0,15}) maximum/i,
   /limit (?<limit>\d[\d,]{0,15}), requested (?<actual>\d[\d,]{0,15})/i,
 ];
 
@@ -81,12 +93,12 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  *
  * | evidence | class |
  * | --- | --- |
- * | 429; `rate_limit_error` | `throttled` |
+ * | 429; `rate_limit_error`; 498, and a 429 of a service tier without capacity (`isTierOnly`) | `throttled` |
  * | 408, 409, 425, 5xx; a connection that was refused, reset or not found; `fetch failed` | `transient` |
  * | `AttemptTimeoutError`, `TimeoutError`, an SDK's own timeout | `timeout` |
  * | 413; `context_length_exceeded`, `max_tokens_per_request`; a message that gives a size and its limit | `tooLarge` |
  * | 400, 422; an error without any evidence | `itemFault` |
- * | 401, 403, 404, 405 and other 4xx; `insufficient_quota`, `model_not_found`; `DeadlineError`, `ClosedError`, … | `fatal` |
+ * | 401, 403, 404, 405 and other 4xx; `insufficient_quota`, spend limits, `model_not_found`; `DeadlineError`, `ClosedError`, … | `fatal` |
  * | a bug: a `TypeError` that is no failed `fetch`, a `ReferenceError`, a `RangeError` | `fatal` |
  * | `BatchShapeError`; an answer the client cannot read | `contract` |
  * | the header `x-should-retry`: `true` | `transient`, when it is not one of the first three |
@@ -104,7 +116,10 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * - **A bug is `fatal`:** another try meets it again, and parts of a batch meet it one by one. It counts also as the `cause` of another error,
  *   and only when nothing else in the chain says anything.
  * - **An `AbortError` that we did not cause** is `cancelled` all the same: somebody wanted the call to end, so it is not repeated.
- * - **`retryAfterMs`** comes from `retry-after-ms`, else `retry-after`; a date only when `context.epochMs` tells the time.
+ * - **`retryAfterMs`** comes from `retry-after-ms`, else `retry-after` (seconds, a moment, a date); of a 429 also from `x-ratelimit-reset`, `ratelimit-reset`
+ *   and `ratelimit`, else from its body: `retry_after_ms`, `retry_after`, `google.rpc.RetryInfo`, "try again in 1.5s". A moment only when
+ *   `context.epochMs` tells the time; above 24.8 days none.
+ * - **A quota of a day** (Gemini), or one without a name, is `throttled` when the answer says how long to wait, else `fatal`.
  * - **`blame`** are the indices the error names (`input[3]`), when all of them are below `context.size`. A
  *   `context_length_exceeded` that names items is their fault, not the batch's: `itemFault`.
  *
@@ -154,20 +169,43 @@ function plainVerdict(evidence: Evidence, context: ClassifyContext): Verdict | u
 }
 
 function verdictOf(evidence: Evidence, context: ClassifyContext): Verdict | undefined {
-  const { status, words, messages } = evidence;
+  const { status, messages, details } = evidence;
+  const words = [...evidence.words, ...details.codes];
   const exact = firstOf(words, ABOVE_STATUS);
   if (exact === 'fatal' || messages.some((message) => OUT_OF_CREDIT.test(message))) return { class: 'fatal' };
+  if (status === 429 && isUsedUp(evidence, context)) return { class: 'fatal' };
   const size = MAY_BE_ABOUT_SIZE.has(status) ? sizeIn(messages) : undefined;
   const found = exact ?? (size && 'tooLarge') ?? (status === undefined ? withoutStatus(evidence) : classOfStatus(status));
   if (found === 'tooLarge') return tooLarge(evidence, size, context);
   if (found === 'itemFault') return itemFault(evidence, context);
+  if (status === 498 || (found === 'throttled' && isOfTier(evidence)))
+    return { ...passing('throttled', evidence, context), isTierOnly: true };
   if (found !== 'throttled' && found !== 'transient') return found && { class: found };
   return passing(found, evidence, context);
 }
 
-function passing(found: ErrorClass, { headers }: Evidence, { epochMs }: ClassifyContext): Verdict {
-  const retryAfterMs = headers && parseRetryAfterMs(headers, epochMs);
+function passing(found: ErrorClass, evidence: Evidence, context: ClassifyContext): Verdict {
+  const retryAfterMs = waitOf(found, evidence, context);
   return { class: found, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+}
+
+/** Headers come first: they are made for it. */
+function waitOf(found: ErrorClass, { headers, details }: Evidence, { epochMs }: ClassifyContext): number | undefined {
+  const read = found === 'throttled' ? parseRefusalMs : parseRetryAfterMs;
+  return (headers && read(headers, epochMs)) ?? (found === 'throttled' ? details.hintMs : undefined);
+}
+
+/** Whether a quota is used up that does not come back while a call waits. */
+function isUsedUp(evidence: Evidence, context: ClassifyContext): boolean {
+  const { messages, details } = evidence;
+  const isOfMinute = details.codes.some((code) => QUOTA_OF_A_MINUTE.test(code));
+  const isOfDay = details.codes.some((code) => QUOTA_OF_A_DAY.test(code));
+  if (!isOfDay && (isOfMinute || !messages.some((message) => OUT_OF_QUOTA.test(message)))) return false;
+  return waitOf('throttled', evidence, context) === undefined;
+}
+
+function isOfTier({ words, messages }: Evidence): boolean {
+  return words.some((word) => NO_CAPACITY.has(word)) || messages.some((message) => TIER_IN_WORDS.test(message));
 }
 
 function withoutStatus({ words, messages }: Evidence): ErrorClass | undefined {

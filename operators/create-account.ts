@@ -1,41 +1,76 @@
+import { limiterBelow } from './child-of.js';
 import { createLimiter } from './create-limiter.js';
 import { fromHeaders } from './from-headers.js';
 import type { LaneOptions } from './lanes.js';
 import { lanes } from './lanes.js';
 import { FlowConfigError } from './options/errors.js';
-import type { Limiter, LimiterJob, LimiterOptions, RateRule } from './options/limiter.js';
-import { finitePositive, flag, limit, onlyKnown, optional, orDefault, ratio } from './options/options.js';
+import type { ChildLimiterOptions, Limiter, LimiterJob, LimiterOptions, RateRule, SavedModel } from './options/limiter.js';
+import { finitePositive, flag, nonEmpty, onlyKnown, optional, orDefault, ratio, startingRate } from './options/options.js';
+import type { DayStart } from './per-day.js';
+import { dayStartOption, perDay } from './per-day.js';
 import { perMinute } from './rates.js';
-import { LIMITER_CHECKS } from './shell/limiter/settings.js';
+import type { ModelPool } from './shell/limiter/account.js';
+import { AccountLimiter } from './shell/limiter/account.js';
+import { LIMITER_CHECKS, limiterSettings } from './shell/limiter/settings.js';
+
+export type { DayStart } from './per-day.js';
+
+/** Rates of an account or of a model, as plain data: numbers > 0. `pause()` or `setLimits` lets nothing pass. */
+export interface AccountRates {
+  /** Requests per minute. @defaultValue Infinity, or what responses report */
+  readonly requestsPerMinute?: number;
+  /** Tokens per minute, of what is sent and of what comes back together. @defaultValue Infinity, or what responses report */
+  readonly tokensPerMinute?: number;
+  /** Tokens per minute of what is sent. @defaultValue Infinity, or what responses report */
+  readonly inputTokensPerMinute?: number;
+  /** Tokens per minute of what comes back. @defaultValue Infinity, or what responses report */
+  readonly outputTokensPerMinute?: number;
+  /** Requests per calendar day, which begins as `dayStartsAt` says. @defaultValue Infinity */
+  readonly requestsPerDay?: number;
+  /** Tokens per calendar day, of what is sent and of what comes back together. @defaultValue Infinity */
+  readonly tokensPerDay?: number;
+}
+
+/** Limits of a model inside an account, or of several models that share them. */
+export interface ModelLimits extends AccountRates {
+  /** Name of the model, as jobs name it, or names of several that share these limits. */
+  readonly model: string | readonly string[];
+  /** Most calls of it at a time. @defaultValue Infinity */
+  readonly concurrency?: number;
+}
 
 /** What an account allows, as plain data. */
-export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' | 'learn'> {
-  /** Requests per minute; with 0 nothing passes. @defaultValue Infinity, or what responses report */
-  readonly requestsPerMinute?: number;
-  /** Tokens per minute, of what is sent and of what comes back; with 0 nothing passes. @defaultValue Infinity, or what responses report */
-  readonly tokensPerMinute?: number;
+export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rates' | 'queue' | 'learn'> {
   /** Requests that may be saved up and sent at once, > 0. @defaultValue what comes in within `burstSeconds` */
   readonly burst?: number;
   /** Seconds of rate that may be saved up and spent at once, 0.001 to 86400. @defaultValue 2 */
   readonly burstSeconds?: number;
+  /** When the day of `requestsPerDay` and `tokensPerDay` begins. @defaultValue midnight UTC */
+  readonly dayStartsAt?: DayStart;
   /**
-   * Names of lanes, or what `lanes` takes, most urgent first. When there are several and none says a `reserve`, the first has one of 0.05.
-   * ['P0', 'P1', 'P2']
+   * Limits of models beside those of the account: a job that names such a `model` comes under both, and one whose model has none under those of the
+   * account alone. A model whose limit is in the way delays no other. `maxQueued` counts for each of them. @defaultValue none
+   */
+  readonly models?: readonly ModelLimits[];
+  /**
+   * Names of lanes, or what `lanes` takes, most urgent first. A lane's `reserve` is a share of every rate that lanes below may not take.
+   * @defaultValue ['P0', 'P1', 'P2']
    */
   readonly lanes?: readonly (string | LaneOptions)[];
-  /** Whether responses set the rates; with `false` they only make the pauses they ask for. @defaultValue true */
+  /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
   readonly learn?: boolean;
 }
 
 const NAME = 'createAccount';
-const OWN: readonly string[] = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes'];
-/** Share of the rates for the first lane. With a `headroom` of 0.9 and a burst of 2 s no minute has more than 0.98 of the amount. */
-const RESERVE = 0.05;
+const MINUTE = ['requestsPerMinute', 'tokensPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute'] as const;
+const DAY = ['requestsPerDay', 'tokensPerDay'] as const;
+const OWN: readonly string[] = [...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes'];
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 
 /**
- * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute, lanes P0 (somebody waits), P1 and P2,
- * and rates learned from the headers of responses. What pipelines make from plain data. Inside a lane, jobs with different `key`s take turns.
+ * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute and day, limits per model, lanes P0 (somebody
+ * waits), P1 and P2, and rates learned from the headers of responses. What pipelines make from plain data. Inside a lane, jobs with different `key`s
+ * take turns.
  *
  * It is `createLimiter` with values: take that one for other windows, other units, or a smaller bundle.
  *
@@ -48,34 +83,116 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
  * const answer = await account.runAsync(() => Promise.resolve('hello'), { lane: 'P0', cost: { tokens: 12 } });
  * answer; // => 'hello'
  * ```
+ * @example Limits per model, inside the account's.
+ * ```ts
+ * import { createAccount } from 'sluice/operators';
+ *
+ * const account = createAccount({
+ *   concurrency: 8,
+ *   models: [{ model: 'large', concurrency: 1 }, { model: ['small', 'tiny'], requestsPerMinute: 600 }],
+ * });
+ * const lease = account.tryAcquire({ model: 'large' });
+ * account.tryAcquire({ model: 'large' }); // => undefined
+ * account.tryAcquire({ model: 'small' })?.release();
+ * lease?.release();
+ * ```
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
   // Those of the limiter, but for what it is told here.
   onlyKnown(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => name !== 'rates' && name !== 'queue')]);
-  const { requestsPerMinute, tokensPerMinute, burst, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
+  const { lanes: given = LANES, learn = true, models, burst, burstSeconds = 2, dayStartsAt, ...rest } = options;
+  const isRate = new Set<string>([...MINUTE, ...DAY]);
+  const common = Object.fromEntries(Object.entries(rest).filter(([option]) => !isRate.has(option))) as LimiterOptions;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
-  const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };
-  const rate = (unit: 'requests' | 'tokens', amount: number | undefined, saved: object): RateRule => ({
-    ...perMinute(unit, limit(NAME, `${unit}PerMinute`, orDefault(amount, Infinity))),
-    ...saved,
-  });
-  return createLimiter({
+  const savings = {
+    burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400),
+    burst: optional(finitePositive)(NAME, 'burst', burst),
+    dayStartsAt,
+  };
+  const learns = flag(NAME, 'learn', learn);
+  const account: LimiterOptions = {
     ...common,
-    rates: [
-      rate('requests', requestsPerMinute, { ...savings, burst: optional(finitePositive)(NAME, 'burst', burst) }),
-      rate('tokens', tokensPerMinute, savings),
-    ],
-    queue: lanes(lanesOf(given), { key: keyOf }),
-    learn: fromHeaders({ rates: flag(NAME, 'learn', learn) }),
+    rates: ratesOf(options, savings),
+    queue: lanes(
+      (given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane)),
+      { key: keyOf },
+    ),
+    learn: fromHeaders({ rates: learns }),
+  };
+  if (models === undefined) return createLimiter(account);
+  const { scheduler: _, restore, concurrency: __, name, ...shared } = common;
+  const limitsOf = checkedModels(models, savings);
+  return new AccountLimiter(limiterSettings(account), (limiter) =>
+    limitsOf.map(({ names, concurrency, rates }): ModelPool => {
+      const saved = restore?.models?.find(({ model }) => isSame(model, names));
+      const own: ChildLimiterOptions = {
+        ...shared,
+        rates,
+        learn: fromHeaders({ rates: learns }),
+        ...(concurrency !== undefined && { concurrency }),
+        ...(saved && { restore: saved }),
+        ...(name !== undefined && { name: `${name}/${names.join('+')}` }),
+      };
+      return { models: names, limiter: limiterBelow(limiter, own) };
+    }),
+  );
+}
+
+interface Savings {
+  readonly burstMs: number;
+  readonly burst: number | undefined;
+  readonly dayStartsAt: DayStart | undefined;
+}
+
+/** @throws FlowConfigError */
+function ratesOf(given: AccountRates, { burstMs, burst, dayStartsAt }: Savings, within = ''): RateRule[] {
+  const amountOf = (name: keyof AccountRates): number => startingRate(NAME, within + name, orDefault(given[name], Infinity));
+  const rates = MINUTE.map((name): RateRule => {
+    const unit = name.slice(0, -'PerMinute'.length);
+    const amount = amountOf(name);
+    return { ...perMinute(unit, amount), ...{ burstMs, ...(unit === 'requests' && { burst }) } };
+  });
+  const days = DAY.map((name) => ({ unit: name.slice(0, -'PerDay'.length), amount: amountOf(name) }));
+  // Input and output apart, and days, are for accounts that have such limits.
+  const isUsed = ({ unit, amount }: { readonly unit: string; readonly amount: number }): boolean =>
+    unit === 'requests' || unit === 'tokens' || amount < Infinity;
+  const limitedDays = days.filter(({ amount }) => amount < Infinity);
+  // Checked also where nothing counts by the day.
+  const start = dayStartsAt === undefined ? undefined : dayStartOption(NAME, 'dayStartsAt', dayStartsAt);
+  return [...rates.filter(isUsed), ...limitedDays.map(({ unit, amount }) => perDay(unit, amount, start))];
+}
+
+interface CheckedModel {
+  readonly names: readonly string[];
+  readonly concurrency: number | undefined;
+  readonly rates: readonly RateRule[];
+}
+
+/** @throws FlowConfigError */
+function checkedModels(models: readonly ModelLimits[], savings: Savings): readonly CheckedModel[] {
+  if (!Array.isArray(models)) throw new FlowConfigError(NAME, 'models', 'a list of limits of models', models);
+  const known = new Set<string>();
+  return Array.from(models as readonly ModelLimits[], (given, i) => {
+    const within = `models[${String(i)}].`;
+    onlyKnown(NAME, given, ['model', 'concurrency', ...MINUTE, ...DAY], within.slice(0, -1), within);
+    const { model, concurrency } = given;
+    const names: readonly string[] = Array.isArray(model) ? model : [model as string];
+    if (names.length === 0) throw new FlowConfigError(NAME, `${within}model`, 'a name or a list of names, not empty', model);
+    for (const name of names) {
+      nonEmpty(NAME, `${within}model`, name);
+      if (known.has(name)) throw new FlowConfigError(NAME, `${within}model`, 'one that no other limits are for', name);
+      known.add(name);
+    }
+    return {
+      names,
+      concurrency: optional(LIMITER_CHECKS.concurrency)(NAME, `${within}concurrency`, concurrency),
+      rates: ratesOf(given, { ...savings, burst: undefined }, within),
+    };
   });
 }
 
-/** Lanes of which the first has a reserve, unless they say themselves which have one. */
-function lanesOf(given: readonly (string | LaneOptions)[]): readonly LaneOptions[] {
-  const all = given.map((lane) => (typeof lane === 'string' ? { name: lane } : lane));
-  const [first, ...lower] = all;
-  const saysNothing = lower.length > 0 && all.every((lane) => (Object(lane) as LaneOptions).reserve === undefined);
-  return saysNothing && typeof first === 'object' ? [{ ...first, reserve: RESERVE }, ...lower] : all;
+function isSame(saved: SavedModel['model'], names: readonly string[]): boolean {
+  return Array.isArray(saved) && saved.length === names.length && names.every((name, i) => saved[i] === name);
 }
 
 /** Whoever asks for much delays nobody else in the lane. */

@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { Circuit } from './kernel/limits/circuit.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { verdictOf } from './options/ask.js';
-import type { Breaker, BreakerContext, BreakerState, PolicyBreakerContext } from './options/breaker.js';
+import type { Breaker, BreakerContext, BreakerState, PolicyBreakerContext, WatchedBreaker } from './options/breaker.js';
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
@@ -59,7 +59,7 @@ export interface BreakerOptions {
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
-  /** What `save` of a breaker with the same rules has returned: goes on from there, for example after a restart. @defaultValue none */
+  /** What `save` of a breaker with the same rules has returned: continues from there, for example after a restart; the time since then counts. @defaultValue none */
   readonly state?: BreakerState;
 }
 
@@ -126,11 +126,22 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
   const tellEvent = teller(NAME, settings, now);
   let { state, openForMs: openMs } = circuit;
 
+  const watchers = new Set<() => void>();
+
   /** Reports a change of state, when there was one. */
   function tell(): void {
-    if (circuit.state === state && circuit.openForMs === openMs) return;
+    if (circuit.state === state && circuit.openForMs === openMs) {
+      // A probe may have given its place back.
+      if (state === 'halfOpen') notify();
+      return;
+    }
     ({ state, openForMs: openMs } = circuit);
     tellEvent?.({ type: 'breakerChanged', state, openMs });
+    notify();
+  }
+
+  function notify(): void {
+    for (const watcher of [...watchers]) watcher();
   }
 
   const host: Host = {
@@ -146,7 +157,7 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
 
   return {
     get state() {
-      return circuit.snapshot(now()).state;
+      return circuit.stateAt(now());
     },
     run<R>(work: (context: BreakerContext) => WorkResult<R>) {
       requiredFunction(NAME, 'work', work);
@@ -181,7 +192,13 @@ export function createBreaker(options: BreakerOptions = {}): Breaker {
       circuit.reset();
       tell();
     },
-  } as Breaker;
+    watch(listener: () => void) {
+      watchers.add(listener);
+      return () => {
+        watchers.delete(listener);
+      };
+    },
+  } as WatchedBreaker;
 }
 
 /** What the end of a call says about the backend: any answer, a refusal as well, shows that it is up. */
@@ -236,6 +253,10 @@ class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
     super.got(value);
   }
 
+  endsWell(): void {
+    this.tell('ok');
+  }
+
   override done(): void {
     this.tell('ok');
     super.done();
@@ -278,7 +299,7 @@ function readOptions(options: BreakerOptions) {
   });
   const { openMs, maxOpenMs = Math.max(openMs, LONGEST_MS) } = read;
   if (maxOpenMs < openMs) throw new FlowConfigError(NAME, 'maxOpenMs', `at least \`openMs\` (${String(openMs)})`, maxOpenMs);
-  return { ...read, ...openRule(read.opens), ...closeRule(read.closes), maxOpenMs };
+  return { ...read, counts: [...read.counts], ...openRule(read.opens), ...closeRule(read.closes), maxOpenMs };
 }
 
 function openRule(rule: OpenRule = {}) {
@@ -303,8 +324,8 @@ function closeRule(rule: CloseRule = {}) {
 const finiteCount = /* @__PURE__ */ check<number>('a whole number >= 1', (value: number) => Number.isSafeInteger(value) && value >= 1);
 
 const savedState = /* @__PURE__ */ check<BreakerState>('what `save()` of a breaker has returned', (saved) => {
-  const { state, openMs, leftMs, counted } = Object(saved) as Partial<BreakerState>;
-  const numbers: readonly unknown[] = [openMs, leftMs, ...(Array.isArray(counted) ? (counted as readonly unknown[]) : [undefined])];
+  const { state, at = 0, openMs, leftMs, counted } = Object(saved) as Partial<BreakerState>;
+  const numbers: readonly unknown[] = [at, openMs, leftMs, ...(Array.isArray(counted) ? (counted as readonly unknown[]) : [undefined])];
   return typeof state === 'string' && numbers.every((each) => typeof each === 'number');
 });
 

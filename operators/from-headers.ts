@@ -1,6 +1,6 @@
-import { parseRetryAfterMs } from './kernel/limits/headers.js';
+import { boundedHintMs, parseRetryAfterMs } from './kernel/limits/headers.js';
 import type { RateSpec } from './kernel/limits/limit.js';
-import { parseRateReports } from './kernel/limits/rate-headers.js';
+import { parseRateReports, parseRefusalMs } from './kernel/limits/rate-headers.js';
 import type { RateReport, RateUnit } from './kernel/limits/rate-lesson.js';
 import { mostLeft, RATE_UNITS, RateLesson } from './kernel/limits/rate-lesson.js';
 import type { Amounts } from './kernel/limits/usage.js';
@@ -88,7 +88,8 @@ class HeaderLearner implements Learner {
     const { random, scheduler } = limiter.settings;
     const now = limiter.now();
     const epochMs = scheduler.now();
-    const hintMs = isRefused ? parseRetryAfterMs(headers, epochMs) : undefined;
+    const askedMs = isRefused ? (status === 429 ? parseRefusalMs : parseRetryAfterMs)(headers, epochMs) : undefined;
+    const hintMs = askedMs === undefined ? undefined : boundedHintMs(askedMs, limiter.tell);
     let backoffMs: number | undefined;
     // The load of the provider says nothing of the rates of the account.
     if (setsRates && status !== 529) {
@@ -115,7 +116,8 @@ class HeaderLearner implements Learner {
         const before = rate.perMinute;
         rate.learn(most, lesson.share, now);
         if (backoffMs !== undefined) rate.empty(backoffMs, now);
-        if (isNews) rate.lower(mostLeft(reports, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs)), now);
+        const about = reports.filter(({ windowMs = 0 }) => rate.isAbout(windowMs));
+        if (isNews) rate.lower(mostLeft(about, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs)), now);
         isChanged ||= rate.perMinute !== before;
       }
     }

@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import { noop } from 'rxjs';
 import { CallbackError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
 import { show } from './options/show.js';
@@ -69,7 +70,8 @@ export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | 
       });
       pull.resume();
     };
-    open().catch((error: unknown) => {
+    // With a listener for both, so that marble tests notice that this waits for a promise.
+    open().then(noop, (error: unknown) => {
       // After leaving, the error is only the answer to our abort.
       if (!to.closed) observer.error(error);
     });

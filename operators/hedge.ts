@@ -1,6 +1,7 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { EMPTY, Observable, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
+import { boundedHintMs } from './kernel/limits/headers.js';
 import { isWithinBudget } from './kernel/repair/backoff.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { isAmount, unusable } from './options/answers.js';
@@ -9,7 +10,7 @@ import { FlowConfigError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
+import type { Lease, LeaseContext, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
 import { check, checked, durationMs, madeBy, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkOutcome, WorkResult } from './options/types.js';
@@ -81,6 +82,8 @@ export class HedgeStats {
   hedging = 0;
   /** Calls under way, each with all its attempts; counted by `hedge`. */
   calling = 0;
+  /** Until when nothing is hedged because the backend has refused a call; set by `hedge`. */
+  pausedUntil = -Infinity;
 
   /**
    * Remembers how long an attempt took, in ms; the last 100 count.
@@ -158,6 +161,17 @@ export function hedge<R>(attempt: HedgeAttempt<R>, options: HedgeOptions = {}): 
   });
 }
 
+/** Runs work under a permit. */
+export type PermittedRun = <R>(work: (context: LeaseContext) => WorkResult<R>, job: LimiterJob | undefined) => Observable<R>;
+
+/** A hedge whose attempts get their permits from `run`, for pipelines: they may be refused there. */
+export function hedgeUnder<R>(run: PermittedRun, attempt: HedgeAttempt<R>, options: HedgeOptions): Observable<R> {
+  const settings = readOptions(options);
+  return new Observable((subscriber) => {
+    hedgeInto(attempt, settings, subscriber, run);
+  });
+}
+
 type Settings = ReturnType<typeof readOptions>;
 
 function readOptions(options: HedgeOptions) {
@@ -188,8 +202,9 @@ const hedges = /* @__PURE__ */ check<number>('a whole number >= 0', (value: numb
 const NO_MORE: readonly ErrorClass[] = ['throttled', 'tooLarge', 'contract', 'cancelled'];
 
 /** One hedged call. */
-function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<R>): void {
+function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<R>, run?: PermittedRun): void {
   const { delayMs, maxHedges, stats, budget, limiter, job, classify, scheduler } = settings;
+  const permitted: PermittedRun | undefined = run ?? (limiter && ((permittedWork, its) => limiter.run(permittedWork, its)));
   const now = (): number => scheduler.now();
   const tell = teller(NAME, settings, now);
   /** Attempts begin one after the other, so that work which fails at once does not recurse. */
@@ -203,7 +218,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
   let winner: Attempt<R> | undefined;
 
   const owner: CallOwner<Attempt<R>, R> = {
-    work: (attempt) => (limiter ? limiter.run((permitted) => begin(attempt, permitted), job) : begin(attempt, attempt)),
+    work: (attempt) => (permitted ? permitted((context) => begin(attempt, context), job) : begin(attempt, attempt)),
     got: (attempt, value) => {
       if (attempt.isOver) return;
       win(attempt);
@@ -256,7 +271,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     // The rule for the delay may have made the consumer leave.
     if (to.closed) return;
     const [first] = attempts;
-    if (first && !isWithinBudget(stats.hedging, stats.calling, budget)) {
+    if (first && (now() < stats.pausedUntil || !isWithinBudget(stats.hedging, stats.calling, budget))) {
       mayHedge = false;
       return;
     }
@@ -304,8 +319,12 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     }
     // Another attempt has won while the classifier was asked, or nobody waits any more.
     if (winner || to.closed) return;
-    const { class: found, retryAfterMs } = verdict;
-    if (found === 'throttled' && retryAfterMs) limiter?.penalize(retryAfterMs);
+    const { class: found, retryAfterMs, isTierOnly } = verdict;
+    if (found === 'throttled' && retryAfterMs && !isTierOnly) {
+      limiter?.penalize(boundedHintMs(retryAfterMs, tell));
+      // Without a limiter, no call asks a second time meanwhile.
+      stats.pausedUntil = Math.max(stats.pausedUntil, now() + boundedHintMs(retryAfterMs));
+    }
     if (found === 'fatal') end(error);
     else goOn(!NO_MORE.includes(found));
   }

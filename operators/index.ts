@@ -18,7 +18,7 @@ export type { ConcatMapByOptions } from './concat-map-by.js';
 export { concatMapBy } from './concat-map-by.js';
 export type { ConflateWhileBusyOptions } from './conflate-while-busy.js';
 export { conflateWhileBusy } from './conflate-while-busy.js';
-export type { AccountOptions } from './create-account.js';
+export type { AccountOptions, AccountRates, ModelLimits } from './create-account.js';
 export { createAccount } from './create-account.js';
 export type {
   Batcher,
@@ -84,6 +84,7 @@ export {
   NestedAcquireError,
   OverflowError,
   RateLimitError,
+  RetryBudgetError,
   SequenceError,
   SplitBudgetError,
 } from './options/errors.js';
@@ -94,6 +95,8 @@ export type { Bidder, Permit, Permits, Place } from './options/permits.js';
 export type * from './options/types.js';
 export type { Order } from './orders.js';
 export { inputOrder, orderPerKey } from './orders.js';
+export type { DayStart } from './per-day.js';
+export { perDay } from './per-day.js';
 export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContext, PolicyOptions, PolicyWork } from './policy.js';
 export { policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';

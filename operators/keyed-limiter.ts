@@ -1,6 +1,7 @@
 import type { Observable } from 'rxjs';
 import { defer } from 'rxjs';
 import { limiterBelow } from './child-of.js';
+import { DeadlineHeap } from './kernel/queues/deadline-heap.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { ChildLimiterOptions, Lease, LeaseContext, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
 import { count, object } from './options/options.js';
@@ -10,7 +11,7 @@ import { belowOption, limiterSettings, NAME } from './shell/limiter/settings.js'
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 
 export interface KeyedLimiterOptions extends ChildLimiterOptions {
-  /** Most keys at a time that are in use or have something to remember; a job of one more is refused. @defaultValue 10000 */
+  /** Most keys at a time that are in use or have something to remember; a job of one more is refused, `tryAcquire` answers undefined. @defaultValue 10000 */
   readonly maxKeys?: number;
 }
 
@@ -39,8 +40,22 @@ export interface KeyedLimiter extends Handle {
   whenQueued(options: { readonly below: number }): Promise<void>;
 }
 
-/** Idle keys are not looked for before there are so many: a search costs more than they do. */
+/** With so many keys, and with room for more, those that have nothing left to remember stay a while: most come again. */
 const FEW = 64;
+const STAY_MS = 1000;
+
+/** Times are sums of fractions: so much earlier is on time. */
+const EARLY_MS = 0.001;
+
+/** The limiter of a key. */
+interface Keyed {
+  readonly key: unknown;
+  readonly limiter: FlowLimiter;
+  /** When it may have nothing left to remember; undefined while it is in use. */
+  idleAt: number | undefined;
+  /** It was handed out. */
+  isKept: boolean;
+}
 
 /**
  * A limiter for each `key` of a job, made when its first job comes and forgotten when it has nothing left to remember: so many calls at a time
@@ -79,11 +94,9 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
    * and tell of changes, with it.
    */
   private readonly model: FlowLimiter;
-  private readonly limiters = new Map<unknown, FlowLimiter>();
-  /** Keys whose limiter was handed out. */
-  private readonly kept = new Set<unknown>();
-  /** With so many keys, idle ones are looked for again. */
-  private sweepAt = FEW;
+  private readonly limiters = new Map<unknown, Keyed>();
+  /** By when they may have nothing left to remember, which is looked at then. Of one that is earlier than expected the later entry is out of date. */
+  private readonly idle = new DeadlineHeap<readonly [Keyed, idleAt: number]>();
 
   constructor(make: () => FlowLimiter, maxKeys: number) {
     super();
@@ -104,41 +117,45 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   }
 
   get keys(): number {
-    this.sweep();
+    this.forget(this.model.now());
     return this.limiters.size;
   }
 
   of(key: unknown): Limiter {
-    const limiter = this.find(key);
-    this.kept.add(key);
-    return limiter;
+    const keyed = this.entry(key);
+    if (keyed === undefined) throw this.overflow();
+    keyed.isKept = true;
+    return keyed.limiter;
   }
 
   tryAcquire(job: KeyedJob): Lease | undefined {
     this.check(job);
-    return this.find(job.key).tryAcquire(job);
+    const keyed = this.entry(job.key);
+    const lease = keyed?.limiter.tryAcquire(job);
+    if (keyed && !lease) this.expect(keyed);
+    return lease;
   }
 
   acquire(job: KeyedJob): Observable<Lease> {
     this.check(job);
-    return defer(() => this.find(job.key).acquire(job));
+    return defer(() => this.find(job).acquire(job));
   }
 
   async acquireAsync(job: KeyedJob): Promise<Lease> {
     this.check(job);
-    return this.find(job.key).acquireAsync(job);
+    return this.find(job).acquireAsync(job);
   }
 
   run<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Observable<WorkOutcome<R, W>>;
   run<R>(work: LeasedWork<R>, job: KeyedJob): Observable<R> {
     this.check(job);
-    return defer(() => this.find(job.key).run(work, job));
+    return defer(() => this.find(job).run(work, job));
   }
 
   runAsync<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job: KeyedJob): Promise<WorkOutcome<R, W>>;
   async runAsync<R>(work: LeasedWork<R>, job: KeyedJob): Promise<R> {
     this.check(job);
-    return this.find(job.key).runAsync(work, job);
+    return this.find(job).runAsync(work, job);
   }
 
   pause(): void {
@@ -164,7 +181,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
 
   /** A copy: who is told of something may bring new keys. */
   private get all(): readonly FlowLimiter[] {
-    return [this.model, ...this.limiters.values()];
+    return [this.model, ...Array.from(this.limiters.values(), ({ limiter }) => limiter)];
   }
 
   /** Over when all of them are. */
@@ -177,23 +194,62 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     this.shutdown.finish();
   }
 
-  private find(key: unknown): FlowLimiter {
-    const known = this.limiters.get(key);
-    if (known) return known;
-    if (this.limiters.size >= Math.min(this.sweepAt, this.maxKeys)) this.sweep();
-    if (this.limiters.size >= this.maxKeys) throw new OverflowError(NAME, this.maxKeys, 'error', 'maxKeys');
-    const limiter = this.make();
-    limiter.listenWith(this.model);
-    if (this.model.pausedForMs > 0) limiter.pause();
-    if (this.shutdown.isClosed) limiter.close();
-    this.limiters.set(key, limiter);
-    return limiter;
+  /** @throws OverflowError */
+  private find({ key }: KeyedJob): FlowLimiter {
+    const keyed = this.entry(key);
+    if (keyed === undefined) throw this.overflow();
+    // The job may be refused before its limiter hears of it.
+    this.expect(keyed);
+    return keyed.limiter;
   }
 
-  /** Forgets the keys whose limiter is as it was made. */
-  private sweep(): void {
-    for (const [key, limiter] of this.limiters) if (limiter.isIdle && !this.kept.has(key)) this.limiters.delete(key);
-    this.sweepAt = Math.max(FEW, 2 * this.limiters.size);
+  private overflow(): OverflowError {
+    return new OverflowError(NAME, this.maxKeys, 'error', 'maxKeys');
+  }
+
+  /** The limiter of the key, made if there is none; undefined when there are too many. */
+  private entry(key: unknown): Keyed | undefined {
+    const { limiters, maxKeys, model } = this;
+    if (limiters.size > FEW) this.forget(model.now() - STAY_MS);
+    const known = limiters.get(key);
+    if (known) return known;
+    if (limiters.size >= maxKeys) this.forget(model.now());
+    if (limiters.size >= maxKeys) return undefined;
+    const limiter = this.make();
+    limiter.listenWith(model);
+    if (model.pausedForMs > 0) limiter.pause();
+    if (this.shutdown.isClosed) limiter.close();
+    const keyed: Keyed = { key, limiter, idleAt: undefined, isKept: false };
+    limiters.set(key, keyed);
+    limiter.onUnused = () => {
+      this.expect(keyed);
+    };
+    return keyed;
+  }
+
+  /** Looks at the key again when it may have nothing left to remember. */
+  private expect(keyed: Keyed): void {
+    const at = this.model.now() + keyed.limiter.idleInMs;
+    if (at === Infinity || at >= (keyed.idleAt ?? Infinity)) return;
+    keyed.idleAt = at;
+    this.idle.push(at, [keyed, at]);
+  }
+
+  /** Forgets the keys whose limiter has been as it was made since a time. Each look at a key is paid for by a job of it, so this costs O(log n) a job. */
+  private forget(since: number): void {
+    const { idle, limiters } = this;
+    while (idle.peekAt() <= since + EARLY_MS) {
+      const [keyed, at] = idle.pop() as readonly [Keyed, number];
+      if (keyed.idleAt !== at) continue;
+      keyed.idleAt = undefined;
+      if (keyed.isKept) continue;
+      if (keyed.limiter.idleInMs > EARLY_MS) this.expect(keyed);
+      else {
+        limiters.delete(keyed.key);
+        // A lease of it may still be corrected.
+        keyed.limiter.onUnused = undefined;
+      }
+    }
   }
 
   /** @throws FlowConfigError */

@@ -1,6 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
+import { Refusals } from './kernel/repair/refusals.js';
 import type { RepairRule } from './kernel/repair/rule.js';
 import type { Breaker } from './options/breaker.js';
 import type { FlowSink } from './options/events.js';
@@ -8,12 +9,13 @@ import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { callback, checked, durationMs, flag, madeBy, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
+import { callback, checked, durationMs, flag, madeBy, oneOf, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, WorkOutcome } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
-import type { AttemptWork, Fallback, FallbackContext, PermitSource, PolicyContext, PolicyLoad, PolicyWork } from './shell/policy-call.js';
+import { BreakerGate } from './shell/breaker-gate.js';
 import { PolicyCall } from './shell/policy-call.js';
+import type { AttemptWork, Fallback, FallbackContext, PermitSource, PolicyContext, PolicyLoad, PolicyWork } from './shell/policy-rules.js';
 import { AbortCalls } from './shell/signal-groups.js';
 
 export type {
@@ -24,7 +26,7 @@ export type {
   PermitSource,
   PolicyContext,
   PolicyWork,
-} from './shell/policy-call.js';
+} from './shell/policy-rules.js';
 
 export interface PolicyOptions<F = never, W = never> {
   /**
@@ -34,8 +36,13 @@ export interface PolicyOptions<F = never, W = never> {
   readonly fallback?: Fallback<F> | ((error: unknown, context: FallbackContext) => W);
   /** Longest time from the subscription to the end, in ms; waiting for permits and pauses included. @defaultValue Infinity */
   readonly deadlineMs?: number;
-  /** Refuses calls while the backend is down. Sees a call as a whole: one outcome, however many attempts it took. @defaultValue none */
+  /** Refuses attempts while the backend is down. Asked before each attempt, when that has its permit; it hears the outcome of each. @defaultValue none */
   readonly breaker?: Breaker;
+  /**
+   * What calls do while the circuit is open. `'fail'`: error at once with `BreakerOpenError`, also those that wait in the queue of the `limiter` or for
+   * their next attempt when it opens. `'wait'`: wait without a permit until it lets calls through, up to `deadlineMs`; for bulk work. @defaultValue 'fail'
+   */
+  readonly whenOpen?: 'fail' | 'wait';
   /** When and how often a failed attempt is made again: the value `retryFailed({ … })`; give it a `budget`. @defaultValue none, and then never */
   readonly retry?: RepairRule;
   /** Every attempt takes a permit of its own. @defaultValue none */
@@ -81,7 +88,7 @@ const NAME = 'policy';
 
 /**
  * Everything that makes a call survive a bad minute of its backend, in one wrapper, so that the order is always the right one:
- * fallback > deadline > breaker > retry > limiter > attempt timeout > work.
+ * fallback > deadline > retry > limiter > breaker > attempt timeout > work.
  *
  * ```text marbles/policy
  *         policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)
@@ -99,13 +106,14 @@ const NAME = 'policy';
  *   pauses the limiter for everybody. All calls of one policy share the retry budget: with `budget: 0.2` at a time at most 3 of them, or 20 %, try again.
  * - **Holds at most** nothing; what waits for a permit waits in the limiter.
  * - **Completes when** the work does.
- * - **Errors when** there are no more attempts, with the last error as the same object; when the breaker is open (`BreakerOpenError`); at
+ * - **Errors when** there are no more attempts, with the last error as the same object; when the breaker is open (`BreakerOpenError`, never retried); at
  *   the deadline, or as soon as the next pause would go beyond it (`DeadlineError`, its `cause` the last error). A `fallback` is asked first.
  * - **On unsubscribe** the signal aborts, the permit or the place in the queue is given back, timers are cleared; nobody counts a failure.
  *
- * The breaker hears one outcome for all attempts of a call, and nothing of a call that the deadline cut off. Subscribing again is a new call.
+ * The breaker is asked before each attempt, behind the queue, and hears the outcome of each, but not of one that the deadline cut off. When the circuit
+ * opens, calls that wait fail at once, or with `whenOpen: 'wait'` leave the queue until it lets calls through. Subscribing again is a new call.
  *
- * Source: the order is Polly's and resilience4j's; full jitter and the retry budget as in `batchMap`.
+ * Source: the order is Polly's; full jitter and the retry budget as in `batchMap`.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range; what it returns throws it for work
  *   that is no function and for options of a call.
@@ -134,11 +142,18 @@ export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
  * A policy inside something else, under whose name it raises errors and tells events; its work may hear of the abort without a signal.
  *
  * @param permits - where attempts get their permits, and the only one who reads a call's `job`; the `limiter` of the options, unless something else is given
+ * @param asksInside - for work that asks the `breaker` under permits of its own: whether an error is a refusal by it
  */
-export function policyOf<F = never>(operator: string, options: PolicyOptions<F>, permits?: PermitSource): AttemptPolicy<F> {
+export function policyOf<F = never>(
+  operator: string,
+  options: PolicyOptions<F>,
+  permits?: PermitSource,
+  asksInside?: (error: unknown) => boolean,
+): AttemptPolicy<F> {
   const read = readOptions(operator, options);
-  const rules = { ...read, limiter: permits ?? read.limiter };
-  const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
+  const gate = read.breaker && new BreakerGate(read.breaker, read.scheduler);
+  const rules = { ...read, limiter: permits ?? read.limiter, gate, asksInside };
+  const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0, refusals: new Refusals() };
   const signals = new AbortCalls();
 
   return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => {
@@ -158,20 +173,23 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>,
   };
 }
 
-/** As everywhere, what is undefined is left out. */
+/** A copy, so that later changes to the object have no effect. As everywhere, what is undefined is left out. */
 function givenOf(job: LimiterJob): LimiterJob {
-  return Object.fromEntries(Object.entries(job).filter(([, value]) => value !== undefined));
+  const given: LimiterJob = Object.fromEntries(Object.entries(job).filter(([, value]) => value !== undefined));
+  const { cost } = given;
+  return typeof cost === 'object' && !Array.isArray(cost) ? { ...given, cost: { ...cost } } : given;
 }
 
 function readOptions<F>(operator: string, options: PolicyOptions<F>) {
   const read = checked(
     operator,
     options,
-    { deadlineMs: Infinity, timeoutMs: 30_000, idempotent: true, classify: classifyByStatus, random: Math.random },
+    { deadlineMs: Infinity, timeoutMs: 30_000, idempotent: true, whenOpen: 'fail', classify: classifyByStatus, random: Math.random },
     {
       fallback: callback,
       deadlineMs: durationMs,
       breaker: madeBy<Breaker | undefined>('trip', 'a breaker made by createBreaker', undefined),
+      whenOpen: oneOf('fail', 'wait'),
       retry: madeBy<RepairRule | undefined>('failed', '`retryFailed({ … })`', undefined),
       limiter: unchecked,
       job: unchecked,
@@ -183,8 +201,8 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
       random: requiredFunction,
     },
   );
-  jobOption(operator, read.job, limiterOption(operator, read.limiter));
-  return { ...read, tell: teller(operator, read, () => read.scheduler.now()) };
+  const job = jobOption(operator, read.job, limiterOption(operator, read.limiter));
+  return { ...read, job: job && givenOf(job), tell: teller(operator, read, () => read.scheduler.now()) };
 }
 
 function callOptions(operator: string, call: PolicyCallOptions | number | undefined, permits: object | undefined): PolicyCallOptions {

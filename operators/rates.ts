@@ -19,7 +19,7 @@ export interface RateOptions {
 export interface Quota {
   /** `'requests'`, `'tokens'`, `'inputTokens'`, `'outputTokens'`, or a unit of your own that jobs name in their `cost`. */
   readonly unit: string;
-  /** Most in one window, >= 0. With 0 nothing passes; Infinity is no limit. */
+  /** Most in one window, >= 0. With 0, which only `setLimits` takes, nothing passes; Infinity is no limit. */
   readonly amount: number;
   /** Length of the window in ms, > 0: 1000 for a second, 86_400_000 for a day. */
   readonly windowMs: number;
@@ -98,8 +98,8 @@ function bucket(operator: string, rate: Quota & RateOptions): RateRule {
   });
 }
 
-/** Limiters know nothing of rates before the first of them joins. */
-function rule(spec: RateSpec): RateRule {
+/** Makes a value of a rate. Limiters know nothing of rates before the first of them joins. */
+export function rule(spec: RateSpec): RateRule {
   return {
     ...spec,
     addTo(this: RateRule, known: object | undefined, limiter: object): Rates {
@@ -110,7 +110,7 @@ function rule(spec: RateSpec): RateRule {
   };
 }
 
-function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
+export function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
   if (nonEmpty(operator, 'unit', unit) === 'slots')
     throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
   return { unit, amount: limit(operator, 'amount', amount), windowMs: finite(operator, 'windowMs', windowMs) };

@@ -11,7 +11,7 @@ import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './k
 import { SameFault } from './kernel/repair/same-fault.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { drawnFrom, verdictOf } from './options/ask.js';
-import { DeadlineError, FlowConfigError, SplitBudgetError } from './options/errors.js';
+import { DeadlineError, FlowConfigError, isFlowError, RetryBudgetError, SplitBudgetError } from './options/errors.js';
 import { checked, count, countFrom, countFromZero, flag, madeBy, onlyKnown, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
 import { retryRule } from './options/retry.js';
@@ -22,6 +22,9 @@ export type { RetryOptions } from './options/retry.js';
 const RETRY = 'retryFailed';
 const DIVIDE = 'divideAndConquer';
 
+/** Longest wait after refusals without a deadline, in ms. */
+const MOST_THROTTLED_MS = 600_000;
+
 const ASKING = { verdict: verdictOf, draw: drawnFrom };
 
 /** With the answers of callbacks checked. */
@@ -30,8 +33,9 @@ function createRepairer<T, R>(machine: RepairedMachine<T, R>, rules: readonly Re
 }
 
 /**
- * Sends a call again that failed for a reason which may pass (`throttled`, `transient`, `timeout`), after a pause in which it holds no slot. A
- * 429 makes everybody behind the same limiter wait. Items whose deadline would pass meanwhile are rejected with `DeadlineError` at once.
+ * Sends a call again that failed for a reason which may pass (`transient`, `timeout`), after a pause in which it holds no slot. A refusal (`throttled`,
+ * as 429) is waited out: it takes neither attempts nor the share of retries, all calls behind the same limiter wait, without a limiter all of the
+ * operator, and pauses grow with each refusal that gives no reason, until `maxThrottledMs` are over. Items whose deadline would pass meanwhile are rejected with `DeadlineError` at once.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
@@ -54,16 +58,25 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
     classify: classifyByStatus,
     createRepairer,
     failed: (failure) => {
-      const { operator, verdict, attempt, now, jobs, executing, retrying, waiting } = failure;
-      if (!mayPass(verdict) || attempt >= rule.maxAttempts) return undefined;
-      if (!isWithinBudget(retrying + waiting, executing + waiting, rule.budget)) return undefined;
-      const delayMs = retryDelayMs(attempt, verdict.retryAfterMs, rule, failure.draw());
+      const { operator, verdict, error, attempt, now, jobs, executing, retrying, waiting, refusals, refusedMs } = failure;
+      // The backend has refused the call, not a limiter of ours.
+      const isRefusal = verdict.class === 'throttled' && !isFlowError(error);
+      if (!mayPass(verdict) || (!isRefusal && attempt >= rule.maxAttempts)) return undefined;
+      if (!isRefusal && !isWithinBudget(retrying + waiting, executing + waiting, rule.budget)) {
+        return { rejected: jobs.map((job) => ({ job, reason: new RetryBudgetError(operator, rule.budget, error) })) };
+      }
+      // Refusals have no number of attempts that ends them: without a pause they would follow each other as fast as they can.
+      const pace = isRefusal ? { ...rule, initialMs: Math.max(1, rule.initialMs), maxMs: Math.max(1, rule.maxMs) } : rule;
+      const delayMs = retryDelayMs(isRefusal ? refusals : attempt, verdict.retryAfterMs, pace, failure.draw());
       const isInTime = ({ deadlineAt }: FailedJob): boolean => now + delayMs < deadlineAt;
-      const again = jobs.filter(isInTime);
+      // A call with a deadline waits up to that, unless a bound was given.
+      const mayWait = ({ deadlineAt }: FailedJob): boolean =>
+        !isRefusal || refusedMs + delayMs <= (rule.maxThrottledMs ?? (deadlineAt < Infinity ? Infinity : MOST_THROTTLED_MS));
+      const again = jobs.filter((job) => isInTime(job) && mayWait(job));
       const size = again.length;
-      const next = attempt + 1;
+      const next = isRefusal ? attempt : attempt + 1;
       const rejected = jobs
-        .filter((job) => !isInTime(job))
+        .filter((job) => !isInTime(job) && mayWait(job))
         .map((job) => {
           const { deadlineAt, acceptedAt } = job;
           return { job, reason: new DeadlineError(operator, deadlineAt - acceptedAt, now - acceptedAt, failure.error) };
@@ -73,7 +86,8 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
         attempt: next,
         delayMs,
         // It is about the account, not about this batch.
-        ...(verdict.class === 'throttled' && { pauseMs: delayMs }),
+        ...(verdict.class === 'throttled' && !verdict.isTierOnly && { pauseMs: delayMs }),
+        isRefusal,
         rejected,
         note: size > 0 ? { type: 'retryScheduled', class: verdict.class, size, attempt: next, delayMs } : undefined,
       };

@@ -12,6 +12,7 @@ import { inputOf, settledOf } from './shell/call.js';
 import { attach } from './shell/connect.js';
 import type { CallOwner } from './shell/owned-call.js';
 import { OwnedCall } from './shell/owned-call.js';
+import { tearDown } from './shell/report.js';
 import { schedulerOption } from './shell/scheduler.js';
 
 const NAME = 'switchLatest';
@@ -139,6 +140,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   /** What waits for the loop. */
   const later: Run<T, R>[] = [];
   let isBusy = false;
+  let isEnding = false;
   let index = 0;
   /** How it ends, once the source has. */
   let end: (() => void) | undefined;
@@ -154,7 +156,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     failed: (run, reason) => {
       if (!isNewest(run)) swallowed();
       else if (settles) emit(run, resultOf(run, true, reason));
-      else to.error(reason);
+      else fail(reason);
       over(run);
     },
     swallowed,
@@ -172,7 +174,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
       try {
         run.key = keyOf && ask(NAME, 'key', keyOf, item);
       } catch (error) {
-        to.error(error);
+        fail(error);
       }
       // What `key` itself has sent is newer.
       if (later.at(-1) !== run && isOld(run)) run.stop();
@@ -182,7 +184,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     },
     error: (error) => {
       end = () => {
-        to.error(error);
+        fail(error);
       };
       if (onSourceError === 'abort') end();
       else endWhenDone();
@@ -196,7 +198,17 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   });
 
   function stop(): void {
-    for (const key of newest.keys()) supersede(key);
+    const cleanUp = (): void => {
+      for (const key of newest.keys()) supersede(key);
+    };
+    // At an end of its own, what a teardown throws has no other way than to be reported.
+    if (isEnding) cleanUp();
+    else tearDown(cleanUp);
+  }
+
+  function fail(error: unknown): void {
+    isEnding = true;
+    to.error(error);
   }
 
   /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */

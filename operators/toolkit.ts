@@ -1,5 +1,6 @@
 /** What operators are made with, for the pipelines and adapters of this package: checks, clocks, ways to start and end work. */
 
+export { headerReader } from './kernel/limits/headers.js';
 export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
 export { fieldOf } from './kernel/repair/field-of.js';
 export { mayPass } from './kernel/repair/verdict.js';
@@ -25,6 +26,7 @@ export {
   positive,
   ratio,
   requiredFunction,
+  startingRate,
   unchecked,
 } from './options/options.js';
 export { retryRule } from './options/retry.js';

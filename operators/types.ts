@@ -1,7 +1,8 @@
 /** The types that the pipelines and adapters of this package share with its operators. */
 
+export type { Breaker, WatchedBreaker } from './options/breaker.js';
 export type { FlowEvent, FlowSink } from './options/events.js';
-export type { Cost, Lease, Limiter, LimiterJob, LimiterSnapshot } from './options/limiter.js';
+export type { Cost, Lease, LeaseContext, Limiter, LimiterJob, LimiterSnapshot } from './options/limiter.js';
 export type { Bidder, Place } from './options/permits.js';
 export type { RetryOptions, RetryRule } from './options/retry.js';
 export type {

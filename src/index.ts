@@ -1,5 +1,11 @@
 export { BudgetExceededError, UnfinishedToolCallError } from '../operators/errors.js';
 export * from '../operators/index.js';
+export type { AccountOptions } from './account/create-account.js';
+export { createAccount } from './account/create-account.js';
+export type { ProviderRules } from './account/providers.js';
+export { providers } from './account/providers.js';
+export type { AmbientJob } from './account/with-job.js';
+export { withJob } from './account/with-job.js';
 export { AGENT_TURN_DEFAULTS, createAgentTurn, SPECULATE_DEFAULTS } from './frontend/create-agent-turn.js';
 export { messageFaults } from './frontend/message-faults.js';
 export type {
@@ -176,5 +182,5 @@ export { defineTool } from './pipelines/tools/tool-types.js';
 export type { AssembleToolCallsOptions } from './streams/assemble-tool-calls.js';
 export { assembleToolCalls } from './streams/assemble-tool-calls.js';
 export type { ModelPart } from './streams/model-part.js';
-export type { TokenEstimatorOptions } from './tokenizers/estimate.js';
+export type { TokenEncoding, TokenEstimatorOptions } from './tokenizers/estimate.js';
 export { createTokenEstimator, estimateTokens } from './tokenizers/estimate.js';

@@ -1,7 +1,8 @@
 /**
- * Says at import that a package beside this one is too old, where its use would fail later and oddly. A newer one than was tested may work: of
- * that the package manager warns.
+ * Says at import that a package beside this one is none of the versions that were tested, where its use would fail later and oddly. The package manager
+ * does not say it: what is optional must not stop an installation.
  *
+ * @param range - as in `supportedPeers` of `package.json`
  * @param found - its version, when it says one
  * @throws Error when it cannot be used
  */

@@ -19,6 +19,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a number of milliseconds >= 0 or Infinity': (value) => typeof value === 'number' && value >= 0,
   'a number >= 0 or Infinity': (value) => typeof value === 'number' && value >= 0,
   'a number > 0 or Infinity': (value) => typeof value === 'number' && value > 0,
+  'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)': (value) => typeof value === 'number' && value > 0,
   'a number from 0 to 1': (value) => value === 0,
   'a number from 0.001 to 86400': (value) => value === 1.5,
   'a finite number': (value) => Number.isFinite(value),

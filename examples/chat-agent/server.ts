@@ -2,11 +2,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
-import { json } from 'node:stream/consumers';
 import { build } from 'vite';
 import type { RunInput } from './agent.js';
 import { questionOf, run } from './agent.js';
 import type { Model } from './models.js';
+
+/** A conversation is some kB. */
+const MOST_BODY_BYTES = 1_048_576;
+/** Of these the log tells; older ones are forgotten. */
+const MOST_LINES = 200;
+const MOST_QUESTION = 500;
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -37,9 +42,20 @@ export async function startChatServer({ model, port = 0 }: { readonly model: Mod
   const page = await (built ??= buildPage());
 
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const refused = refusalOf(request);
+    if (refused !== undefined) {
+      response.writeHead(403, { 'content-type': 'text/plain; charset=utf-8' }).end(refused);
+      return;
+    }
     const { pathname } = new URL(request.url ?? '/', 'http://localhost');
     if (pathname === '/agent' && request.method === 'POST') {
-      await answer((await json(request)) as RunInput, response);
+      const body = await bodyOf(request);
+      if (body === undefined) response.writeHead(413, { connection: 'close' }).end(`More than ${String(MOST_BODY_BYTES)} bytes.\n`);
+      else {
+        const input = inputOf(body);
+        if (input === undefined) response.writeHead(400).end('Not the input of a run.\n');
+        else await answer(input, response);
+      }
     } else if (pathname === '/log') {
       begin(response);
       readers.add(response);
@@ -53,8 +69,9 @@ export async function startChatServer({ model, port = 0 }: { readonly model: Mod
 
   /** A run ends when its connection does: whoever leaves does not pay for the rest. */
   const answer = async (input: RunInput, response: ServerResponse): Promise<void> => {
-    const line: LogLine = { question: questionOf(input), end: 'running', pieces: 0 };
+    const line: LogLine = { question: questionOf(input).slice(0, MOST_QUESTION), end: 'running', pieces: 0 };
     log.push(line);
+    if (log.length > MOST_LINES) log.shift();
     tell();
     const aborts = new AbortController();
     response.on('close', () => {
@@ -92,6 +109,36 @@ export async function startChatServer({ model, port = 0 }: { readonly model: Mod
       await closed;
     },
   };
+}
+
+/** A page of another site must not ask: neither under a name that it lets point here, nor from its own address. */
+function refusalOf({ headers, socket }: IncomingMessage): string | undefined {
+  const hosts = ['127.0.0.1', 'localhost'].map((name) => `${name}:${String(socket.localPort ?? 0)}`);
+  if (!hosts.includes(headers.host ?? '')) return 'This server answers to 127.0.0.1 and localhost only.\n';
+  const isOwnPage = headers.origin === undefined || hosts.some((host) => headers.origin === `http://${host}`);
+  const isOwnSite = [undefined, 'same-origin', 'none'].includes(headers['sec-fetch-site'] as string | undefined);
+  return isOwnPage && isOwnSite ? undefined : 'This server answers to its own page only.\n';
+}
+
+/** Undefined when there is too much of it. */
+async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > MOST_BODY_BYTES) return undefined;
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+function inputOf(body: string): RunInput | undefined {
+  try {
+    const input = JSON.parse(body) as Partial<RunInput> | null;
+    return Array.isArray(input?.messages) ? (input as RunInput) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 interface PageFile {

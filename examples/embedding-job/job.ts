@@ -19,9 +19,8 @@ export async function embedAll(baseUrl: string, texts: Iterable<string>): Promis
 /** All of the rates, and bad texts found in as few calls as possible; the limiter may be shared with others of the same account. */
 export async function embedAllInFewCalls(baseUrl: string, texts: Iterable<string>, burstSeconds = 1): Promise<Outcome> {
   const limiter = createAccount({ ...rates, burstSeconds, headroom: 1 });
-  // This provider takes no tokens for what it refuses.
   const repair = [retryFailed(), divideAndConquer({ strategy: sequentialSearch() })];
-  await using embedder = createEmbedder({ baseUrl, ...requests, limiter, repair, refusalsAreFree: true });
+  await using embedder = createEmbedder({ baseUrl, ...requests, limiter, repair });
   return await outcome(embedder, texts);
 }
 

@@ -83,6 +83,7 @@ export async function answer(app, req, res) {
  * @returns {Promise<unknown>} the JSON to answer with; `undefined` when the answer was streamed
  */
 async function route(app, req, res, path, call) {
+  checkAsker(req);
   const model = /^\/v1\/models\/(.+)$/.exec(path)?.[1];
   const isPost = path === '/v1/embeddings' || path === '/v1/chat/completions';
   const isKnown = isPost || path === '/v1/models' || model !== undefined;
@@ -109,12 +110,24 @@ async function route(app, req, res, path, call) {
 }
 
 /**
+ * A page of another site must not ask: neither under a name that it lets point here, nor from its own address.
+ *
+ * @param {IncomingMessage} req
+ */
+function checkAsker({ headers, socket }) {
+  const hosts = ['127.0.0.1', 'localhost'].map((name) => `${name}:${socket.localPort}`);
+  if (!hosts.includes(headers.host ?? '')) throw new ApiError(403, 'This server answers to 127.0.0.1 and localhost only.');
+  if (headers.origin !== undefined && !hosts.some((host) => headers.origin === `http://${host}`))
+    throw new ApiError(403, 'This server does not answer pages of other sites.');
+}
+
+/**
  * @param {string | undefined} expected
  * @param {string | undefined} header
  */
 function checkKey(expected, header) {
   if (expected === undefined) return;
-  const given = /^Bearer +(.+)$/i.exec(header ?? '')?.[1];
+  const given = /^Bearer +(.+)$/is.exec(header ?? '')?.[1];
   if (given === undefined) {
     throw new ApiError(401, "You didn't provide an API key. Send it in an Authorization header: `Authorization: Bearer YOUR_KEY`.");
   }

@@ -118,6 +118,55 @@ export const specs: readonly MarbleSpec[] = [
     },
   }),
   spec({
+    title: 'asks the breaker before each attempt: one that has opened during the pause ends the call',
+    label: "policy({ breaker, retry: retryFailed({ initialMs: 4, jitter: 'none' }) })(call), the breaker opens after 3 ms",
+    inners: { first:         '-#', second: '(b|)' },
+    subscriptions: { first:  '^!', second: [] },
+    expected:                '---(o|)',
+    error: busy,
+    values: { o: 'BreakerOpenError, because of status 503' },
+    build: (kit) => {
+      const breaker = createBreaker();
+      timer(3).subscribe(() => { breaker.trip(); });
+      return tried({
+        breaker,
+        retry: retryFailed({ initialMs: 4, jitter: 'none' }),
+        fallback: (error) => of(`${(error as Error).name}, because of ${((error as Error).cause as Error).message}`),
+      })(kit);
+    },
+  }),
+  spec({
+    title: 'takes a call out of the queue when the circuit opens',
+    label: 'policy({ breaker, limiter })(call), one slot, in use; the breaker opens after 3 ms',
+    inners: { first:         '(a|)' },
+    subscriptions: { first: [] },
+    expected:                '---#',
+    error: new BreakerOpenError('createBreaker', Infinity),
+    build: (kit) => {
+      const [breaker, limiter] = [createBreaker(), createLimiter({ concurrency: 1 })];
+      timer(3).subscribe(() => { breaker.trip(); });
+      limiter.run(() => timer(9)).subscribe();
+      return tried({ breaker, limiter })(kit);
+    },
+  }),
+  spec({
+    title: "waits for the circuit with whenOpen: 'wait', without a permit",
+    label: "policy({ breaker, limiter, whenOpen: 'wait' })(call), the breaker is open for 5 ms; another call of the limiter, one slot",
+    inners: { other:         '--(o|)',
+              first:              '-(a|)' },
+    subscriptions: { other:  '^-!',
+                     first:  '-----^!' },
+    expected:                '------(a|)',
+    build: (kit) => {
+      const [breaker, limiter] = [createBreaker(), createLimiter({ concurrency: 1 })];
+      breaker.trip();
+      timer(5).subscribe(() => { breaker.reset(); });
+      const call = tried({ breaker, limiter, whenOpen: 'wait' })(kit);
+      timer(0).pipe(mergeMap(() => limiter.run(() => kit.inner('other')))).subscribe();
+      return call;
+    },
+  }),
+  spec({
     title: 'answers with the fallback when everything else has failed',
     label: 'policy({ fallback })(call)',
     inners: { first:         '-#', instead: '-f-g|' },

@@ -2,6 +2,7 @@
 
 export type { LimitRange, LimitSample } from './limits/aimd.js';
 export { Aimd } from './limits/aimd.js';
+export { CalendarWindow } from './limits/calendar-window.js';
 export type { BreakerState, CircuitOptions, CircuitState } from './limits/circuit.js';
 export { Circuit } from './limits/circuit.js';
 export type { HeadersLike } from './limits/headers.js';

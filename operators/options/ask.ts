@@ -56,7 +56,7 @@ const CLASSES: readonly ErrorClass[] = ['throttled', 'transient', 'timeout', 'to
  */
 export function verdictOf(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict {
   const verdict: unknown = ask(operator, 'classify', classify, error, context);
-  const { class: found, retryAfterMs, blame, tooLarge, unrecognised } = Object(verdict) as Partial<Verdict>;
+  const { class: found, retryAfterMs, blame, tooLarge, isTierOnly, unrecognised } = Object(verdict) as Partial<Verdict>;
   const known = CLASSES.find((one) => one === found);
   if (known === undefined) throw new CallbackError(operator, 'classify', `must return { class: one of ${CLASSES.join(', ')} }`, error);
   return {
@@ -64,6 +64,7 @@ export function verdictOf(operator: string, classify: Classify, error: unknown, 
     ...(Number.isFinite(retryAfterMs) && isAmount(retryAfterMs) && { retryAfterMs }),
     ...(Array.isArray(blame) && { blame }),
     ...(tooLarge && { tooLarge }),
+    ...(isTierOnly && { isTierOnly: true }),
     ...(unrecognised && { unrecognised }),
   };
 }

@@ -14,6 +14,8 @@ export interface BreakerContext {
 export interface PolicyBreakerContext extends BreakerContext {
   /** The call is about to be ended from outside: that says nothing, whatever it has answered. */
   cutOff?(): void;
+  /** The call is about to end well. Said before its permit goes to the next call, which asks the breaker. */
+  endsWell?(): void;
 }
 
 export interface Breaker {
@@ -30,4 +32,10 @@ export interface Breaker {
   trip(): void;
   /** Closes it by hand, and forgets every failure. */
   reset(): void;
+}
+
+/** The same for a policy. The breaker may be one of another copy of this package, or none of ours. */
+export interface WatchedBreaker extends Breaker {
+  /** Calls the listener after everything that may change what the next call would find, but for time; the returned function stops that. */
+  watch?(listener: () => void): () => void;
 }

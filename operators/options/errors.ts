@@ -44,6 +44,7 @@ export interface FlowErrors {
   readonly FLOW_CLOSED: ClosedError;
   readonly FLOW_CLEARED: ClosedError;
   readonly FLOW_SPLIT_BUDGET: SplitBudgetError;
+  readonly FLOW_RETRY_BUDGET: RetryBudgetError;
   readonly FLOW_REFUSED: GuardRefusedError;
   readonly FLOW_SEQUENCE_GAP: SequenceError;
   readonly FLOW_SEQUENCE_DUPLICATE: SequenceError;
@@ -148,16 +149,17 @@ export class NestedAcquireError extends FlowError {
   }
 }
 
-/** The breaker is open: the call was not made, because too many before it had failed. */
+/** The breaker is open: the call, or another attempt at it, was not made, because too many before it had failed. `cause` is what its last attempt failed with. */
 export class BreakerOpenError extends FlowError {
   override readonly name = 'BreakerOpenError';
   constructor(
     operator: string,
     /** When the breaker lets the next probe pass, from now; Infinity when it was opened by hand. */
     readonly retryAfterMs: number,
+    cause?: unknown,
   ) {
     const until = retryAfterMs === Infinity ? ' until it is reset' : `; try again in ${Math.ceil(retryAfterMs)} ms`;
-    super('FLOW_BREAKER_OPEN', operator, `the circuit is open${until}`);
+    super('FLOW_BREAKER_OPEN', operator, `the circuit is open${until}`, cause);
   }
 }
 
@@ -248,6 +250,24 @@ export class SplitBudgetError extends FlowError {
     cause: unknown,
   ) {
     super('FLOW_SPLIT_BUDGET', operator, `gave up splitting after ${calls} of ${maxCalls} calls`, cause);
+  }
+}
+
+/** A call failed in a way that may pass, and is not made again: too many calls were being retried. `cause` is what it failed with. */
+export class RetryBudgetError extends FlowError {
+  override readonly name = 'RetryBudgetError';
+  constructor(
+    operator: string,
+    /** Most retries at a time as a share of the calls under way. */
+    readonly budget: number,
+    cause: unknown,
+  ) {
+    super(
+      'FLOW_RETRY_BUDGET',
+      operator,
+      `not retried: retries already take their share (\`budget\` ${budget}) of the calls under way`,
+      cause,
+    );
   }
 }
 

@@ -82,6 +82,8 @@ export type FlowEventBody =
       /** Where answers are kept did not do what it was asked, in time; the request goes on without. */
       | { type: 'storeFailed'; action: 'get' | 'set' | 'delete' }
       | { type: 'throttled'; pauseMs: number }
+      /** An answer asked for a pause of more than a day: it lasts a day. */
+      | { type: 'hintClamped'; askedMs: number; pauseMs: number }
       /** A usage beyond all reason was reported: so many tokens of this unit were charged instead. */
       | { type: 'usageClamped'; unit: string; reported: number; charged: number }
       /** A job was estimated to cost more than its rate pays in one window: so many tokens of this unit were charged instead. */

@@ -1,18 +1,26 @@
 import { FlowConfigError } from './errors.js';
-import type { LimiterJob } from './limiter.js';
+import type { Limiter, LimiterJob } from './limiter.js';
 import { madeBy, nonEmpty, object } from './options.js';
 import type { Permits } from './permits.js';
 
-/** A limiter that must be there. */
-export function requiredLimiter<L extends Permits>(operator: string, limiter: L): L {
-  return madeBy<L>('enlist', 'a limiter made by createLimiter')(operator, 'limiter', limiter);
+const LIMITER = 'a limiter made by createLimiter';
+
+/** A limiter that must be there; permits of another kind have no jobs. */
+export function requiredLimiter(operator: string, limiter: Limiter): Limiter {
+  madeBy<Permits>('enlist', LIMITER)(operator, 'limiter', limiter);
+  return madeBy<Limiter>('acquire', LIMITER)(operator, 'limiter', limiter);
 }
 
-/** The `limiter` option of an operator: one made by `createLimiter`, in place of a `concurrency`, or none. */
-export function limiterOption<L extends Permits>(operator: string, limiter: L | undefined, concurrency?: unknown): L | undefined {
+/** The `limiter` option of what gives it jobs: one made by `createLimiter`, in place of a `concurrency`, or none. */
+export function limiterOption(operator: string, limiter: Limiter | undefined, concurrency?: unknown): Limiter | undefined {
+  return permitsOption(operator, limiter, concurrency) && requiredLimiter(operator, limiter as Limiter);
+}
+
+/** The `limiter` option of an operator that only bids: any permits. */
+export function permitsOption<P extends Permits>(operator: string, limiter: P | undefined, concurrency?: unknown): P | undefined {
   if (limiter === undefined) return undefined;
   if (concurrency !== undefined) throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', concurrency);
-  return requiredLimiter(operator, limiter);
+  return madeBy<P>('enlist', LIMITER)(operator, 'limiter', limiter);
 }
 
 /** The one lane of the limiter that an operator uses, or its last. */

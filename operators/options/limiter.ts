@@ -32,6 +32,8 @@ export interface LimiterJob {
   readonly lane?: string;
   /** Whose it is, for lanes that are shared fairly by key: `lanes([...], { key: ({ key }) => key })`, and those of `createAccount`. @defaultValue none */
   readonly key?: unknown;
+  /** Which model it calls: it also comes under the limits of that model, as given to `createAccount({ models })`. Any other limiter ignores it. @defaultValue none */
+  readonly model?: string;
   readonly cost?: Cost;
   /** Leaves the queue when it aborts; a lease already handed over is not touched. */
   readonly signal?: AbortSignal;
@@ -95,12 +97,21 @@ export interface LimiterSnapshot {
   /** The same for tokens. */
   readonly tokensPerMinute: number;
   readonly rates: readonly RateSnapshot[];
+  /** Of `createAccount({ models })`: the numbers of each model, or pool of models, with limits of its own. The numbers above count them in. */
+  readonly models?: readonly ModelSnapshot[];
+}
+
+/** Numbers of a model, or of several that share limits, inside an account. */
+export interface ModelSnapshot extends LimiterSnapshot {
+  readonly model: readonly string[];
 }
 
 /** What is known about a response besides itself. */
 export interface ObserveOptions {
   /** When its request was sent, in ms on the limiter's clock. @defaultValue no earlier than any other request */
   readonly sentAt?: number;
+  /** Which model was called: a model with limits of its own learns for itself. @defaultValue none: the limiter that is asked learns */
+  readonly model?: string;
 }
 
 /** An amount of something per window, and how it is counted. A value: made by `perMinute`, `per` or `strict`. */
@@ -137,6 +148,13 @@ export interface SavedLimits {
     readonly isStrict: boolean;
     readonly spent: readonly number[];
   }[];
+  /** Of models with limits of their own. */
+  readonly models?: readonly SavedModel[];
+}
+
+/** What an account remembers of a model, or of several that share limits. */
+export interface SavedModel extends SavedLimits {
+  readonly model: readonly string[];
 }
 
 /** What a limiter learns from responses: made by `fromHeaders`. */

@@ -39,6 +39,12 @@ export const finitePositive = /* @__PURE__ */ check<number>(
 /** A number >= 0, or Infinity for "no limit". */
 export const limit = /* @__PURE__ */ check<number>('a number >= 0 or Infinity', isAmount);
 
+/** What a rate begins with: `Number('')` is 0, and a limiter made with that would let nothing pass, for ever and in silence. */
+export const startingRate = /* @__PURE__ */ check<number>(
+  'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)',
+  (value) => isAmount(value) && value > 0,
+);
+
 /** A finite number between `least` and `most`, both included. */
 export function ratio(operator: string, option: string, value: unknown, least = 0, most = 1): number {
   const isGood = (given: unknown): boolean => isAmount(given) && given >= least && given <= most;

@@ -34,6 +34,8 @@ export interface Bidder {
   readonly units?: Readonly<Record<string, number>> | undefined;
   /** Whose it is, for a limiter whose lanes keys share, as a job says it; looked at when it is enlisted. @defaultValue none */
   readonly key?: unknown;
+  /** Which model it calls, for a limiter with limits per model; looked at when it is enlisted. @defaultValue none */
+  readonly model?: string | undefined;
   granted(permit: Permit): void;
   refused(error: unknown): void;
 }

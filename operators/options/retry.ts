@@ -1,9 +1,9 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
 import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
-import { checked, count, durationMs, group, oneOf, positive } from './options.js';
+import { checked, count, durationMs, group, oneOf, optional, positive } from './options.js';
 
 export interface RetryOptions {
-  /** Attempts one call (or batch) may take, the first included. @defaultValue 3 */
+  /** Attempts one call (or batch) may take, the first included; one that was refused as too many (429) is not counted. @defaultValue 3 */
   readonly maxAttempts?: number;
   /** First delay, in ms. @defaultValue 200 */
   readonly initialMs?: number;
@@ -13,14 +13,24 @@ export interface RetryOptions {
   readonly maxMs?: number;
   /** @defaultValue 'full' */
   readonly jitter?: BackoffOptions['jitter'];
-  /** Most retries at a time as a share of all calls under way, never less than 3. @defaultValue Infinity, in model callers and adapters 0.2 */
+  /**
+   * Most retries at a time as a share of all calls under way, never less than 3; refusals (429) are not counted. Beyond it a call fails with
+   * `RetryBudgetError`. @defaultValue Infinity, in model callers and adapters 0.2
+   */
   readonly budget?: number;
+  /**
+   * Longest time that one call (or batch) waits after refusals (429) altogether, in ms; then it fails with the last one. 0 = a refusal is final.
+   * @defaultValue up to the deadline; 600000 without one
+   */
+  readonly maxThrottledMs?: number;
 }
 
 /** {@link RetryOptions}, checked and with their defaults. */
 export interface RetryRule extends BackoffOptions {
   readonly maxAttempts: number;
   readonly budget: number;
+  /** Undefined when it was not given: then a deadline may be longer. */
+  readonly maxThrottledMs?: number;
 }
 
 const CHECKS = /* @__PURE__ */ (() => ({
@@ -30,6 +40,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
   maxMs: durationMs,
   jitter: oneOf('full', 'equal', 'none'),
   budget: positive,
+  maxThrottledMs: optional(durationMs),
 }))();
 
 /** The `retry` option, or one like it (`''` for the options of a value); undefined when it is turned off. @throws FlowConfigError */
@@ -48,6 +59,13 @@ export function retryRule(
 ): RetryRule | undefined {
   if (retry === false) return undefined;
   const given: RetryOptions = group(operator, option || 'options', retry);
-  const rule = checked(operator, given, { maxAttempts: 3, ...BACKOFF_DEFAULTS, budget }, CHECKS, option && `${option}.`);
-  return given.maxMs === undefined ? { ...rule, maxMs: Math.max(rule.initialMs, rule.maxMs) } : rule;
+  const { maxThrottledMs, ...rule } = checked(
+    operator,
+    given,
+    { maxAttempts: 3, ...BACKOFF_DEFAULTS, budget },
+    CHECKS,
+    option && `${option}.`,
+  );
+  const maxMs = given.maxMs === undefined ? Math.max(rule.initialMs, rule.maxMs) : rule.maxMs;
+  return { ...rule, maxMs, ...(maxThrottledMs !== undefined && { maxThrottledMs }) };
 }

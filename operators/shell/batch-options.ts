@@ -10,7 +10,7 @@ import { ask } from '../options/ask.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { EVENT_CHECKS } from '../options/events.js';
-import { limiterOption } from '../options/limiter-option.js';
+import { permitsOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
 import { callback, checked, count, durationMs, madeBy, oneOf, positive, requiredFunction } from '../options/options.js';
 import type { SplitItem } from '../options/oversize.js';
@@ -112,7 +112,7 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     order: madeBy('lines', 'inputOrder() or orderPerKey(key)', undefined),
     window: windowOption,
     concurrency: concurrencyOption,
-    limiter: (operator: string, _option: string, given: Permits | undefined) => limiterOption(operator, given),
+    limiter: (operator: string, _option: string, given: Permits | undefined) => permitsOption(operator, given),
     id: callback,
     repair: rules,
     classify: callback,
@@ -135,6 +135,29 @@ function windowOption(operator: string, option: string, given: Window | undefine
       throw unusable(operator, option, 'a number of ms >= 0', ms);
     })
   );
+}
+
+/** Longest that a batch which is not full is held when no window is given. */
+const LONGEST_WINDOW_MS = 100;
+
+/** What a machine says of its fresh items. */
+interface FreshItems {
+  readonly fresh: number;
+  readonly freshWeight: number;
+  readonly now: number;
+  readonly oldestAt: number;
+}
+
+/** How long a batch that is not full is held now. @throws CallbackError */
+export function windowMs(
+  { window }: { readonly window?: Window | undefined },
+  items: FreshItems,
+  permits: Omit<Permits, 'enlist'>,
+): number {
+  const { executing, concurrency, load } = permits;
+  if (!window) return LONGEST_WINDOW_MS * load;
+  const { fresh: queued, freshWeight: queuedWeight, now, oldestAt } = items;
+  return window({ executing, concurrency, load, queued, queuedWeight, oldestMs: now - oldestAt });
 }
 
 function rules(operator: string, option: string, given: Repairs = []): readonly RepairRule[] {
@@ -169,7 +192,7 @@ export function batchConfig<T, R>(
   const all = checked(operator, options, { ...DEFAULTS, ...defaults }, checks as never) as unknown as CheckedOptions<T> &
     Pick<BatchConfig<T>, 'repair' | 'flush'>;
   const { concurrency = DEFAULT_CONCURRENCY, limiter, queue } = all;
-  limiterOption(operator, limiter, all.concurrency);
+  permitsOption(operator, limiter, all.concurrency);
   const missing = queue.isDeclared && queue.lanes.find(({ name }) => limiter?.lanes?.includes(name) === false);
   if (missing) throw new FlowConfigError(operator, 'queue', `lanes the limiter has (${String(limiter?.lanes)})`, missing.name);
   const isChanging = isObservable(concurrency);

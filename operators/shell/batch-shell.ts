@@ -16,11 +16,9 @@ import { Alarm } from './alarm.js';
 import type { Effect } from './batch-call.js';
 import { BatchCall } from './batch-call.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
+import { windowMs } from './batch-options.js';
 import { describe } from './describe-item.js';
 import { Slots } from './slots.js';
-
-/** Longest that a batch which is not full is held when no window is given. */
-const LONGEST_WINDOW_MS = 100;
 
 /**
  * Drives a batch machine: calls your callbacks for each item, collects the items of one frame, waits for permits and timers, makes the calls, and hands
@@ -219,13 +217,19 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Stops at once: clears timers and queue, cancels the calls, hands out nothing more. */
   close(): void {
-    if (this.isOver) return;
+    const { isOver, machine } = this;
     this.isOver = true;
-    this.endFrame();
-    this.alarm.clear();
-    this.machine.now = this.alarm.now();
-    this.machine.clear();
-    this.withdraw();
+    if (!isOver) {
+      this.endFrame();
+      this.alarm.clear();
+      machine.now = this.alarm.now();
+      const { calls } = machine;
+      machine.clear();
+      this.withdraw();
+      // Before any listener is told, which may leave as well.
+      for (const { call } of calls) (call as BatchCall<T, R>).run();
+    }
+    // Also when it is called again by a listener of the first time: no signal is left to abort later.
     this.runEffects();
     this.releaseAll();
     this.watch(false);
@@ -353,12 +357,8 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** How long a batch that is not full is held now. */
   private readonly windowMs = (): number => {
-    const { config, machine, permits } = this;
     try {
-      const { executing, concurrency, load } = permits;
-      if (!config.window) return LONGEST_WINDOW_MS * load;
-      const { fresh: queued, freshWeight: queuedWeight, now, oldestAt } = machine;
-      return config.window({ executing, concurrency, load, queued, queuedWeight, oldestMs: now - oldestAt });
+      return windowMs(this.config, this.machine, this.permits);
     } catch (fault) {
       this.failed(fault);
       return Infinity;

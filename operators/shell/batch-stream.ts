@@ -8,6 +8,7 @@ import { BATCH_CHECKS, batchConfig } from './batch-options.js';
 import { BatchShell } from './batch-shell.js';
 import { settledOf } from './call.js';
 import { connect } from './connect.js';
+import { tearDown } from './report.js';
 
 /** Options of the batching operators whose results are one stream. */
 export interface BatchStreamOptions<T, R = never> extends GateOptions<T, R> {
@@ -47,7 +48,7 @@ export class BatchStream<T, R> extends BatchShell<T, R> {
   ) {
     super(config, work);
     to.add(() => {
-      this.close();
+      tearDown(this.close.bind(this));
     });
   }
 

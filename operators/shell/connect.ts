@@ -1,6 +1,6 @@
 import type { Observable, Observer } from 'rxjs';
 import { Subscriber } from 'rxjs';
-import { report } from './report.js';
+import { reportTeardown } from './report.js';
 
 /** Handlers of one connection; what is left out is handed on to the destination. */
 export interface Handlers<T> {
@@ -58,12 +58,12 @@ export function subscribeLink<T>(source: Observable<T>, link: Link<T>): void {
  * a proxy too, and RxJS 5 and 6 through an object made with `Object.create`, whose `unsubscribe` is their own. So nothing is `#private` either.
  */
 export class Link<T> extends Subscriber<T> {
-  /** A teardown of yours that throws is reported, and costs neither the result nor the permit. */
+  /** A teardown of yours that throws costs neither the result nor the permit. */
   override unsubscribe(): void {
     try {
       super.unsubscribe();
     } catch (error) {
-      report(error);
+      reportTeardown(error);
     }
   }
 

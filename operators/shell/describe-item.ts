@@ -1,7 +1,7 @@
 import type { BatchMachine } from '../kernel/machine/batch-machine.js';
 import type { Job } from '../kernel/machine/job.js';
-import { NEW } from '../kernel/machine/job.js';
 import type { GrantQueueRule } from '../kernel/queues/queue.js';
+import type { ReorderBuffer } from '../kernel/queues/reorder-buffer.js';
 import { isAmount, unusable } from '../options/answers.js';
 import { ask, weightOf } from '../options/ask.js';
 import { ItemTooHeavyError, isFlowError } from '../options/errors.js';
@@ -22,11 +22,9 @@ export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName:
   const { operator, order, id, queue, weigh, deadlineMs: within, oversize, maxWeight } = config;
   const { input } = job;
   const { now } = machine;
-  job.index = machine.accepted;
   try {
-    // An item that `key` itself sends is accepted before this one, and comes before it.
-    if (order) machine.place(job, order.keyOf && ask(operator, 'key', order.keyOf, input));
     machine.stamp(job);
+    if (order) place(job, machine, order.keyOf && (() => ask(operator, 'key', order.keyOf as (item: T) => unknown, input)));
     if (id) job.extras.name = ask(operator, 'id', id, input);
     const named = laneName ?? (queue.laneOf && ask(operator, 'lane', queue.laneOf, input));
     const weight = weightOf(operator, weigh, input);
@@ -44,9 +42,22 @@ export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName:
     }
   } catch (error) {
     const { cause } = error as Error;
-    if (job.state === NEW) machine.stamp(job);
     // A callback may refuse the item.
     job.extras.fault = { error: isFlowError(cause, 'FLOW_ITEM_TOO_HEAVY') ? cause : error };
+  }
+}
+
+/** Gives an item its place in the order of results. What `key` itself sends comes behind it. @throws CallbackError */
+function place<T, R>(job: Job<T, R>, machine: BatchMachine<T, R>, key: (() => unknown) | undefined): void {
+  const buffer = machine.order as ReorderBuffer<Job<T, R>>;
+  const taken = key ? buffer.reserve() : buffer.enter(undefined);
+  taken.item = job;
+  try {
+    if (key) buffer.assign(taken, key());
+    machine.place(job, taken);
+  } catch (error) {
+    buffer.leave(taken);
+    throw error;
   }
 }
 

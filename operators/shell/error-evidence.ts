@@ -1,4 +1,6 @@
 import { fieldOf, tryRead } from '../kernel/repair/field-of.js';
+import type { RefusalDetails } from '../kernel/repair/refusal-details.js';
+import { refusalDetails } from '../kernel/repair/refusal-details.js';
 import type { HeadersLike } from '../options/types.js';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -14,6 +16,8 @@ export interface Evidence {
   readonly params: readonly string[];
   /** Its message and those of its body. */
   readonly messages: readonly string[];
+  /** What its bodies say of a refusal. */
+  readonly details: RefusalDetails;
 }
 
 /** Errors looked at in one chain, so that a long or endless one costs little. */
@@ -45,12 +49,14 @@ export function evidenceOf(error: unknown): Evidence {
       .map((body) => fieldOf(body, name))
       .flatMap((said) => (typeof said === 'string' || typeof said === 'number' ? [String(said)] : []));
   const madeBy = isA(error, Error) ? fieldOf(fieldOf(error, 'constructor'), 'name') : undefined;
+  const messages = (typeof error === 'string' ? [error] : pick('message')).map((text) => text.slice(0, MAX_TEXT));
   return {
     status: statusOf(bodies),
     headers: bodies.flatMap((body) => [fieldOf(body, 'headers'), fieldOf(body, 'responseHeaders')]).find(isHeaders),
     words: [...pick('code'), ...pick('type'), ...pick('name'), ...(typeof madeBy === 'string' ? [madeBy] : [])],
     params: pick('param'),
-    messages: (typeof error === 'string' ? [error] : pick('message')).map((text) => text.slice(0, MAX_TEXT)),
+    messages,
+    details: refusalDetails(bodies, messages),
   };
 }
 
@@ -89,7 +95,8 @@ function bodiesOf(error: unknown): Fields[] {
     bodies.add(fields);
     if (depth === MAX_BODY_DEPTH) return;
     for (const name of BODY_FIELDS) visit(fieldOf(fields, name), depth + 1);
-    if (fieldOf(fields, 'data') === undefined) visit(parsed(fieldOf(fields, 'responseBody')), depth + 1);
+    // Also beside `data`, which may be what a schema has left of it.
+    visit(parsed(fieldOf(fields, 'responseBody')), depth + 1);
   };
   visit(error, 0);
   return [...bodies];

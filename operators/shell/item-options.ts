@@ -4,7 +4,7 @@ import type { Order, OrderRule } from '../kernel/queues/order.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import type { FlowSink } from '../options/events.js';
 import { EVENT_CHECKS } from '../options/events.js';
-import { limiterOption } from '../options/limiter-option.js';
+import { permitsOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
 import { checked, count, countFromZero, madeBy, ofKeys, oneOf, optional, positive, unchecked } from '../options/options.js';
 import type { Permits } from '../options/permits.js';
@@ -122,7 +122,7 @@ export function itemConfig<T, R>(
   const all = { ...DEFAULTS, ...(checked(operator, options, DEFAULTS, checks as never) as CheckedOptions<T>) };
   const { limiter, maxKeys, maxQueued, overflow, order, errors, timeoutMs, deadlineMs, onSourceError, onEvent, name, scheduler } = all;
   const { concurrency = most } = all;
-  limiterOption(operator, limiter, all.concurrency);
+  permitsOption(operator, limiter, all.concurrency);
   const changes = isObservable(concurrency);
   const { project, key, limitOf, stopped } = own();
   // One by one: what is made by spreading has a shape of its own each time, and that is looked up anew for every item.

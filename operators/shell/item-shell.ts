@@ -21,6 +21,7 @@ import { connect } from './connect.js';
 import type { ItemOwner } from './item-call.js';
 import { ItemCall } from './item-call.js';
 import type { ItemConfig } from './item-options.js';
+import { tearDown } from './report.js';
 
 /** Stands for a place while `enlist` is running. */
 const ENLISTING: Place = { poke: noop, withdraw: noop };
@@ -444,16 +445,22 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
 
   private stopWithConsumer(): void {
     this.to.add(() => {
-      this.stop();
-      this.later.clear();
-      this.ordered?.clear();
-      if (this.unsettled > 0) this.tell?.({ type: 'cancelled', count: this.unsettled });
-      this.machine.clear();
-      for (let call = this.calls.first; call; call = call.next) {
-        if (call.lane) this.tellEnd(call, 'cancelled');
-        call.cancel();
-      }
+      // At an end of its own, what a teardown throws has no other way than to be reported.
+      if (this.isOver) this.cleanUp();
+      else tearDown(this.cleanUp.bind(this));
     });
+  }
+
+  private cleanUp(): void {
+    this.stop();
+    this.later.clear();
+    this.ordered?.clear();
+    if (this.unsettled > 0) this.tell?.({ type: 'cancelled', count: this.unsettled });
+    this.machine.clear();
+    for (let call = this.calls.first; call; call = call.next) {
+      if (call.lane) this.tellEnd(call, 'cancelled');
+      call.cancel();
+    }
   }
 }
 

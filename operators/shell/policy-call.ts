@@ -1,102 +1,27 @@
-import type { SchedulerLike, Subscriber } from 'rxjs';
+import type { Subscriber } from 'rxjs';
 import { noop, Observable, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
-import type { Failure, Repair, RepairRule } from '../kernel/repair/rule.js';
+import { boundedHintMs } from '../kernel/limits/headers.js';
+import type { Failure, Repair } from '../kernel/repair/rule.js';
+import type { Verdict } from '../kernel/repair/verdict.js';
 import { mayPass } from '../kernel/repair/verdict.js';
 import { drawnFrom, verdictOrFatal } from '../options/ask.js';
-import type { Breaker, PolicyBreakerContext } from '../options/breaker.js';
-import { AttemptTimeoutError, DeadlineError, isFlowError } from '../options/errors.js';
-import type { Note } from '../options/events.js';
-import type { Lease, Limiter, LimiterJob } from '../options/limiter.js';
-import type { Outcome, Permit } from '../options/permits.js';
-import type { Classify, ErrorClass, ResponseLike, Usage, Verdict, WorkResult } from '../options/types.js';
+import type { PolicyBreakerContext } from '../options/breaker.js';
+import { AttemptTimeoutError, BreakerOpenError, DeadlineError, isFlowError } from '../options/errors.js';
+import type { Lease } from '../options/limiter.js';
+import type { ErrorClass, WorkResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
-import { PermittedCall, Relay } from './call.js';
-import { attach } from './connect.js';
+import type { GateMember } from './breaker-gate.js';
 import { listen } from './listen.js';
-
-/** What the work of a policy is told about its attempt. The functions may be taken out of it. */
-export interface PolicyContext {
-  /**
-   * Aborts when the attempt has timed out, the deadline has passed, or nobody wants the result any more; never once a promise has answered.
-   * Made on the first look.
-   */
-  readonly signal: AbortSignal;
-  /** 1 on the first attempt. */
-  readonly attempt: number;
-  /** When this attempt is cut off, on the policy's scheduler; Infinity when it is not. */
-  readonly deadlineAt: number;
-  /** How long it has waited for its permit, in ms. */
-  readonly queuedMs: number;
-  /** The attempt's own permit, with a `limiter`; it is released when the attempt ends. */
-  readonly lease: Lease | undefined;
-  /** Replaces the estimated token cost by the real one. */
-  readonly settle: (usage: Usage) => void;
-  /** Lets the limiter read `retry-after` from a response. */
-  readonly observe: (response: ResponseLike) => void;
-}
-
-export type PolicyWork<R> = (context: PolicyContext) => WorkResult<R>;
-
-/** The same for work that is part of this package. */
-export interface AttemptContext extends PolicyContext {
-  /** Called when the signal aborts, or would. */
-  whenAborted: (() => void) | undefined;
-  /** When set, it says when the permit goes back: the other side sees a connection close later than we close it. */
-  giveBack: ((release: () => void) => void) | undefined;
-}
-
-export type AttemptWork<R> = (context: AttemptContext) => WorkResult<R>;
-
-/** What a fallback is told about the failure. */
-export interface FallbackContext {
-  /** What `classify` makes of the error. */
-  readonly class: ErrorClass;
-  /** Attempts that were made; 0 when the breaker was open. */
-  readonly attempts: number;
-  /** Aborts when nobody wants the result any more; never once a promise has answered. Made on the first look. */
-  readonly signal: AbortSignal;
-}
-
-export type Fallback<F> = (error: unknown, context: FallbackContext) => WorkResult<F>;
-
-/** How much the calls of one policy have under way, for the retry budget. */
-export interface PolicyLoad {
-  calls: number;
-  active: number;
-  retrying: number;
-  executing: number;
-}
-
-/** Where attempts get their permits: a limiter, or what stands for one. */
-export type PermitSource = Pick<Limiter, 'acquire' | 'penalize'>;
-
-/** The options of a call. */
-export interface CallRules<F> {
-  readonly operator: string;
-  readonly fallback: Fallback<F> | undefined;
-  readonly deadlineMs: number;
-  readonly breaker: Breaker | undefined;
-  readonly retry: RepairRule | undefined;
-  readonly limiter: PermitSource | undefined;
-  readonly job: LimiterJob | undefined;
-  readonly timeoutMs: number;
-  readonly idempotent: boolean;
-  readonly classify: Classify;
-  readonly scheduler: SchedulerLike;
-  readonly random: () => number;
-  readonly tell: ((note: Note) => void) | undefined;
-  readonly load: PolicyLoad;
-  /** Names the call and its lane in events. */
-  readonly id: string;
-  readonly lane: string;
-}
+import { Attempt, FallbackCall } from './policy-attempt.js';
+import type { AttemptWork, CallRules } from './policy-rules.js';
 
 /**
- * One call: its attempts one after the other behind the breaker, all of them before the deadline, and the fallback behind all of it. Each attempt waits
- * for a permit, is aborted at its timeout, and releases its permit before the next one is planned; no permit is held during a pause.
+ * One call: its attempts one after the other, all of them before the deadline, and the fallback behind all of it. Each attempt waits for a permit, asks
+ * the breaker, is aborted at its timeout, and releases its permit before the next one is planned; no permit is held during a pause, or while the
+ * circuit is open.
  */
-export class PolicyCall<R, F> {
+export class PolicyCall<R, F> implements GateMember {
   readonly #rules: CallRules<F>;
   readonly #work: AttemptWork<R>;
   readonly #to: Subscriber<R | F>;
@@ -107,11 +32,15 @@ export class PolicyCall<R, F> {
   readonly #deadlineAt: number;
   /** When the attempt is cut off, or the pause is over. */
   #nextAt = Infinity;
-  /** What is behind the breaker. */
+  /** All attempts. */
   #inner = Subscription.EMPTY;
-  #guarded: PolicyBreakerContext | undefined = undefined;
-  /** Whom the attempts answer: the breaker, if there is one. */
+  /** Whom the attempts answer. */
   #out!: Subscriber<R>;
+  /** The place in the limiter's queue. */
+  #place = Subscription.EMPTY;
+  #isQueued = false;
+  /** What the breaker hears of the attempt that is under way. */
+  #guard = Subscription.EMPTY;
   /** The attempt that is under way, or was last. */
   #attempt: Attempt<R> | undefined = undefined;
   /** Attempts begun, refused ones included. */
@@ -121,6 +50,8 @@ export class PolicyCall<R, F> {
   /** What the last attempt has failed with. */
   #failure: unknown = undefined;
   #isRetry = false;
+  /** How long it has waited after refusals. */
+  #refusedMs = 0;
   #hasAnswered = false;
   /** The consumer has left with the whole answer. */
   #hasSucceeded = false;
@@ -140,7 +71,7 @@ export class PolicyCall<R, F> {
   }
 
   start(): void {
-    const { load, tell, lane, id: batchId, breaker } = this.#rules;
+    const { load, tell, lane, id: batchId } = this.#rules;
     load.active += 1;
     tell?.({ type: 'accepted', lane, batchId, queued: load.active - load.executing });
     this.#to.add(() => {
@@ -155,12 +86,6 @@ export class PolicyCall<R, F> {
       });
       this.#makeAttempt();
     });
-    const behind = breaker
-      ? breaker.run((guarded: PolicyBreakerContext) => {
-          this.#guarded = guarded;
-          return attempts;
-        })
-      : attempts;
     const observer = {
       next: (value: R) => {
         this.#to.next(value);
@@ -173,7 +98,7 @@ export class PolicyCall<R, F> {
         this.#to.complete();
       },
     };
-    listen(behind, observer, (subscription) => {
+    listen(attempts, observer, (subscription) => {
       this.#inner = subscription;
     });
     this.#arm();
@@ -188,15 +113,17 @@ export class PolicyCall<R, F> {
   got(attempt: Attempt<R>, value: R): void {
     attempt.isAnswered = attempt.hasEnded;
     this.#hasAnswered = true;
-    this.#out.next(value);
+    attempt.to.next(value);
   }
 
   /** Called by an attempt. */
   done(attempt: Attempt<R>): void {
     attempt.isOver = true;
+    this.#rules.load.refusals.answered(attempt.startedAt);
+    attempt.guarded?.endsWell?.();
     attempt.release('ok');
     this.#tellEnd(attempt, 'ok');
-    this.#out.complete();
+    attempt.to.complete();
   }
 
   /** The error goes out before the permit is released: whoever cancels other calls because of it must not see them begin first. */
@@ -204,16 +131,77 @@ export class PolicyCall<R, F> {
     const verdict = this.#classify(error);
     // A `retry-after` concerns everybody, so that pause begins before the permit is released. An error of another limiter or breaker inside the
     // work says nothing about the backend.
-    if (verdict.retryAfterMs && mayPass(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
+    const { limiter, tell } = this.#rules;
+    if (limiter && verdict.retryAfterMs && mayPass(verdict) && !verdict.isTierOnly && !isFlowError(error))
+      limiter.penalize(boundedHintMs(verdict.retryAfterMs, tell));
     // `classify`, or a listener to the pause, may have made the consumer leave.
     if (attempt.isOver) return;
     attempt.isOver = true;
     // One that has failed by itself has stopped.
     if (!attempt.hasEnded) attempt.stop();
     this.#tellEnd(attempt, verdict.class);
-    if (!this.#out.closed) this.#retryOrFail(error, verdict);
+    if (!this.#out.closed) {
+      attempt.verdict = verdict;
+      // Behind a breaker the error comes back once that has heard of it.
+      if (attempt.guarded) attempt.to.error(error);
+      else this.#afterFailure(error, verdict);
+    }
     attempt.release('error', error);
     this.#arm();
+  }
+
+  #isLeft(): boolean {
+    return this.#out.closed;
+  }
+
+  /** Called by the gate. */
+  get lane(): string {
+    return this.#rules.lane;
+  }
+
+  /** Called by the gate. */
+  circuitOpened(): void {
+    if (this.#rules.whenOpen === 'fail') {
+      this.#failOpen(undefined);
+      return;
+    }
+    // A pause goes on; at its end the call waits for the circuit.
+    if (!this.#isQueued) return;
+    this.#leaveQueue();
+    this.#waitForCircuit();
+  }
+
+  /** Called by the gate. */
+  letThrough(): void {
+    this.#makeAttempt();
+    this.#arm();
+  }
+
+  #leaveQueue(): void {
+    this.#isQueued = false;
+    this.#place.unsubscribe();
+    this.#count -= 1;
+  }
+
+  #waitForCircuit(): void {
+    this.#nextAt = Infinity;
+    this.#endRetry();
+    this.#rules.gate?.park(this);
+    this.#arm();
+  }
+
+  /** The breaker has refused the call, or would. */
+  #refused(error: BreakerOpenError | undefined): void {
+    if (this.#rules.whenOpen === 'wait') this.#waitForCircuit();
+    else this.#failOpen(error);
+  }
+
+  #failOpen(error: BreakerOpenError | undefined): void {
+    const { gate } = this.#rules;
+    const cause = this.#failure;
+    this.#out.error(
+      error === undefined || cause !== undefined ? new BreakerOpenError('createBreaker', gate?.retryAfterMs ?? 0, cause) : error,
+    );
   }
 
   /** What comes first: the deadline, the end of the attempt, or that of the pause. Work that has answered at once needs no timer. */
@@ -224,7 +212,7 @@ export class PolicyCall<R, F> {
   #ring(): void {
     const attempt = this.#attempt;
     if (this.#alarm.now() >= this.#deadlineAt) {
-      this.#guarded?.cutOff?.();
+      attempt?.guarded?.cutOff?.();
       this.#inner.unsubscribe();
       // Whoever hears of the abort may have made the consumer leave.
       if (!this.#isOver) this.#fail(this.#deadlineError());
@@ -235,44 +223,109 @@ export class PolicyCall<R, F> {
 
   /** Asks for a permit and makes the next attempt. */
   #makeAttempt(): void {
-    const { limiter, job } = this.#rules;
+    const { limiter, job, gate, load } = this.#rules;
+    this.#nextAt = Infinity;
+    // Before it joins a queue only to be refused at the end of it.
+    if (gate?.isOpen) {
+      this.#refused(undefined);
+      return;
+    }
+    // Without a limiter to pause, a refusal pauses the policy.
+    if (limiter === undefined && load.refusals.until > this.#alarm.now()) {
+      this.#nextAt = load.refusals.until;
+      gate?.watch(this);
+      return;
+    }
     this.#count += 1;
     this.#askedAt = this.#alarm.now();
-    this.#nextAt = Infinity;
     if (limiter === undefined) {
       this.#begin(undefined);
       return;
     }
     const observer = {
       next: (lease: Lease) => {
+        this.#isQueued = false;
         this.#begin(lease);
         this.#arm();
       },
       // Nothing was sent, so nothing is learnt about the backend.
       error: (error: unknown) => {
+        this.#isQueued = false;
         this.#retryOrFail(error, this.#classify(error));
         this.#arm();
       },
       complete: noop,
     };
+    this.#isQueued = true;
     try {
-      attach(limiter.acquire(job), this.#out, observer);
+      listen(limiter.acquire(job), observer, (place) => {
+        this.#place = place;
+        this.#out.add(place);
+      });
     } catch (error) {
       // The limiter does not take such a job.
+      this.#isQueued = false;
       this.#out.error(error);
     }
+    if (this.#isQueued && !this.#out.closed) gate?.watch(this);
   }
 
   #begin(lease: Lease | undefined): void {
+    const { breaker, gate, asksInside } = this.#rules;
     if (this.#out.closed) {
       lease?.release('unused');
       return;
     }
+    if (breaker === undefined || asksInside) {
+      gate?.leave(this);
+      this.#start(lease, this.#out, undefined);
+      return;
+    }
+    const asked: { isLetThrough: boolean; refusal?: { readonly error: unknown } } = { isLetThrough: false };
+    const guarded = breaker.run(
+      (context: PolicyBreakerContext) =>
+        new Observable<R>((subscriber) => {
+          asked.isLetThrough = true;
+          gate?.leave(this);
+          // What goes through now may have made the consumer leave.
+          if (subscriber.closed) lease?.release('unused');
+          else this.#start(lease, subscriber, context);
+        }),
+    );
+    const observer = {
+      next: (value: R) => {
+        this.#out.next(value);
+      },
+      error: (error: unknown) => {
+        const attempt = this.#attempt;
+        if (asked.isLetThrough && attempt?.verdict) this.#afterFailure(error, attempt.verdict);
+        else asked.refusal = { error };
+      },
+      complete: () => {
+        this.#out.complete();
+      },
+    };
+    listen(guarded, observer, (guard) => {
+      this.#guard = guard;
+      this.#out.add(guard);
+    });
+    const { isLetThrough, refusal } = asked;
+    if (!isLetThrough) {
+      this.#count -= 1;
+      lease?.release('unused');
+    }
+    if (refusal === undefined || this.#isLeft()) return;
+    if (isFlowError(refusal.error, 'FLOW_BREAKER_OPEN')) this.#refused(refusal.error);
+    else this.#out.error(refusal.error);
+  }
+
+  /** @param to - whom the attempt answers: the breaker, if there is one */
+  #start(lease: Lease | undefined, to: Subscriber<R>, guarded: PolicyBreakerContext | undefined): void {
     const { timeoutMs, tell, lane, load, id } = this.#rules;
     const now = this.#alarm.now();
     this.#nextAt = now + timeoutMs;
     const deadlineAt = Math.min(this.#nextAt, this.#deadlineAt);
-    const attempt = new Attempt<R>(this, this.#count, now, deadlineAt, now - this.#askedAt, lease);
+    const attempt = new Attempt<R>(this, this.#count, now, deadlineAt, now - this.#askedAt, lease, to, guarded);
     this.#attempt = attempt;
     load.executing += 1;
     const { executing } = load;
@@ -281,9 +334,17 @@ export class PolicyCall<R, F> {
     attempt.begin(this.#context);
   }
 
+  /** The breaker, if there is one, has heard of it. */
+  #afterFailure(error: unknown, verdict: Verdict): void {
+    if (this.#rules.asksInside?.(error)) {
+      this.#count -= 1;
+      this.#refused(error as BreakerOpenError);
+    } else this.#retryOrFail(error, verdict);
+  }
+
   /** Tries again after a pause, or gives up. */
   #retryOrFail(error: unknown, verdict: Verdict): void {
-    const { lane, tell, load, id } = this.#rules;
+    const { lane, tell, load, id, gate, whenOpen, limiter } = this.#rules;
     this.#failure = error;
     this.#endRetry();
     let repair: Repair<unknown> | undefined;
@@ -296,14 +357,30 @@ export class PolicyCall<R, F> {
     // Asking for the class or a number may have made the consumer leave.
     if (this.#out.closed) return;
     if (repair?.parts?.length !== 1) {
-      this.#isOutOfTime = repair?.rejected !== undefined && repair.rejected.length > 0;
-      this.#out.error(error);
+      const reason = repair?.rejected?.[0]?.reason;
+      this.#isOutOfTime = isFlowError(reason, 'FLOW_DEADLINE');
+      this.#out.error(reason === undefined || this.#isOutOfTime ? error : reason);
       return;
     }
-    const { delayMs = 0 } = repair;
+    if (whenOpen === 'fail' && gate?.isOpen) {
+      this.#failOpen(undefined);
+      return;
+    }
+    const { delayMs = 0, pauseMs, isRefusal } = repair;
+    gate?.watch(this);
     this.#nextAt = this.#alarm.now() + delayMs;
-    this.#isRetry = true;
-    load.retrying += 1;
+    if (isRefusal) {
+      // Flow control, no failure: it takes no attempt, and nothing of the share of retries.
+      this.#count -= 1;
+      this.#refusedMs += delayMs;
+      if (pauseMs !== undefined) load.refusals.pause(this.#nextAt);
+      if (pauseMs) limiter?.penalize(boundedHintMs(pauseMs));
+      // A listener to the pause may have made the consumer leave.
+      if (this.#isLeft()) return;
+    } else {
+      this.#isRetry = true;
+      load.retrying += 1;
+    }
     tell?.({ type: 'retryScheduled', lane, batchId: id, class: verdict.class, size: 1, attempt: this.#count + 1, delayMs });
   }
 
@@ -317,7 +394,8 @@ export class PolicyCall<R, F> {
     const failure: Failure<(typeof jobs)[number]> = {
       ...{ operator, now, error, verdict, call: jobs, jobs, isPartial: false, attempt: this.#count, depth: 0, search: undefined },
       origin: { id, jobs, calls: this.#count, note: undefined },
-      ...{ executing: load.active, retrying: load.retrying, waiting: 0 },
+      ...{ executing: load.active, retrying: load.retrying, waiting: 0, refusedMs: this.#refusedMs },
+      refusals: verdict.class === 'throttled' ? load.refusals.refused(this.#attempt?.startedAt ?? now, now) : 0,
       draw: () => drawnFrom(operator, random),
     };
     return retry.failed(failure);
@@ -338,11 +416,14 @@ export class PolicyCall<R, F> {
   /** Nobody wants an answer of them any more. */
   #leaveAttempts(): void {
     this.#endRetry();
+    this.#rules.gate?.leave(this);
     const attempt = this.#attempt;
     if (attempt === undefined || attempt.isOver) return;
     const outcome = attempt.isAnswered ? 'ok' : 'cancelled';
     attempt.isOver = true;
     attempt.stop();
+    // The breaker first: the permit goes to the next call, which asks it.
+    this.#guard.unsubscribe();
     attempt.release(outcome);
     this.#hasSucceeded = outcome === 'ok';
     this.#tellEnd(attempt, outcome);
@@ -383,90 +464,5 @@ export class PolicyCall<R, F> {
     const told = outcome ?? (this.#hasSucceeded ? 'fulfilled' : undefined);
     if (told === undefined) tell?.({ type: 'cancelled', lane, batchId, count: 1 });
     else tell?.({ type: 'settled', lane, batchId, outcome: told, attempts: this.#count, totalMs: this.#alarm.now() - this.#startedAt });
-  }
-}
-
-/** One attempt; also the context that its work gets. */
-class Attempt<R> extends PermittedCall<R> implements AttemptContext {
-  whenAborted: (() => void) | undefined = undefined;
-  giveBack: ((release: () => void) => void) | undefined = undefined;
-  /** Ended, cancelled or timed out. */
-  isOver = false;
-  /** The whole answer is out: leaving now cancels nothing. */
-  isAnswered = false;
-
-  constructor(
-    private readonly owner: PolicyCall<R, unknown>,
-    readonly attempt: number,
-    readonly startedAt: number,
-    readonly deadlineAt: number,
-    readonly queuedMs: number,
-    readonly lease: Lease | undefined,
-  ) {
-    super();
-    this.permit = lease;
-  }
-
-  get settle(): (usage: Usage) => void {
-    return (usage) => {
-      this.lease?.settle(usage);
-    };
-  }
-
-  get observe(): (response: ResponseLike) => void {
-    return (response) => {
-      this.lease?.observe(response);
-    };
-  }
-
-  work(): WorkResult<R> {
-    return this.owner.work(this);
-  }
-
-  override abort(): void {
-    const { whenAborted } = this;
-    this.whenAborted = undefined;
-    whenAborted?.();
-    super.abort();
-  }
-
-  protected override returnPermit(permit: Permit, outcome: Outcome, error: unknown): void {
-    const free = (): void => {
-      super.returnPermit(permit, outcome, error);
-    };
-    if (this.giveBack) this.giveBack(free);
-    else free();
-  }
-
-  override got(value: R): void {
-    this.owner.got(this, value);
-  }
-
-  done(): void {
-    this.owner.done(this);
-  }
-
-  failed(error: unknown): void {
-    this.owner.failed(this, error);
-  }
-}
-
-/** The call of the fallback, whose values are the result. */
-class FallbackCall<F> extends Relay<F> implements FallbackContext {
-  readonly class: ErrorClass;
-
-  constructor(
-    private readonly fallback: Fallback<F>,
-    private readonly error: unknown,
-    found: ErrorClass,
-    readonly attempts: number,
-    to: Subscriber<F>,
-  ) {
-    super(to);
-    this.class = found;
-  }
-
-  work(): WorkResult<F> {
-    return this.fallback(this.error, this);
   }
 }

@@ -1,5 +1,5 @@
 import type { Usage } from '../../operators/types.js';
-import { createTokenEstimator } from '../tokenizers/estimate.js';
+import { estimatorFor } from '../tokenizers/estimate.js';
 import { mostOf, readUsage } from './read-usage.js';
 
 /** Longest answer that is kept to be read as a whole. Longer ones are lists of vectors. */
@@ -10,8 +10,6 @@ const END_CHARS = 4_096;
 const USAGE = /"usage"\s{0,9}:\s{0,9}(\{[^{}]{0,999}(?:\{[^{}]{0,999}\}[^{}]{0,999}){0,9}\})/g;
 /** The last thing that a stream in OpenAI's manner says. Its client reads no further, and cancels the body. */
 const DONE = '[DONE]';
-
-const estimate = /* @__PURE__ */ createTokenEstimator();
 
 /**
  * Reads an answer of a model while it passes by: what it says of its tokens, and how much of it has been generated so far. Takes a JSON body, server-sent
@@ -25,7 +23,12 @@ export class AnswerReader {
   #head = '';
   #length = 0;
   #isDone = false;
-  readonly #pieces = new PieceCounter();
+  readonly #pieces: PieceCounter;
+
+  /** @param model - finds the encoding by which pieces are estimated */
+  constructor(model?: string) {
+    this.#pieces = new PieceCounter(model);
+  }
 
   /** Nothing is missing, though the body may not have ended. */
   get isDone(): boolean {
@@ -118,18 +121,23 @@ function parsed(text: string): unknown {
 
 /** Estimates the output of a stream by its pieces, of which one alone may be part of a token. */
 export class PieceCounter {
+  readonly #estimate: (text: string) => number;
   #text = '';
   #tokens = 0;
+
+  constructor(model?: string) {
+    this.#estimate = estimatorFor(model);
+  }
 
   add(event: unknown): void {
     this.#text += pieceIn(event);
     if (this.#text.length < END_CHARS) return;
-    this.#tokens += estimate(this.#text);
+    this.#tokens += this.#estimate(this.#text);
     this.#text = '';
   }
 
   get tokens(): number {
-    return this.#tokens + (this.#text === '' ? 0 : estimate(this.#text));
+    return this.#tokens + (this.#text === '' ? 0 : this.#estimate(this.#text));
   }
 }
 

@@ -98,7 +98,7 @@ export class Entry {
   /** What the answer has said so far of its tokens; also when it is over. */
   report(told: Usage | undefined): void {
     const usage = mostOf(this.#usage, told);
-    if (told === undefined || usage === undefined || !this.#wasSent) return;
+    if (told === undefined || usage === undefined || Object.keys(usage).length === 0 || !this.#wasSent) return;
     this.#usage = usage;
     this.#hasBegun = true;
     const { provider, charged } = this.#facts;

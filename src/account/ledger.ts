@@ -106,6 +106,8 @@ export function keepLedger(limiter: object, options: LedgerOptions): Ledger {
 
 /** The ledger of a limiter, or of the nearest one above it; the topmost gets one where there is none. Without a limiter a new one. */
 export function ledgerOf(limiter: object | undefined): Ledger {
+  // What is no limiter is for its own check to refuse.
+  if (!Object.isExtensible(limiter)) return new Ledger();
   let top: Kept | undefined;
   for (let at = limiter as Kept | undefined; at !== undefined; at = at.parent as Kept | undefined) {
     if (at[LEDGER] !== undefined) return at[LEDGER];

@@ -1,5 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { callback, checked, madeBy, oneOf, schedulerOption, unchecked } from '../../operators/toolkit.js';
+import { callback, checked, limiterOption, madeBy, oneOf, schedulerOption, unchecked } from '../../operators/toolkit.js';
 import type { Limiter, LimiterJob } from '../../operators/types.js';
 import { AGUI_DELTAS } from './ag-ui/coalesce-events.js';
 import type { AguiFlowEvent } from './ag-ui/run-events.js';
@@ -102,7 +102,7 @@ export function aguiFlow(options: AguiFlowOptions = {}): AguiFlow {
       tools: madeBy('run', 'a tool runner', undefined),
       cancelledAs: oneOf('finished', 'error'),
       onSupersede: callback,
-      limiter: madeBy('enlist', 'a limiter', undefined),
+      limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
       job: callback,
       scheduler: schedulerOption,
     },

@@ -9,5 +9,16 @@ export type { FlowTransportOptions } from './ai-sdk/flow-transport.js';
 export { flowTransport } from './ai-sdk/flow-transport.js';
 export type { LanguageModelMiddlewareOptions, LanguageModelParams } from './ai-sdk/language-model.js';
 export { createLanguageModelMiddleware } from './ai-sdk/language-model.js';
+export type {
+  ImageModelMiddlewareOptions,
+  ImageModelParams,
+  RerankingModelOptions,
+  RerankingModelParams,
+  SpeechModelOptions,
+  SpeechModelParams,
+  TranscriptionModelOptions,
+  TranscriptionModelParams,
+} from './ai-sdk/media-models.js';
+export { createImageModelMiddleware, limitRerankingModel, limitSpeechModel, limitTranscriptionModel } from './ai-sdk/media-models.js';
 export type { CallRules } from './support/call-rules.js';
 export type { DeltaOptions } from './support/coalesce-deltas.js';

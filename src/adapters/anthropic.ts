@@ -5,15 +5,17 @@ import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { VERSION } from '@anthropic-ai/sdk/version';
 import { FlowConfigError } from '../../operators/errors.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
+import { keepOrigin } from '../pipelines/keep-origin.js';
 import { isLimited, markLimited } from '../pipelines/limited.js';
 import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
+import { withLateRefusal } from './support/late-refusal.js';
 import { observed, partsOf } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
 // Before, the client had no middleware.
-needsPeer('sluice/anthropic', '@anthropic-ai/sdk', '>=0.105.0 <2', isAtLeast(VERSION, 0, 105), VERSION);
+needsPeer('sluice/anthropic', '@anthropic-ai/sdk', '>=0.105.0 <2', isAtLeast(VERSION, 0, 105) && !isAtLeast(VERSION, 2), VERSION);
 
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
@@ -93,7 +95,12 @@ export function createAnthropicMiddleware(options: HttpRules = {}): Middleware {
  */
 export function limitAnthropic<C extends BaseAnthropic>(client: C, options: HttpRules = {}): C {
   checkClient('limitAnthropic', client);
-  return client.withOptions({ middleware: [...client.middleware, middleware('limitAnthropic', options)], ...ONCE });
+  const { fetch } = client as unknown as { readonly fetch?: typeof globalThis.fetch };
+  return client.withOptions({
+    middleware: [...client.middleware, middleware('limitAnthropic', options)],
+    ...(typeof fetch === 'function' && { fetch: keepOrigin(fetch) }),
+    ...ONCE,
+  });
 }
 
 /**
@@ -174,7 +181,7 @@ function middleware(name: string, options: HttpRules): Middleware {
         json: jsonIn(request.body),
         signal: request.signal,
         isRepeatable: isRepeatable(request.body),
-        send: (signal) => next({ ...request, signal }),
+        send: async (signal) => withLateRefusal(await next({ ...request, signal })),
       });
     } catch (error) {
       // The client's own time limit ends the call; trying again after that is left to the client.

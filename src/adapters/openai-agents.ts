@@ -11,6 +11,7 @@ import { heldWork } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';
 import type { ConnectionRules } from './support/held-rules.js';
 import { heldRules } from './support/held-rules.js';
+import { learned } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
 export type { CallRules } from './support/call-rules.js';
@@ -19,12 +20,13 @@ export type { CallRules } from './support/call-rules.js';
 export type ModelRules = ConnectionRules<ModelRequest>;
 
 /** Gives a model its limits. */
-type Limit = (model: Model) => Model;
+type Limit = (model: Model, name?: string) => Model;
 
 /**
  * A model whose requests keep to a limiter, for agents of `@openai/agents`. Each attempt waits for a permit, which it holds until the
  * answer is here, or until the stream has ended, has failed or was left. What fails in a way that may pass (429, 5xx, a broken connection)
- * is sent again, after the pause the provider asks for; a stream only until its first event. The limiter pays what the answer says it has cost.
+ * is sent again, after the pause the provider asks for; a stream only until its first event. The limiter pays what the answer says it has cost,
+ * and learns from the headers of refusals: those of good answers are not shown to a model of this SDK.
  *
  * - **Answers** as the model does. A stream is read as fast as its reader reads.
  * - **Rejects** with the model's own error, as the same object, when there are no more attempts; with the signal's reason when that aborts:
@@ -77,28 +79,28 @@ export function limitModel(model: Model, options: ModelRules = {}): Model {
 export function limitModelProvider(provider: ModelProvider, options: ModelRules = {}): ModelProvider {
   const limit = limits('limitModelProvider', options);
   if (typeof (Object(provider) as Partial<ModelProvider>).getModel === 'function')
-    return { getModel: async (name) => limit(await provider.getModel(name)) };
+    return { getModel: async (name) => limit(await provider.getModel(name), name) };
   throw new FlowConfigError('limitModelProvider', 'provider', 'a model provider of @openai/agents', provider);
 }
 
 function limits(name: string, options: ModelRules): Limit {
   const held = heldRules(name, options, []);
-  const optionsOf = callOptionsOf(name, options, factsOf);
-  const how = (request: ModelRequest): AccountedCall => optionsOf(request, request.signal);
+  const optionsOf = callOptionsOf<Asked>(name, forRequest(options), factsOf);
+  const how = (request: ModelRequest, model: string | undefined): AccountedCall => optionsOf({ request, model }, request.signal);
 
-  return (model) => ({
+  return (model, modelName) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
     getResponse: async (request) => {
-      const respond = heldWork(held, async ({ signal, settle }: EnteredAttempt) => {
-        const response = await model.getResponse(attemptOf(request, signal));
-        settle(usageOf(response.usage));
+      const respond = heldWork(held, async (attempt: EnteredAttempt) => {
+        const response = await learned(model.getResponse(attemptOf(request, attempt.signal)), attempt);
+        attempt.settle(usageOf(response.usage));
         return response;
       });
-      return lastOf(held.policy(respond, how(request)));
+      return lastOf(held.policy(respond, how(request, modelName)));
     },
     getStreamedResponse: (request) =>
-      heldEach(held, how(request), {
-        open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
+      heldEach(held, how(request, modelName), {
+        open: (attempt) => learnedEach(model.getStreamedResponse(attemptOf(request, attempt.signal)), attempt),
         look: (event, { settle }) => {
           if (event.type === 'response_done') settle(usageOf(event.response.usage));
         },
@@ -111,6 +113,16 @@ function limits(name: string, options: ModelRules): Limit {
   });
 }
 
+/** The same events; the limiter learns from what a stream fails with before its first one. */
+function learnedEach<T>(events: AsyncIterable<T>, attempt: EnteredAttempt): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]: () => {
+      const iterator = events[Symbol.asyncIterator]();
+      return { ...(iterator.return && { return: iterator.return.bind(iterator) }), next: () => learned(iterator.next(), attempt) };
+    },
+  };
+}
+
 /**
  * The request as one attempt sends it. The mark is the runner's own, for when it makes the attempts itself: the models of OpenAI then have
  * their client make but one. It is put on the object that is there, which the runner knows again.
@@ -120,13 +132,27 @@ function attemptOf(request: ModelRequest, signal: AbortSignal): ModelRequest {
   return { ...request, signal, ...{ _internal: Object.assign(_internal, { runnerManagedRetry: true }) } };
 }
 
-function factsOf({ systemInstructions, input, tools, handoffs, modelSettings }: ModelRequest): RequestFacts {
+interface Asked {
+  readonly request: ModelRequest;
+  readonly model: string | undefined;
+}
+
+/** `job` sees the request alone. */
+function forRequest({ job, ...options }: ModelRules): ConnectionRules<Asked> {
+  if (typeof job !== 'function') return { ...options, ...(job !== undefined && { job }) };
+  // Without a limiter it is refused as it is.
+  return { ...options, job: options.limiter === undefined ? (job as never) : ({ request }: Asked) => job(request) };
+}
+
+function factsOf({ request, model }: Asked): RequestFacts {
+  const { systemInstructions, input, tools, handoffs, modelSettings } = request;
   const { inputTokens } = requestUsage({
+    model,
     instructions: systemInstructions,
     input,
     ...(tools.length + handoffs.length > 0 && { tools: [...tools, ...handoffs] }),
   });
-  return { model: undefined, tokens: { inputTokens, maxOutputTokens: modelSettings.maxTokens } };
+  return { model, tokens: { inputTokens, maxOutputTokens: modelSettings.maxTokens } };
 }
 
 interface AgentUsage {

@@ -15,7 +15,7 @@ import { limitedFetch } from './support/limited-fetch.js';
 import { observed, opened } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
-needsPeer('sluice/openai', 'openai', '^6.0.0 || ^7.0.0', isAtLeast(VERSION, 6), VERSION);
+needsPeer('sluice/openai', 'openai', '^6.0.0 || ^7.0.0', isAtLeast(VERSION, 6) && !isAtLeast(VERSION, 8), VERSION);
 
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';

@@ -1,7 +1,8 @@
-import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import type { BudgetStore, SavedBudget } from '../pipelines/create-budget.js';
 import { CliError, diskError, EXIT, errorCode } from './exit.js';
 import { MARK } from './lines.js';
+import { OWN_FILE_MODE } from './own-file.js';
 
 /** By which a file of ours is known. */
 const KIND = 'sluice-budget';
@@ -32,9 +33,11 @@ export function budgetFile(path: string, shown = path): BudgetStore {
       chars = Infinity;
       try {
         if (isNew) {
-          writeFileSync(next, line);
+          rmSync(next, { force: true });
+          writeFileSync(next, line, { mode: OWN_FILE_MODE });
+          chmodSync(next, (statSync(path, { throwIfNoEntry: false })?.mode ?? OWN_FILE_MODE) & 0o777);
           renameSync(next, path);
-        } else appendFileSync(path, line);
+        } else appendFileSync(path, line, { mode: OWN_FILE_MODE });
         chars = before + line.length;
       } catch (error) {
         rmSync(next, { force: true });

@@ -29,7 +29,7 @@ const HEADING_RATIO = 0.3;
 const MAX_HEADING_RATIO = 0.5;
 
 /** A code fence's mark and what follows it; a backtick later in the line makes it inline code. */
-const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})\s*(.*)$/;
+const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})\s*(.*)$/s;
 const HEADING = /^ {0,3}#{1,6}\s/;
 const UNDERLINE = /^ {0,3}(=+|-+)\s*$/;
 

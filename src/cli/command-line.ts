@@ -2,7 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { isFlowError } from '../../operators/errors.js';
 import { configCommand } from './config-command.js';
 import { CliError, EXIT } from './exit.js';
-import type { Host } from './host.js';
+import { type Host, visibleHost } from './host.js';
 import { indexCommand } from './index-command.js';
 import { inspectCommand } from './inspect-command.js';
 import { ownPackage } from './package-root.js';
@@ -29,7 +29,8 @@ Keys come from SLUICE_API_KEY or OPENAI_API_KEY.
  *
  * @param inspectPage file with what the pages of `sluice inspect` run.
  */
-export async function runCommandLine(host: Host, inspectPage: URL): Promise<void> {
+export async function runCommandLine(process: Host, inspectPage: URL): Promise<void> {
+  const host = visibleHost(process);
   const program = new Command('sluice')
     .description(
       'Run documents through a model; search them by meaning: index them, ask questions, run a local embeddings server; look into pipelines.',

@@ -12,6 +12,7 @@ import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
 import { faultOf, filesOf } from './run/run-files.js';
 import { refusalOf } from './run/run-plan.js';
+import { visibleName } from './visible.js';
 
 interface CheckFlags {
   readonly json: boolean;
@@ -72,7 +73,7 @@ async function check(file: string, { json }: CheckFlags, host: Host): Promise<vo
   if (fault !== undefined) problems.push(fault);
   if (json) print(host, JSON.stringify({ file, problems }, undefined, 2));
   else if (problems.length === 0) print(host, `${file}: nothing is wrong`);
-  else print(host, problems.map(({ message }) => `${file}: ${message}`).join('\n'));
+  else print(host, problems.map(({ message }) => `${file}: ${visibleName(message)}`).join('\n'));
   if (problems.length > 0) host.exitCode = EXIT.usage;
 }
 

@@ -5,6 +5,7 @@ import type { Config } from '../edge/config/schema.js';
 import { CliError, EXIT } from './exit.js';
 import { type Host, pathOf } from './host.js';
 import { readTextFile } from './text-file.js';
+import { visibleName } from './visible.js';
 
 /** A configuration, and what variables have put where keys stand. */
 export interface LoadedConfig {
@@ -29,6 +30,7 @@ export async function readConfig(path: string, host: Host): Promise<ReadConfig> 
 /** The same for a command that needs it to be right. @throws CliError (exit code 2) that names everything that is wrong */
 export async function loadConfig(path: string, host: Host): Promise<LoadedConfig> {
   const parsed = await readConfig(path, host);
-  if ('problems' in parsed) throw new CliError(EXIT.usage, [`\`${path}\`:`, ...parsed.problems.map(({ message }) => message)].join('\n  '));
+  if ('problems' in parsed)
+    throw new CliError(EXIT.usage, [`\`${path}\`:`, ...parsed.problems.map(({ message }) => visibleName(message))].join('\n  '));
   return parsed;
 }

@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { CHUNK_DEFAULTS } from './chunks.js';
 import { MAX_FILE_BYTES } from './documents.js';
@@ -8,9 +7,10 @@ import { IndexJob } from './index-job.js';
 import type { IndexSummary } from './index-summary.js';
 import { onInterrupt } from './interrupt.js';
 import { addProviderOptions, DEFAULT_INDEX, type ProviderFlags, positiveNumber, providerFrom, wholeNumber } from './options.js';
-import { refuseForeignFile } from './own-file.js';
+import { refuseForeignFile, writeOwnFile } from './own-file.js';
 import { progressLine, progressText, showProgress } from './progress.js';
 import { summaryText } from './summary.js';
+import { visible } from './visible.js';
 
 interface IndexFlags extends ProviderFlags {
   readonly output: string;
@@ -103,8 +103,8 @@ async function checkSummaryPath(json: string, output: string, host: Host): Promi
 
 /** Standard output stays pure JSON when it is asked for it. */
 async function report(summary: IndexSummary, json: string | true | undefined, host: Host): Promise<void> {
-  const text = `${JSON.stringify(summary, undefined, 2)}\n`;
+  const text = visible(`${JSON.stringify(summary, undefined, 2)}\n`);
   (json === true ? host.stderr : host.stdout).write(`${summaryText(summary)}\n`);
   if (json === true) host.stdout.write(text);
-  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(pathOf(host, json), text));
+  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeOwnFile(pathOf(host, json), text));
 }

@@ -6,6 +6,7 @@ import { type IndexHeader, indexChunkSchema, indexFooterSchema, indexHeaderSchem
 import type { Chunk } from './chunks.js';
 import { CliError, EXIT, errorCode, onDisk } from './exit.js';
 import { readLines } from './lines.js';
+import { modeAt, OWN_FILE_MODE } from './own-file.js';
 import { decodeVector, encodeVector } from './vectors.js';
 
 export interface IndexEntry extends Chunk {
@@ -34,7 +35,7 @@ export async function writeIndex(path: string, content: IndexContent): Promise<v
   const temporary = join(dirname(path), `.${basename(path)}.${String(process.pid)}.tmp`);
   await onDisk(`write the index \`${path}\``, async () => {
     try {
-      await writeAndSync(temporary, indexLines(content));
+      await writeAndSync(temporary, indexLines(content), await modeAt(path));
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true });
@@ -61,9 +62,11 @@ function* indexLines({ model, documents, entries }: IndexContent): Generator<str
   yield `${JSON.stringify({ count: entries.length, sha256: hash.digest('hex') })}\n`;
 }
 
-async function writeAndSync(path: string, lines: Iterable<string>): Promise<void> {
-  const file = await open(path, 'w');
+async function writeAndSync(path: string, lines: Iterable<string>, mode: number): Promise<void> {
+  const file = await open(path, 'w', OWN_FILE_MODE);
   try {
+    // What takes the place of a file is as readable as that was, whatever the umask.
+    await file.chmod(mode);
     let pending = '';
     for (const line of lines) {
       pending += line;

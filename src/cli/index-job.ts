@@ -14,7 +14,7 @@ import type { IndexSummary, LostPassage, QuestionResult } from './index-summary.
 import { removeJournal } from './journal.js';
 import { type LatencySummary, summarizeLatencies } from './latency.js';
 import { takeLock } from './lock.js';
-import { refuseForeignFile } from './own-file.js';
+import { OWN_FOLDER_MODE, refuseForeignFile } from './own-file.js';
 import { explainFailure, NotSentError, openEmbedder, type ProviderOptions } from './provider.js';
 import { searchIndex } from './search-index.js';
 import { readVectorJournal, type VectorCache, VectorJournal, vectorKey } from './vector-journal.js';
@@ -102,7 +102,7 @@ export class IndexJob {
     await refuseSpecialFile(this.#paths.index, output);
     await refuseForeignFile(this.#paths.index, output, INDEX_MARK, 'an index');
     this.#corpus = await readCorpus({ ...this.#options, exclude: Object.values(this.#paths) });
-    await onDisk(`create the folder of \`${output}\``, () => mkdir(dirname(this.#paths.index), { recursive: true }));
+    await onDisk(`create the folder of \`${output}\``, () => mkdir(dirname(this.#paths.index), { recursive: true, mode: OWN_FOLDER_MODE }));
     const release = await takeLock(this.#paths.lock, 'index');
     try {
       const journal = await this.#openJournal();

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { Command } from 'commander';
 import type { FlowEvent } from '../../operators/types.js';
@@ -19,7 +18,7 @@ import { type Served, servePage } from './inspect/server.js';
 import { STYLE } from './inspect/style.js';
 import { onInterrupt } from './interrupt.js';
 import { port } from './options.js';
-import { refuseForeignFile } from './own-file.js';
+import { refuseForeignFile, writeOwnFile } from './own-file.js';
 import { ownPackage } from './package-root.js';
 
 interface InspectFlags {
@@ -142,7 +141,7 @@ async function report(source: Source, file: string, stop: AbortSignal, { host, p
     throw new CliError(EXIT.interrupted, `\`${source.shown}\` was not read to its end, and nothing is written`);
   if (digest.events === 0) throw new CliError(EXIT.usage, `there are no events in \`${source.shown}\``);
   const text = reportOf(source, digest, model, page);
-  await onDisk(`write \`${file}\``, () => writeFile(pathOf(host, file), text));
+  await onDisk(`write \`${file}\``, () => writeOwnFile(pathOf(host, file), text));
   host.stdout.write(`wrote ${file}: ${String(digest.calls)} calls of ${source.shown}\n`);
 }
 

@@ -1,5 +1,6 @@
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { diskError, onDisk } from './exit.js';
+import { OWN_FILE_MODE } from './own-file.js';
 
 /** Longest that written lines stay in the system's memory before they are forced to the disk. */
 const SYNC_INTERVAL_MS = 1000;
@@ -39,7 +40,7 @@ export class LineFile {
    */
   static async open(path: string, what: string, length: number): Promise<LineFile> {
     return onDisk(`open ${what}`, async () => {
-      const file = await open(path, 'a');
+      const file = await open(path, 'a', OWN_FILE_MODE);
       const { size } = await file.stat();
       if (size > length) await file.truncate(length);
       return new LineFile(path, `write ${what}`, file, Math.min(size, length));

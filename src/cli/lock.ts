@@ -1,5 +1,6 @@
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { CliError, EXIT, errorCode, onDisk } from './exit.js';
+import { OWN_FILE_MODE } from './own-file.js';
 
 /**
  * Takes a lock file, or fails when a living process holds it. The lock of a process that is gone is taken over.
@@ -37,7 +38,7 @@ async function removeStale(path: string, what: string): Promise<void> {
 }
 
 async function create(path: string): Promise<boolean> {
-  const file = await open(path, 'wx').catch((error: unknown) => {
+  const file = await open(path, 'wx', OWN_FILE_MODE).catch((error: unknown) => {
     if (errorCode(error) === 'EEXIST') return undefined;
     throw error;
   });

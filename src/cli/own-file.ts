@@ -1,6 +1,21 @@
-import { open, stat } from 'node:fs/promises';
+import { open, stat, writeFile } from 'node:fs/promises';
 import { CliError, EXIT, errorCode, onDisk } from './exit.js';
 import { MARK } from './lines.js';
+
+/** Of files with prompts, answers and what is made of them: their owner reads and writes them, and no other user. A file that is there keeps its mode. */
+export const OWN_FILE_MODE = 0o600;
+/** Of folders that are created for them. */
+export const OWN_FOLDER_MODE = 0o700;
+
+/** The mode that takes the place of a file: its own, or that of a new one. */
+export async function modeAt(path: string): Promise<number> {
+  return ((await stat(path).catch(() => undefined))?.mode ?? OWN_FILE_MODE) & 0o777;
+}
+
+/** Creates or overwrites a file of ours. */
+export async function writeOwnFile(path: string, text: string): Promise<void> {
+  await writeFile(path, text, { mode: OWN_FILE_MODE });
+}
 
 /**
  * Lets a path pass where nothing stands, or an empty file, or a file that begins with this mark. Whatever else is there was

@@ -3,6 +3,7 @@ import { createLogUpdate } from 'log-update';
 import { formatCount, formatMs, formatShare } from './format.js';
 import type { Host } from './host.js';
 import type { JobProgress } from './index-job.js';
+import { visible } from './visible.js';
 
 /** The live display: four lines at most. Pure, the terminal is the printer's business. */
 export function progressText({ phase, done, total, flow, meanFill, p0 }: JobProgress): string {
@@ -51,8 +52,8 @@ export interface Display {
 const DEFAULT_COLUMNS = 80;
 
 /** Shows what is going on until it is stopped: a live display on a terminal, a line every few seconds elsewhere. */
-export function showProgress({ stderr: stream, env }: Pick<Host, 'env' | 'stderr'>, shown: Shown): Display {
-  const display = stream.isTTY ? new LiveDisplay(stream, env, shown.live) : undefined;
+export function showProgress({ stderr: stream, terminal = stream, env }: Pick<Host, 'env' | 'stderr' | 'terminal'>, shown: Shown): Display {
+  const display = terminal.isTTY ? new LiveDisplay(terminal, env, shown.live) : undefined;
   const show = (): void => {
     if (display === undefined) stream.write(`${shown.line()}\n`);
     else display.show();
@@ -61,7 +62,7 @@ export function showProgress({ stderr: stream, env }: Pick<Host, 'env' | 'stderr
   return {
     note: (line) => {
       display?.clear();
-      stream.write(`${line}\n`);
+      stream.write(`${visible(line)}\n`);
     },
     stop: () => {
       clearInterval(timer);

@@ -5,6 +5,7 @@ import type { Classify, FlowSink } from '../../operators/types.js';
 import { createEmbedder, type Embedder } from '../pipelines/create-embedder.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 import type { Hide, Shown } from './secrets.js';
+import { visible } from './visible.js';
 
 /** Where texts are embedded, and how much it may be asked. Infinity is no limit. */
 export interface ProviderOptions {
@@ -124,7 +125,7 @@ const MAX_MESSAGE_LENGTH = 200;
 
 /** What an error says, for people. What is secret is hidden first: of a key that is cut the beginning would be left. */
 export function saidBy(error: unknown, hide: Hide): string {
-  return hide(evidence(error).message).replaceAll(/\s+/g, ' ').slice(0, MAX_MESSAGE_LENGTH);
+  return visible(hide(evidence(error).message).replaceAll(/\s+/g, ' ')).slice(0, MAX_MESSAGE_LENGTH);
 }
 
 /** What the error and those behind it say; `fetch` hides the system's error in `cause`, behind several when a name has several addresses. */

@@ -1,11 +1,10 @@
-import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { loadConfig } from './config-file.js';
 import { CliError, EXIT, onDisk } from './exit.js';
 import { type Host, pathOf } from './host.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, wholeNumber } from './options.js';
-import { refuseForeignFile } from './own-file.js';
+import { refuseForeignFile, writeOwnFile } from './own-file.js';
 import { showProgress } from './progress.js';
 import { dryRun, dryRunText } from './run/dry-run.js';
 import { faultOf, filesOf } from './run/run-files.js';
@@ -13,6 +12,7 @@ import { RunJob } from './run/run-job.js';
 import { planRun, type RunPlan, refusalOf } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
+import { visible } from './visible.js';
 
 interface RunFlags {
   readonly dryRun: boolean;
@@ -84,8 +84,8 @@ async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, ev
 
 /** Standard output stays pure JSON when it is asked for it. */
 async function report(text: string, summary: object, json: string | true | undefined, host: Host): Promise<void> {
-  const lines = `${JSON.stringify(summary, undefined, 2)}\n`;
+  const lines = visible(`${JSON.stringify(summary, undefined, 2)}\n`);
   (json === true ? host.stderr : host.stdout).write(`${text}\n`);
   if (json === true) host.stdout.write(lines);
-  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(pathOf(host, json), lines));
+  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeOwnFile(pathOf(host, json), lines));
 }

@@ -5,6 +5,7 @@ import { readIndex } from './index-file.js';
 import { addProviderOptions, type ProviderFlags, singleCall, wholeNumber } from './options.js';
 import { explainFailure, openEmbedder } from './provider.js';
 import { type Hit, searchIndex } from './search-index.js';
+import { visibleName } from './visible.js';
 
 interface SearchFlags extends ProviderFlags {
   readonly top: number;
@@ -65,5 +66,5 @@ export function hitText({ entry, score }: Hit): string {
   const lines = entry.text.split('\n');
   const preview = lines.slice(0, PREVIEW_LINES).map((line) => `  ${line}`.trimEnd());
   if (lines.length > PREVIEW_LINES) preview.push(`  … ${String(lines.length - PREVIEW_LINES)} more lines`);
-  return `${score.toFixed(3)}  ${entry.file}:${String(entry.startLine)}-${String(entry.endLine)}\n${preview.join('\n')}\n\n`;
+  return `${score.toFixed(3)}  ${visibleName(entry.file)}:${String(entry.startLine)}-${String(entry.endLine)}\n${preview.join('\n')}\n\n`;
 }

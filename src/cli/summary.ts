@@ -1,6 +1,7 @@
 import { formatCount, formatMs, formatShare } from './format.js';
 import type { IndexSummary, LostPassage, QuestionResult } from './index-summary.js';
 import type { LatencySummary } from './latency.js';
+import { visibleName } from './visible.js';
 
 /** What a run did, for people. */
 export function summaryText(summary: IndexSummary): string {
@@ -19,7 +20,7 @@ export function summaryText(summary: IndexSummary): string {
 }
 
 function list(label: string, items: readonly string[]): string[] {
-  return items.map((item) => `${label}: ${item}`);
+  return items.map((item) => `${label}: ${visibleName(item)}`);
 }
 
 function passage({ file, startLine, endLine, reason }: LostPassage): string {
@@ -30,7 +31,7 @@ function questionLines(questions: readonly QuestionResult[]): string[] {
   if (questions.length === 0) return [];
   const lines = questions.map(({ question, expected, found, score, hit }) => {
     const result = found === undefined ? 'no answer' : `${found} (${(score ?? 0).toFixed(3)})`;
-    return hit ? `hit   ${question} -> ${result}` : `miss  ${question} -> ${result}, expected ${expected}`;
+    return visibleName(hit ? `hit   ${question} -> ${result}` : `miss  ${question} -> ${result}, expected ${expected}`);
   });
   const hits = questions.filter(({ hit }) => hit).length;
   return [...lines, `questions: ${String(hits)} of ${String(questions.length)} found their document first`];

@@ -177,7 +177,7 @@ export class AgentTurn implements TurnPlace {
       complete: () => {
         guarded(() => {
           hear(reader.end());
-          const unfinished = reader.unfinished();
+          const unfinished = reader.unfinished() ?? reader.cut();
           if (unfinished !== undefined) fail(unfinished);
           else if (!this.isOver) this.#run(this.#machine.said());
         });
@@ -333,7 +333,8 @@ export class AgentTurn implements TurnPlace {
   }
 
   #finish(reason: 'done' | 'maxSteps'): void {
-    this.#over(this.messages, [{ type: 'finished', reason, text: this.#machine.answer, usage: this.#machine.usage }]);
+    const { answer: text, usage, fault } = this.#machine;
+    this.#over(this.messages, [{ type: 'finished', reason, text, usage, ...(fault && { fault }) }]);
   }
 
   /** Every call has its result before the end, also those that nobody waits for any more. */

@@ -1,3 +1,4 @@
+import { type AnswerFault, faultOfReason } from '../pipelines/finish-reason.js';
 import { failed } from '../pipelines/tools/tool-results.js';
 import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
 import type { ModelPart } from '../streams/model-part.js';
@@ -32,6 +33,8 @@ export class TurnMachine {
   usage: TurnUsage = NO_USAGE;
   /** Of the last step that is over. */
   answer = '';
+  /** What is wrong with that. */
+  fault: AnswerFault | undefined;
   readonly #maxSteps: number;
   /** Ids of the conversation. */
   readonly #ids: Set<string>;
@@ -142,6 +145,7 @@ export class TurnMachine {
     const messages = this.#written();
     const news: TurnNews = { type: 'step', messages, reason: this.#reason, usage: this.#stepUsage };
     this.answer = this.#text;
+    this.fault = faultOfReason(this.#reason) ?? (!hasCalls && isBlank(this.#text) ? 'empty' : undefined);
     this.#keep(messages);
     return { news, order: !hasCalls ? 'done' : this.step < this.#maxSteps ? 'model' : 'maxSteps' };
   }

@@ -88,7 +88,14 @@ export type TurnNews =
       readonly usage: TurnUsage;
     }
   /** The model has said its last word (`done`), or asks for more steps than `maxSteps`. `text` is the answer of the last step. */
-  | { readonly type: 'finished'; readonly reason: 'done' | 'maxSteps'; readonly text: string; readonly usage: TurnUsage }
+  | {
+      readonly type: 'finished';
+      readonly reason: 'done' | 'maxSteps';
+      readonly text: string;
+      readonly usage: TurnUsage;
+      /** The last word is not what it should be: cut off at its longest length or by a filter, a refusal, or no word at all. */
+      readonly fault?: 'length' | 'content_filter' | 'refusal' | 'empty';
+    }
   /** It was ended. `kept` is what the history keeps of the whole turn. */
   | {
       readonly type: 'cancelled';

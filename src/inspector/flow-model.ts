@@ -71,6 +71,8 @@ export class FlowModel {
   #fullSize: number | undefined;
   #isWeighed = false;
   #tracked = 0;
+  /** All slots below it are taken. */
+  #firstFree = 0;
   /** Items that were too many to be told apart, or waited before there was anybody to be told. */
   #untracked = 0;
 
@@ -217,8 +219,9 @@ export class FlowModel {
   }
 
   #track(instance: FlowInstance, id: string | number, lane: FlowLane): FlowItem {
-    const item: FlowItem = { id, lane, state: 'waiting', isOpen: true, batch: undefined, calls: 0 };
+    const item: FlowItem = { id, instance, lane, state: 'waiting', isOpen: true, batch: undefined, calls: 0 };
     instance.items.set(id, item);
+    instance.open++;
     this.#tracked++;
     lane.waiting.add(item);
     return item;
@@ -281,8 +284,8 @@ export class FlowModel {
     const instance = this.#instance(event);
     const known = instance.batches.get(batchId);
     const batch = known?.outcome === 'executing' && known.slot < 0 ? known : this.#batch(event, batchId);
-    const free = this.slots.indexOf(undefined);
-    const slot = free < 0 ? this.slots.length : free;
+    while (this.slots[this.#firstFree] !== undefined) this.#firstFree++;
+    const slot = this.#firstFree;
     Object.assign(batch, { attempt, depth: splitDepth, startedAt: this.now, slot });
     this.slots[slot] = batch;
     instance.calls.set(callOf(batchId, attempt), batch);
@@ -312,6 +315,7 @@ export class FlowModel {
 
   #end(batch: FlowBatch, outcome: string, latencyMs: number): void {
     this.slots[batch.slot] = undefined;
+    this.#firstFree = Math.min(this.#firstFree, batch.slot);
     Object.assign(batch, { slot: -1, outcome, latencyMs });
     this.sums.executing--;
     keepLast(this.ended, batch, MOST_ENDED);
@@ -373,7 +377,7 @@ export class FlowModel {
 
   /** The one place where an item changes. */
   #move(item: FlowItem, state: ItemState): void {
-    const { state: was, isOpen, lane } = item;
+    const { state: was, isOpen, lane, instance } = item;
     const sums = this.sums;
     if (was === state) return;
     if (was === 'waiting') lane.waiting.delete(item);
@@ -386,6 +390,7 @@ export class FlowModel {
     if (state === 'returned') sums.waiting++;
     if (state === 'executing') lane.executing++;
     if (state === 'lost') sums.lost++;
+    if (isOpen !== item.isOpen) instance.open += isOpen ? -1 : 1;
     if (!isOpen || item.isOpen) return;
     this.#tracked--;
     for (let batch = item.batch; batch; batch = batch.parent) {
@@ -421,16 +426,23 @@ export class FlowModel {
     let instance = this.#instances.get(name);
     if (instance) return instance;
     if (this.#instances.size >= MOST_INSTANCES) {
-      const idle = [...this.#instances.values()].find((one) => one.calls.size === 0 && openItems(one).length === 0);
-      if (idle) this.#forget(idle);
+      const all = [...this.#instances.values()];
+      const oldest = all.find(({ calls, open }) => calls.size === 0 && open === 0) ?? all.find(({ calls }) => calls.size === 0) ?? all[0];
+      if (oldest) this.#forget(oldest);
     }
-    instance = { name, items: new Map(), batches: new Map(), calls: new Map(), leavers: [] };
+    instance = { name, items: new Map(), batches: new Map(), calls: new Map(), leavers: [], open: 0 };
     this.#instances.set(name, instance);
     return instance;
   }
 
   #forget(instance: FlowInstance): void {
     for (const batch of instance.calls.values()) this.#end(batch, 'cancelled', 0);
+    // They still wait, and are known again when they are named again.
+    for (const item of instance.open > 0 ? openItems(instance) : []) {
+      item.lane.waiting.delete(item);
+      this.#tracked--;
+      this.#untracked++;
+    }
     this.#instances.delete(instance.name);
   }
 

@@ -16,6 +16,7 @@ export type ItemState =
 /** One item, or one call where there are no batches. It has a number and no content. */
 export interface FlowItem {
   readonly id: string | number;
+  readonly instance: FlowInstance;
   readonly lane: FlowLane;
   state: ItemState;
   /** Whether it may still get a result. */
@@ -84,6 +85,8 @@ export interface FlowInstance {
   readonly calls: Map<string, FlowBatch>;
   /** Given up, though a result may still be told: the keys of those in `items`. */
   readonly leavers: (string | number)[];
+  /** How many of its items may still get a result. */
+  open: number;
 }
 
 export function openItems({ items }: FlowInstance): FlowItem[] {

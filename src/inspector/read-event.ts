@@ -28,6 +28,7 @@ const FIELDS: Readonly<Record<Type, string>> = {
   cached: 'lane outcome',
   storeFailed: 'action',
   throttled: 'pauseMs',
+  hintClamped: 'askedMs pauseMs',
   usageClamped: 'unit reported charged',
   costClamped: 'unit cost charged',
   limitChanged: 'concurrency',

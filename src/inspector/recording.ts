@@ -13,10 +13,21 @@ import type { Feeding } from './source.js';
 
 const VERSION = 2;
 
-/** A text that is no recording, and why. */
+/** A text that is no recording, why, and what to do about it. */
 export class RecordingError extends Error {
   override readonly name = 'RecordingError';
+  readonly code = 'RECORDING_INVALID';
+
+  constructor(
+    message: string,
+    /** Where in the text: `line 3`, `event 7`, `events`. Undefined of the whole. */
+    readonly place?: string,
+  ) {
+    super(message);
+  }
 }
+
+const REPAIR = 'export the recording again, or take this out of it';
 
 /**
  * Opens what `exportRecording` wrote, or lines of JSON with an event each. Everything is checked, and what is not known is left out.
@@ -35,8 +46,9 @@ export function importRecording(text: string): Recording {
   const whole = parsed(text);
   if (typeof whole !== 'object' || whole === null || !('format' in whole)) return ofLines(text);
   const { format, version, name, sums, lanes, tokens, events, samples } = whole as Partial<Record<keyof Recording, unknown>>;
-  if (format !== 'sluice-recording') throw new RecordingError("expected `format` to be 'sluice-recording'");
-  if (version !== VERSION) throw new RecordingError(`expected \`version\` to be ${VERSION}: another version of sluice wrote it`);
+  if (format !== 'sluice-recording') throw new RecordingError("expected `format` to be 'sluice-recording'", 'format');
+  if (version !== VERSION)
+    throw new RecordingError(`expected \`version\` to be ${VERSION}: another version of sluice wrote it; open it with that one`, 'version');
   return {
     ...{ format, version, ...(typeof name === 'string' && { name }), ...(typeof tokens === 'number' && { tokens }) },
     ...(sums !== undefined && { sums: mapSums((sum) => numberOf(sums, sum)) }),
@@ -125,7 +137,7 @@ function ofLines(text: string): Recording {
 function eventOf(given: unknown, where: string): FlowEvent {
   const event = readEvent(given);
   if (event) return event;
-  throw new RecordingError(`${where} is no event: ${given === undefined ? 'it is no JSON' : faultOf(given)}`);
+  throw new RecordingError(`${where} is no event: ${given === undefined ? 'it is no JSON' : faultOf(given)}; ${REPAIR}`, where);
 }
 
 function readSample(given: unknown): LimitSample {
@@ -141,7 +153,7 @@ function readSample(given: unknown): LimitSample {
 
 function list(what: string, given: unknown): readonly unknown[] {
   if (Array.isArray(given)) return given;
-  throw new RecordingError(`expected \`${what}\` to be an array`);
+  throw new RecordingError(`expected \`${what}\` to be an array; ${REPAIR}`, what);
 }
 
 function parsed(text: string): unknown {

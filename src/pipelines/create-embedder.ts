@@ -1,13 +1,10 @@
 import { Observable, Subscription } from 'rxjs';
-import { classifyError } from '../../operators/classify-error.js';
 import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
 import { FlowConfigError, isFlowError } from '../../operators/errors.js';
-import { checkPullSource, listener, openPull, schedulerOption, verdictOrFatal } from '../../operators/toolkit.js';
-import type { CallContext, Drained, DrainOptions, ErrorClass, FlowEvent, Handle, PullSource, Settled } from '../../operators/types.js';
-import { enteredBatch } from '../account/entered-batch.js';
-import { ledgerOf } from '../account/ledger.js';
-import { providerAt, providers } from '../account/providers.js';
+import { checkPullSource, listener, openPull } from '../../operators/toolkit.js';
+import type { Drained, DrainOptions, FlowEvent, Handle, PullSource, Settled } from '../../operators/types.js';
+import { providerAt } from '../account/providers.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
 import { budgetOption } from './budget/budget-options.js';
@@ -89,6 +86,8 @@ class BatchingEmbedder implements Embedder {
   readonly #batcher: Batcher<string, Float32Array>;
   readonly #stats: FlowStats;
   readonly #ahead: number;
+  readonly #tokensAhead: number;
+  readonly #weigh: (text: string) => number;
 
   constructor(options: EmbedderOptions | ClientEmbedderOptions) {
     const work = embedderWork(options);
@@ -99,21 +98,19 @@ class BatchingEmbedder implements Embedder {
       // The batcher is over, and with it everything else.
       if (event.type === 'drained') batches.ownLimiter?.close();
     };
-    const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS);
-    const { maxSize, maxQueued, limiter } = batches.options;
-    const ledger = ledgerOf(limiter).with({ budget: budgetOption(NAME, 'budget', options.budget) });
-    const provider = ledger.provider ?? ('baseUrl' in options ? providerAt(options.baseUrl) : undefined) ?? providers.other;
-    const scheduler = schedulerOption(NAME, 'scheduler', options.scheduler);
-    const { classify = classifyError } = options;
-    const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
-      verdictOrFatal(NAME, classify, error, { size: 1, attempt, aborted: false, epochMs: scheduler.now() }).class;
-    const facts = { name: 'embed', model: options.model ?? 'default', key: undefined, provider };
-    const paid = enteredBatch(ledger, facts, () => scheduler.now(), classOf, batches.charged(work));
+    const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS, {
+      model: options.model,
+      budget: budgetOption(NAME, 'budget', options.budget),
+      provider: options.baseUrl === undefined ? undefined : providerAt(options.baseUrl),
+    });
+    const { maxSize, maxQueued, limiter, maxWeight, weigh } = batches.options;
     const slots = limiter.concurrency === Infinity ? EMBEDDER_DEFAULTS.concurrency : limiter.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
+    this.#tokensAhead = 2 * maxWeight * slots;
+    this.#weigh = weigh;
     this.#stats = new FlowStats(maxSize);
     this.events = channel.events;
-    this.#batcher = new FlowBatcher<string, Float32Array>(paid, batches.options, NAME, false);
+    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, false);
   }
 
   embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {
@@ -139,6 +136,7 @@ class BatchingEmbedder implements Embedder {
     return new Observable((subscriber) => {
       let index = 0;
       let open = 0;
+      let openTokens = 0;
       let ended = false;
       // Not children of the subscriber: it would look through all of them each time one ends.
       const waiting = new Set<Subscription>();
@@ -154,7 +152,7 @@ class BatchingEmbedder implements Embedder {
         else pull.resume();
       };
       const pull = openPull(texts, {
-        room: () => open < this.#ahead && !subscriber.closed,
+        room: () => open < this.#ahead && (openTokens < this.#tokensAhead || open === 0) && !subscriber.closed,
         next: (text) => {
           const position = index++;
           open++;
@@ -162,12 +160,15 @@ class BatchingEmbedder implements Embedder {
             settled({ status: 'rejected', reason: notText(text), input: text, index: position, id: String(position), attempts: 0 });
             return;
           }
+          const tokens = this.#tokensOf(text);
+          openTokens += tokens;
           const one = new Subscription();
           waiting.add(one);
           one.add(
             this.#batcher.loadSettled(text, options).subscribe({
               next: (result) => {
                 waiting.delete(one);
+                openTokens -= tokens;
                 settled({ ...result, index: position, id: String(position) });
               },
               error: (error: unknown) => {
@@ -190,6 +191,16 @@ class BatchingEmbedder implements Embedder {
       });
       pull.resume();
     });
+  }
+
+  /** For reading ahead; what is wrong with a text or its count is told when it is accepted. */
+  #tokensOf(text: string): number {
+    try {
+      const tokens = this.#weigh(text);
+      return Number.isFinite(tokens) && tokens > 0 ? tokens : 0;
+    } catch {
+      return 0;
+    }
   }
 
   snapshot(): EmbedderSnapshot {

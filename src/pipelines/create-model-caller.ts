@@ -63,7 +63,7 @@ const MAX_CODES = 50;
  * Calls to a model, whole answers and streams, over any client or an OpenAI-compatible API: one limiter with lanes P0 (somebody waits),
  * P1 and P2 (background), retries, a breaker, deadlines, hedging, and a record of every attempt.
  *
- * - **Order** of what surrounds a call, always: cache > repair > deadline > breaker > retry > hedge > limiter > attempt timeout > client.
+ * - **Order** of what surrounds a call, always: cache > repair > deadline > retry > hedge > limiter > breaker > attempt timeout > client.
  * - **Tries again** only after 429, 5xx, a broken connection or a timeout, never after a 400 or 401, after a `parse` that failed, or once a
  *   stream has shown its first chunk. A pause holds no slot.
  * - **Asks again** with `repair` when `parse` failed, and **not at all** with `cache` when the answer is known or on its way.
@@ -320,7 +320,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const hasLane = limiter.lanes !== undefined || lane !== DEFAULT_LANE;
       const facts = this.#factsOf(request, inquiry);
       const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, deadlineMs, facts);
-      const made = start(call, { job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost: { ...facts.charged } } });
+      const made = start(call, {
+        job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), model: facts.model, cost: { ...facts.charged } },
+      });
       this.#calls.add(call);
       made.subscribe(subscriber);
       // Only now: nothing that it tells of its end comes after `drained`.

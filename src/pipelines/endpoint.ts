@@ -4,8 +4,9 @@ import { callback } from '../../operators/toolkit.js';
 import type { ResponseLike } from '../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
 import { closing } from './connection.js';
+import { keepOrigin } from './keep-origin.js';
 import { isLimited } from './limited.js';
-import { refusalOf } from './provider-error.js';
+import { lessonOf, refusalOf } from './provider-error.js';
 
 /** Where an API of a model is, and what it wants to know with every request. */
 export interface EndpointOptions {
@@ -48,7 +49,7 @@ export function endpointOf(operator: string, path: string, options: EndpointOpti
     url: urlOf(operator, options.baseUrl, path),
     model,
     headers: { ...headers, ...authorization },
-    fetch: callback(operator, 'fetch', options.fetch) ?? globalThis.fetch,
+    fetch: keepOrigin(callback(operator, 'fetch', options.fetch) ?? globalThis.fetch),
   };
 }
 
@@ -60,12 +61,15 @@ export async function post({ url, headers, fetch }: Endpoint, body: object, cont
     body: JSON.stringify(body),
     signal: context.signal,
   });
-  context.observe(response);
+  if (response.status !== 429) context.observe(response);
   // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
   if (response.ok) return response;
   const { text, isWhole } = await boundedText(response, REFUSAL_BOUNDS);
   if (!isWhole) await closing(asyncScheduler);
-  throw refusalOf(response, text);
+  const error = refusalOf(response, text);
+  const lesson = response.status === 429 ? lessonOf(response, error) : undefined;
+  if (lesson) context.observe(lesson);
+  throw error;
 }
 
 /** What cannot be sent, `fetch` would quote in its error: a key with a line break, for example. */
@@ -86,6 +90,9 @@ function urlOf(operator: string, baseUrl: string, path: string): string {
     const got = url ? 'one with a user or a password, which `fetch` refuses' : isSecret ? 'a text that is none' : undefined;
     throw new FlowConfigError(operator, 'baseUrl', 'an http(s) URL such as `https://host/v1`', isSecret ? undefined : baseUrl, got);
   }
-  url.pathname = url.pathname.replace(/\/*$/, path);
+  const { pathname } = url;
+  let end = pathname.length;
+  while (pathname[end - 1] === '/') end -= 1;
+  url.pathname = `${pathname.slice(0, end)}${path}`;
   return url.href;
 }

@@ -1,3 +1,5 @@
+import { classifyError } from '../../operators/classify-error.js';
+import { headerReader } from '../../operators/toolkit.js';
 import type { ResponseLike } from '../../operators/types.js';
 
 /**
@@ -16,6 +18,8 @@ export class ProviderError extends Error {
     readonly type: string | undefined,
     /** Which part of the request is at fault, for example `input[3]`. */
     readonly param: string | undefined,
+    /** What some providers say beside it: how long to wait, which quota is used up. */
+    readonly details?: unknown,
   ) {
     super(message);
   }
@@ -27,6 +31,9 @@ export interface ErrorBody {
   readonly code?: unknown;
   readonly type?: unknown;
   readonly param?: unknown;
+  readonly details?: unknown;
+  readonly retry_after?: unknown;
+  readonly retry_after_ms?: unknown;
 }
 
 /**
@@ -124,13 +131,36 @@ export function lateError(error: ErrorBody | string): ProviderError {
   return providerError(statusIn(body.code), new Headers(), messageOf(body.message) ?? 'the answer is an error', body);
 }
 
+/**
+ * What a limiter may learn from a refusal, once its body was read: nothing where money or a quota is used up, or a service tier has no room; the wait that
+ * only the body asks for as a header.
+ */
+export function lessonOf(response: ResponseLike, error: unknown): ResponseLike | undefined {
+  const { status, headers } = response;
+  if (status !== 429) return response;
+  const { class: found, retryAfterMs, isTierOnly } = classifyError(error, { size: 1, attempt: 1, aborted: false });
+  if (found !== 'throttled' || isTierOnly) return undefined;
+  if (retryAfterMs === undefined) return response;
+  const read = headerReader(headers);
+  const asked = read('retry-after-ms') ?? read('retry-after') ?? String(retryAfterMs);
+  const name = read('retry-after-ms') === undefined && read('retry-after') === undefined ? 'retry-after-ms' : '';
+  return { status, headers: { get: (wanted) => (wanted === name ? asked : (read(wanted) ?? null)) } };
+}
+
 /** Some providers have the status for a code there. */
 function statusIn(code: unknown): number | undefined {
   return typeof code === 'number' && code >= 400 && code < 600 ? code : undefined;
 }
 
-function providerError(status: number | undefined, headers: Headers, message: string, { code, type, param }: ErrorBody): ProviderError {
-  return new ProviderError(status, headers, message, word(code), word(type), word(param));
+function providerError(
+  status: number | undefined,
+  headers: Headers,
+  message: string,
+  { code, type, param, ...rest }: ErrorBody,
+): ProviderError {
+  const { details, retry_after, retry_after_ms } = rest;
+  const said = retry_after === undefined && retry_after_ms === undefined ? details : [{ retry_after, retry_after_ms }, ...[details].flat()];
+  return new ProviderError(status, headers, message, word(code), word(type), word(param), said);
 }
 
 /** Some servers say the whole request once more. */
@@ -145,8 +175,7 @@ function messageOf(message: unknown): string | undefined {
 }
 
 function oneLine(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
-  return text.replaceAll(/[\s\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim();
+  return text.replaceAll(/[\s\p{Cc}\u2028\u2029]+/gu, ' ').trim();
 }
 
 function word(value: unknown): string | undefined {

@@ -1,5 +1,5 @@
 import type { UnfinishedToolCallError } from '../../operators/errors.js';
-import { lateError } from '../pipelines/provider-error.js';
+import { lateError, streamFault } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
 import { isModelPart, NOTHING, stringOf, textPart } from './model-part.js';
 import { OpenCalls } from './open-calls.js';
@@ -14,6 +14,13 @@ import { readResponses } from './read-responses.js';
 /** Longest arguments, of all calls that are open at a time, in characters. */
 export const MAX_ARGUMENT_CHARS = 1_000_000;
 
+/** Where events of a stream begin, and what ends it. Chunks of chat completions need no end: clients of that API do not show it. */
+const FINISHES: ReadonlyMap<string, string> = new Map([
+  ['message_start', '`message_stop`'],
+  ['response.created', '`response.completed`'],
+]);
+const ENDS: ReadonlySet<string> = new Set(['message_stop', 'response.completed', 'response.incomplete', 'response.failed']);
+
 /** Reasons that say nothing about what the answer is. */
 const PLAIN_ENDS: ReadonlySet<string> = new Set(['stop', 'completed']);
 
@@ -27,6 +34,8 @@ export class ModelReader {
   readonly #thoughts: { readonly anthropic: OpenThoughts; readonly responses: GivenThoughts; readonly agui: AguiThoughts } | undefined;
 
   #isRefused = false;
+  /** What has to come, where the protocol has a finish of its own. */
+  #missing: string | undefined;
 
   /** @param keepsThoughts - whether thinking that is to be given back is collected */
   constructor(operator: string, maxArgumentChars = MAX_ARGUMENT_CHARS, keepsThoughts = true) {
@@ -48,6 +57,7 @@ export class ModelReader {
     if (typeof type !== 'string') return NOTHING;
     if (isModelPart(event)) return [event];
     const typed = event as { readonly type: string };
+    this.#missing = FINISHES.get(type) ?? (ENDS.has(type) ? undefined : this.#missing);
     if (type.startsWith('response.'))
       return this.#told(readResponses(typed, this.#calls, this.#thoughts?.responses), type === 'response.refusal.delta');
     return /^[A-Z]/.test(type)
@@ -65,6 +75,11 @@ export class ModelReader {
   /** The stream has ended: calls that are whole, though nobody has said so. */
   end(): readonly ModelPart[] {
     return this.#calls.finishWhole(({ hasNoEnd }) => hasNoEnd);
+  }
+
+  /** After the end: that the stream was cut off, though no call was. */
+  cut(): Error | undefined {
+    return this.#missing === undefined ? undefined : streamFault(this.#missing, new Headers(), undefined);
   }
 
   /**

@@ -206,7 +206,6 @@ describe('limitAnthropic', LONG, () => {
     it.each([
       // Version 0 has no class of its own for it.
       ['error for a status of 529', (Anthropic as Partial<typeof Anthropic>).OverloadedError ?? Anthropic.APIError, overloaded],
-      ['RateLimitError', Anthropic.RateLimitError, throttled],
       ['InternalServerError', Anthropic.InternalServerError, { status: 500, type: 'api_error', message: 'Oh no' }],
     ] as const)('is the %s of the client after the third attempt', async (_, kind, failure) => {
       const client = limitAnthropic(clientWith(), { limiter: createLimiter({ concurrency: 1 }), retry });
@@ -215,6 +214,13 @@ describe('limitAnthropic', LONG, () => {
       expect(error).toBeInstanceOf(kind);
       expect(error).toMatchObject({ status: failure.status, type: failure.type, error: { error: { message: failure.message } } });
       expect(api.requests).toHaveLength(3);
+    });
+
+    it('is the RateLimitError of the client once a refusal is not waited out any more', async () => {
+      const client = limitAnthropic(clientWith(), { limiter: createLimiter({ concurrency: 1 }), retry: { ...retry, maxThrottledMs: 0 } });
+      api.fail(throttled);
+      await expect(client.messages.create(ask('x'))).rejects.toBeInstanceOf(Anthropic.RateLimitError);
+      expect(api.requests).toHaveLength(1);
     });
 
     it('is that of the refused one: its neighbours have their answers', async () => {
@@ -322,7 +328,6 @@ describe('createAnthropicMiddleware', LONG, () => {
   expectNoUnhandledRejections();
 
   it.each([
-    ['429', throttled, 3],
     ['529', overloaded, 3],
     ['400', { status: 400, message: 'No' }, 1],
   ])('sends no more than its own attempts when the client would try five times more: %s', async (_, failure, attempts) => {
@@ -458,7 +463,7 @@ describe('anthropicChat', LONG, () => {
     expect(api.requests).toHaveLength(3);
   });
 
-  it('estimates what a request may cost, with its longest answer, and shows the limiter the headers', async () => {
+  it('charges a quarter of the longest answer to begin with, and shows the limiter the headers', async () => {
     const strict = await startModelApi({ requestsPerMinute: 60, burstSeconds: 60 });
     try {
       const limiter = createAccount({ concurrency: 1, requestsPerMinute: 6000, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
@@ -473,8 +478,8 @@ describe('anthropicChat', LONG, () => {
       });
       const models = createModelCaller({ ...anthropicChat(client), limiter });
       await models.callAsync({ ...ask('hello world'), max_tokens: 4000 });
-      expect(spent[0]).toBeGreaterThan(3900);
-      expect(spent[0]).toBeLessThan(4050);
+      expect(spent[0]).toBeGreaterThan(990);
+      expect(spent[0]).toBeLessThan(1050);
       expect(limiter.snapshot().requestsPerMinute).toBe(60);
     } finally {
       await strict.stop();
@@ -498,8 +503,9 @@ describe('anthropicChat', LONG, () => {
     await models.stream({ ...ask('hello again'), max_tokens: 4000 }).forEach(({ type }) => {
       spent.push([type, Math.round((full - limiter.snapshot().tokens) / 1000)]);
     });
-    expect(spent.at(0)).toEqual(['message_start', 4]);
-    expect(spent.filter(([type]) => type === 'content_block_delta').every(([, tokens]) => tokens === 4)).toBe(true);
-    expect(spent.at(-1)).toEqual(['message_stop', 0]);
+    expect(spent.at(0)).toEqual(['message_start', 1]);
+    expect(spent.filter(([type]) => type === 'content_block_delta').every(([, tokens]) => tokens === 1)).toBe(true);
+    expect(spent.at(-1)).toEqual(['message_stop', 1]);
+    expect(Math.round((full - limiter.snapshot().tokens) / 1000)).toBe(0);
   });
 });

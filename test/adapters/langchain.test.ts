@@ -18,6 +18,7 @@ import {
   natural,
   robust,
 } from '../../operators/index.js';
+import { providers } from '../../src/account/providers.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -382,9 +383,14 @@ describe('FlowEmbeddings', LONG, () => {
       ['documents', true, 600],
       ['a question', false, 590],
       ['a question', true, 600],
-    ])('of %s, with `refusalsAreFree` %s, leaves %i of 600 tokens', async (what, refusalsAreFree, left) => {
+    ])('of %s, where a refusal is free: %s, leaves %i of 600 tokens', async (what, isFree, left) => {
       const limiter = createAccount({ tokensPerMinute: 6, burstSeconds: 6000, headroom: 1, learn: false });
-      const embeddings = flow({ limiter, queue: lanes([{ name: 'P2' }]), countTokens: () => 10, refusalsAreFree });
+      const embeddings = flow({
+        limiter,
+        queue: lanes([{ name: 'P2' }]),
+        countTokens: () => 10,
+        provider: { ...providers.other, refusedInput: isFree ? 'returned' : 'kept' },
+      });
       const refused = what === 'documents' ? embeddings.embedDocuments(['POISON']) : embeddings.embedQuery('POISON');
       await expect(refused).rejects.toBeInstanceOf(BadRequestError);
       expect(Math.round(limiter.snapshot().tokens)).toBe(left);

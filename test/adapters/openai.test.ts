@@ -134,10 +134,8 @@ describe('limitOpenAI', LONG, () => {
 
   it.each([
     [503, OpenAI.InternalServerError, undefined],
-    [429, OpenAI.RateLimitError, undefined],
     // Asked for with the call itself.
     [503, OpenAI.InternalServerError, { maxRetries: 5 }],
-    [429, OpenAI.RateLimitError, { maxRetries: 5 }],
   ] as const)('makes three attempts at a %i in all, whatever the retries of the client', async (status, error, options) => {
     api.fail(
       ...Array.from({ length: 9 }, (_, i) => ({ ...refusal(status, `refusal ${String(i + 1)}`), headers: { 'retry-after-ms': '5' } })),
@@ -146,6 +144,12 @@ describe('limitOpenAI', LONG, () => {
     expect(failed).toBeInstanceOf(error);
     expect(failed).toMatchObject({ status, message: `${String(status)} refusal 3` });
     expect(api.requests.map(({ headers }) => headers['x-stainless-retry-count'])).toEqual(['0', '0', '0']);
+  });
+
+  it.each([undefined, { maxRetries: 5 }])('waits refusals out, without counting them: %j', async (options) => {
+    api.fail(...Array.from({ length: 9 }, () => ({ ...refusal(429, 'slow down'), headers: { 'retry-after-ms': '5' } })));
+    await ask(limit({ limiter: createAccount() }), 'x', options);
+    expect(api.requests).toHaveLength(10);
   });
 
   it('does not try again what the server asks nobody to try again', async () => {
@@ -489,7 +493,7 @@ describe('openAIEmbeddings', LONG, () => {
   expectNoUnhandledRejections();
 
   const embedder = (limiter: Limiter, server = api) =>
-    createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, repair: robust({ retry }), refusalsAreFree: true });
+    createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, repair: robust({ retry }) });
   const rounded = (text: string, dimensions?: number) => Float32Array.from(vectorOf(text, dimensions));
   const texts = Array.from({ length: 16 }, (_, i) => `text number ${String(i)}`);
   const sent = (server = api) => server.requests.map(({ body }) => (body as { input: string[] }).input);

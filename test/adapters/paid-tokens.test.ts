@@ -14,7 +14,7 @@ function streamOf(parts: readonly Uint8Array[]): ReadableStream<Uint8Array> {
 }
 
 /** What a limiter has spent on a request, once its answer has been read; `atOnce` before that. */
-async function spent(answer: string, { url = 'https://host/v1/chat/completions', body = {}, cuts = 1 } = {}) {
+async function spent(answer: string, { url = 'https://host/v1/chat/completions', body = { messages: [] } as object, cuts = 1 } = {}) {
   const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
   const full = limiter.snapshot().tokens;
   const bytes = new TextEncoder().encode(answer);
@@ -64,7 +64,7 @@ describe('what an answer says it has cost', () => {
     [
       'Anthropic, streamed: its start what went in, its end what came out',
       sse(
-        { type: 'message_start', message: { usage: { input_tokens: 9000, cache_read_input_tokens: 50_000, output_tokens: 1 } } },
+        { type: 'message_start', message: { usage: { input_tokens: 8000, cache_creation_input_tokens: 1000, output_tokens: 1 } } },
         { type: 'message_delta', usage: { output_tokens: 5000 } },
       ),
     ],
@@ -82,6 +82,13 @@ describe('what an answer says it has cost', () => {
     expect((await spent(answer, { cuts: 97 })).paid).toBe(14);
   });
 
+  it('is what the provider behind the address counts', async () => {
+    const usage = { input_tokens: 9000, cache_read_input_tokens: 50_000, output_tokens: 5000 };
+    const of = async (url: string): Promise<number> => (await spent(JSON.stringify({ usage }), { url })).paid;
+    expect(await of('https://host/v1/messages')).toBe(64);
+    expect(await of('https://api.anthropic.com/v1/messages')).toBe(14);
+  });
+
   it('is no text of the model that looks like it', async () => {
     const text = JSON.stringify({ text: '"promptTokenCount": 50000, "eval_count": 50000', usageMetadata: { promptTokenCount: 3000 } });
     expect((await spent(text)).paid).toBe(3);
@@ -92,15 +99,19 @@ describe('what a request to Gemini may cost', () => {
   const long = 'word '.repeat(3000);
 
   it.each([
-    ['its contents and its longest answer', { contents: [{ parts: [{ text: 'hi' }] }], generationConfig: { maxOutputTokens: 4000 } }, 4],
-    ['what it begins with', { contents: [], systemInstruction: { parts: [{ text: long }] } }, 3],
-    ['a text to embed', { content: { parts: [{ text: long }] } }, 3],
+    [
+      'its contents and a quarter of its longest answer',
+      { contents: [{ parts: [{ text: 'hi' }] }], generationConfig: { maxOutputTokens: 4000 } },
+      1,
+    ],
+    ['what it begins with', { contents: [], systemInstruction: { parts: [{ text: long }] } }, 4],
+    ['a text to embed', { content: { parts: [{ text: long }] } }, 4],
     [
       'many texts to embed',
       { requests: [{ model: 'm', content: { parts: [{ text: long }] } }, { content: { parts: [{ text: long }] } }] },
-      7,
+      8,
     ],
-    ['no letters of a picture', { contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data: long } }] }] }, 0],
+    ['a picture, and no letters of it', { contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data: long } }] }] }, 2],
   ])('is %s', async (_name, body, thousands) => {
     expect((await spent('{}', { url: gemini, body })).atOnce).toBe(thousands);
   });

@@ -1,4 +1,4 @@
-import type { ChatTransport, EmbeddingModelMiddleware, LanguageModelMiddleware, UIMessage } from 'ai';
+import type { ChatTransport, EmbeddingModelMiddleware, ImageModelMiddleware, LanguageModelMiddleware, UIMessage } from 'ai';
 import { createLimiter, type Settled } from 'sluice';
 import {
   type CallRules,
@@ -6,6 +6,7 @@ import {
   type CoalesceTextOptions,
   coalesceText,
   createEmbeddingModelMiddleware,
+  createImageModelMiddleware,
   createLanguageModelMiddleware,
   type DeltaOptions,
   EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS,
@@ -15,14 +16,36 @@ import {
   embedSettled,
   type FlowTransportOptions,
   flowTransport,
+  type ImageModelMiddlewareOptions,
+  type ImageModelParams,
   type LanguageModelMiddlewareOptions,
   type LanguageModelParams,
+  limitRerankingModel,
+  limitSpeechModel,
+  limitTranscriptionModel,
+  type RerankingModelOptions,
+  type RerankingModelParams,
+  type SpeechModelOptions,
+  type SpeechModelParams,
+  type TranscriptionModelOptions,
+  type TranscriptionModelParams,
 } from 'sluice/ai-sdk';
 
 const limiter = createLimiter({ concurrency: 2 });
 const rules: CallRules = { limiter };
 const options: LanguageModelMiddlewareOptions = { ...rules, cost: ({ prompt }: LanguageModelParams) => ({ tokens: prompt.length }) };
 export const language: LanguageModelMiddleware = createLanguageModelMiddleware(options);
+
+const imageOptions: ImageModelMiddlewareOptions = { ...rules, cost: ({ n }: ImageModelParams) => ({ requests: n }) };
+export const image: ImageModelMiddleware = createImageModelMiddleware(imageOptions);
+
+const ranking: RerankingModelOptions = { ...rules, cost: ({ query }: RerankingModelParams) => ({ tokens: query.length }) };
+const speech: SpeechModelOptions = { ...rules, cost: ({ text }: SpeechModelParams) => ({ tokens: text.length }) };
+const transcripts: TranscriptionModelOptions = { ...rules, lane: ({ mediaType }: TranscriptionModelParams) => mediaType };
+type Of<F extends (model: never) => unknown> = Parameters<F>[0];
+export const ranked = (model: Of<typeof limitRerankingModel>): typeof model => limitRerankingModel(model, ranking);
+export const spoken = (model: Of<typeof limitSpeechModel>): typeof model => limitSpeechModel(model, speech);
+export const written = (model: Of<typeof limitTranscriptionModel>): typeof model => limitTranscriptionModel(model, transcripts);
 
 const embeddingRules: EmbeddingRules = { limiter, countTokens: (value) => value.length };
 const embeddingOptions: EmbeddingModelMiddlewareOptions = { ...embeddingRules, rejected: EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS.rejected };

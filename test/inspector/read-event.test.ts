@@ -39,6 +39,7 @@ const EVENTS: { readonly [T in FlowEvent['type']]: Extract<FlowEvent, { type: T 
   cached: { ...common, type: 'cached', lane, outcome: 'hit' },
   storeFailed: { ...common, type: 'storeFailed', action: 'get' },
   throttled: { ...common, type: 'throttled', pauseMs: 1000 },
+  hintClamped: { ...common, type: 'hintClamped', askedMs: 172_800_000, pauseMs: 86_400_000 },
   usageClamped: { ...common, type: 'usageClamped', unit: 'tokens', reported: 1e12, charged: 1000 },
   costClamped: { ...common, type: 'costClamped', unit: 'outputTokens', cost: 1e9, charged: 1000 },
   limitChanged: { ...common, type: 'limitChanged', concurrency: 8 },

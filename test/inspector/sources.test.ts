@@ -130,15 +130,21 @@ it('keeps numbers and names of an event, and nothing that stands beside them', (
 it.each([
   ['', 'expected a recording, or lines of JSON with an event each'],
   ['{"format":"else"}', "expected `format` to be 'sluice-recording'"],
-  ['{"format":"sluice-recording","version":1}', 'expected `version` to be 2: another version of sluice wrote it'],
+  ['{"format":"sluice-recording","version":1}', 'expected `version` to be 2: another version of sluice wrote it; open it with that one'],
   ['{"format":"sluice-recording","version":2,"events":1}', 'expected `events` to be an array'],
   [
     '{"format":"sluice-recording","version":2,"events":[{"type":"accepted"}],"samples":[]}',
-    'event 1 is no event: its `operator` is no text',
+    'event 1 is no event: its `operator` is no text; export the recording again, or take this out of it',
   ],
-  [`${JSON.stringify(accepted(0))}\nnot json`, 'line 2 is no event: it is no JSON'],
+  [`${JSON.stringify(accepted(0))}\nnot json`, 'line 2 is no event: it is no JSON; export the recording again, or take this out of it'],
 ])('%j is no recording: %s', (text, why) => {
-  expect(() => importRecording(text)).toThrow(new RecordingError(why));
+  expect(() => importRecording(text)).toThrow(why);
+  try {
+    importRecording(text);
+  } catch (error) {
+    expect(error).toBeInstanceOf(RecordingError);
+    expect(error).toMatchObject({ code: 'RECORDING_INVALID' });
+  }
 });
 
 it.each([undefined, null, 7, {}, [], new Uint8Array(2)])('refuses %j, which is no text', (given) => {

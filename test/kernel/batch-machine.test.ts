@@ -15,6 +15,7 @@ import {
   ReorderBuffer,
   shrinkAt,
 } from '../../operators/kernel/index.js';
+import { enterOrder } from './enter-order.js';
 import { countAlive } from './garbage.js';
 
 type Item = Job<number, string>;
@@ -60,7 +61,7 @@ class Driver {
     const job = new Job<number, string>(input);
     machine.stamp(job);
     job.weight = weight;
-    if (this.rules.order) machine.place(job, undefined);
+    enterOrder(machine, job, undefined);
     if (deadlineMs !== Infinity) job.extras.deadlineAt = machine.now + deadlineMs;
     machine.enter(job);
     this.accepted.push(job);
@@ -191,6 +192,18 @@ describe('a batch machine', () => {
     machine.now = 20;
     expect([bid(machine, 3), machine.budget]).toEqual([3, 3]);
     expect([bid(machine, 2), machine.budget]).toEqual([3, 3]);
+  });
+
+  it('bids for an item above the aim alone, also while its deadline presses and weightless ones wait', () => {
+    const driver = new Driver(rules({ maxSize: 10, maxWeight: 3 }));
+    const { machine } = driver;
+    driver.add(0, 40, 7);
+    driver.add(0, 40, 0);
+    machine.charges = true;
+    machine.now = 20;
+    expect([bid(machine, 5), machine.budget]).toEqual([7, 5]);
+    expect([bid(machine, 2), machine.budget]).toEqual([7, 3]);
+    expect(machine.take(0, machine.budget).jobs).toHaveLength(1);
   });
 
   it('says when its bid gets smaller by itself: once, with tokens, and only when that is still to come', () => {
@@ -384,7 +397,7 @@ describe('a batch machine', () => {
     const { machine } = driver;
     const early = new Job<number, string>(0);
     machine.stamp(early);
-    machine.place(early, undefined);
+    enterOrder(machine, early, undefined);
     for (let n = 0; n < 2; n++) driver.add(0);
     driver.send();
     driver.end('well');

@@ -19,6 +19,7 @@ import { draws } from '../support/deep.js';
 import type { Cure, Fault } from './batch-cures.js';
 import { CURES, decide, verdictOf } from './batch-cures.js';
 import { Item, Model } from './batch-model.js';
+import { enterOrder } from './enter-order.js';
 import { same } from './same.js';
 
 type Item$ = Job<number, string>;
@@ -272,7 +273,7 @@ class Pair {
     Object.assign(job, { lane, weight });
     if (deadlineMs < Infinity) job.extras.deadlineAt = item.deadlineAt;
     if (fault !== undefined) job.extras.fault = { error: fault };
-    machine.place(job, machine.rules.order?.gates ? undefined : key);
+    enterOrder(machine, job, machine.rules.order?.gates ? undefined : key);
     if (weights.length > 1) {
       item.parts = weights.map((own) => Object.assign(make(own), { whole: item }));
       this.cut(job, item.parts);

@@ -154,7 +154,7 @@ export class Model {
     const whole = weightOf(this.plan(lead, maxWeight));
     const part = weightOf(this.plan(lead, affordable));
     if (whole <= affordable || this.now < this.shrinkAt) return [whole, maxWeight];
-    return [part, Math.max(part, affordable)];
+    return [part, Math.max(affordable, Math.min(part, maxWeight))];
   }
 
   /** The next time at which something happens by itself. */

@@ -8,10 +8,12 @@ import { SlidingWindow, TokenBucket } from '../../operators/kernel/index.js';
 /** A limiter of this rate alone, and its clock. */
 function limited(rate: RateRule, options: LimiterOptions = {}): { readonly limiter: Limiter; readonly clock: VirtualTimeScheduler } {
   const clock = new VirtualTimeScheduler();
-  return {
-    limiter: createLimiter({ rates: [rate], headroom: 1, learn: fromHeaders(), random: () => 0, scheduler: clock, ...options }),
-    clock,
-  };
+  const isStopped = (rate as unknown as { readonly amount: number }).amount === 0;
+  const rates = isStopped ? [] : [rate];
+  const limiter = createLimiter({ rates, headroom: 1, learn: fromHeaders(), random: () => 0, scheduler: clock, ...options });
+  // At creation none may be 0.
+  if (isStopped) limiter.setLimits({ rates: [rate] });
+  return { limiter, clock };
 }
 
 const tokens = (count: number): LimiterJob => ({ cost: { tokens: count } });

@@ -57,6 +57,75 @@ describe('ReorderBuffer', () => {
     );
   });
 
+  it('knows lines late: what is reserved meanwhile stands behind, whatever its line', () => {
+    const plans = fc.array(fc.record({ line: fc.integer({ min: 0, max: 1 }), end: fc.constantFrom('ready', 'leaves', 'has no line') }), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    const shuffled = plans.chain((made) =>
+      fc.tuple(fc.constant(made), fc.shuffledSubarray([...made.keys()], { minLength: made.length }), fc.infiniteStream(fc.boolean())),
+    );
+    fc.assert(
+      fc.property(shuffled, ([made, naming, isSoon]) => {
+        const out: number[] = [];
+        const buffer = new ReorderBuffer<number>((item) => out.push(item));
+        const places = made.map((_, i) => {
+          const place = buffer.reserve();
+          place.item = i;
+          return place;
+        });
+        const close = (i: number): void => {
+          if (made[i]?.end === 'ready') buffer.ready(places[i] as (typeof places)[number]);
+          else buffer.leave(places[i] as (typeof places)[number]);
+        };
+        const isClosed = new Set<number>();
+        const named = new Set<number>();
+        for (const i of naming) {
+          const { end, line } = made[i] as (typeof made)[number];
+          // It may be settled before its line is known.
+          if (end === 'ready' && isSoon.next().value) {
+            close(i);
+            isClosed.add(i);
+          }
+          if (end === 'has no line') buffer.leave(places[i] as (typeof places)[number]);
+          else buffer.assign(places[i] as (typeof places)[number], line);
+          named.add(i);
+          const inLine = [...made.keys()].filter((at) => [...made.keys()].every((before) => before > at || named.has(before)));
+          const expected = inLine.filter((at) => {
+            const ahead = inLine.filter(
+              (other) => other < at && made[other]?.line === made[at]?.line && made[other]?.end !== 'has no line',
+            );
+            return isClosed.has(at) && ahead.every((other) => isClosed.has(other));
+          });
+          expect([...out].sort()).toEqual(expected);
+          expect(buffer.held).toBe(isClosed.size - expected.length);
+        }
+        for (const i of made.keys()) if (made[i]?.end !== 'has no line') close(i);
+        const ready = [...made.keys()].filter((i) => made[i]?.end === 'ready');
+        for (const line of [0, 1]) expect(out.filter((i) => made[i]?.line === line)).toEqual(ready.filter((i) => made[i]?.line === line));
+        expect([out.length, buffer.held, buffer.head(0), buffer.head(1)]).toEqual([ready.length, 0, undefined, undefined]);
+      }),
+      { numRuns: 300, seed: 3 },
+    );
+  });
+
+  it('hears nothing of a reserved place from before it was cleared', () => {
+    const out: string[] = [];
+    const buffer = new ReorderBuffer<string>((item) => out.push(item));
+    const [first, second] = [buffer.reserve(), buffer.reserve()];
+    buffer.assign(second, 'a');
+    buffer.ready(second);
+    expect(buffer.held).toBe(1);
+    buffer.clear();
+    buffer.assign(first, 'a');
+    buffer.ready(first);
+    expect([out, buffer.held, buffer.head('a')]).toEqual([[], 0, undefined]);
+    const place = buffer.enter('a');
+    place.item = 'new';
+    buffer.ready(place);
+    expect(out).toEqual(['new']);
+  });
+
   it('forgets everything', () => {
     const out: string[] = [];
     const buffer = new ReorderBuffer<string>((item) => out.push(item));

@@ -342,7 +342,8 @@ describe('a rate of 0', () => {
 
   it.each(rates)('lets nothing pass until it is raised: %s', (_name, rate) => {
     virtualTime(({ advance, now, pending }) => {
-      const limiter = createLimiter({ concurrency: 1, rates: [rate(0)], headroom: 1 });
+      const limiter = createLimiter({ concurrency: 1, headroom: 1 });
+      limiter.setLimits({ rates: [rate(0)] });
       const { log, ask } = asker(limiter, now);
       ask('a');
       ask('heavy', { cost: { tokens: 9 } });
@@ -372,7 +373,8 @@ describe('a rate of 0', () => {
 
   it('of an account holds its children, and refuses those who cannot wait', () => {
     virtualTime(({ flush, now }) => {
-      const account = createLimiter({ rates: [perMinute('requests', 0)], headroom: 1 });
+      const account = createLimiter({ headroom: 1 });
+      account.setLimits({ rates: [perMinute('requests', 0)] });
       const { log, ask } = asker(childOf(account), now);
       ask('a');
       ask('b', { deadlineMs: 50 });

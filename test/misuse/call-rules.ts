@@ -31,7 +31,9 @@ export const callRuleRows: readonly MisuseRow[] = [
   ...badly('retry.maxMs', DURATION, ...badDurations),
   ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, {}),
   ...badly('retry.budget', POSITIVE, ...badSizes),
+  ...badly('retry.maxThrottledMs', DURATION, ...badDurations),
   ...badly('breaker', 'a breaker made by createBreaker', {}, 5, null, 'shared'),
+  ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
   ...badly('classify', 'a function', 'fatal', null, {}),
   ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '1000', null),
   ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '1000', null),
@@ -78,4 +80,4 @@ export const connectionRuleRows: readonly MisuseRow[] = [
 ];
 
 /** The names of them, in the order in which an error lists them; the adapter's own come behind. */
-export const CALL_RULES = 'limiter, retry, breaker, classify, deadlineMs, timeoutMs, onEvent, scheduler, random';
+export const CALL_RULES = 'limiter, retry, breaker, whenOpen, classify, deadlineMs, timeoutMs, onEvent, scheduler, random';

@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, budget, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, whenOpen, budget, provider, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 
@@ -62,8 +62,8 @@ export const rows: MisuseTable = {
     ...badly('maxRetry', `absent (known options: ${rules}, call, stream, model)`, 2),
     ...badly('limiter', 'a limiter made by createLimiter', null, 4, {}),
     ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...badly('requestsPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
-    ...badly('tokensPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
+    ...badly('requestsPerMinute', 'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)', 0, -1, NaN, '4', null),
+    ...badly('tokensPerMinute', 'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)', 0, -1, NaN, '4', null),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '4', null),
     ...badly('lanes', 'a list of at least one lane', [], {}, 'P0', null),
     ...badly('lanes[0]', 'an object', null, 'P0', 5),
@@ -84,8 +84,9 @@ export const rows: MisuseTable = {
     ...badly('retry.maxAttempts', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '3', null),
     ...badly('retry.initialMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '3', null),
     ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, null),
-    ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget)', 2),
+    ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget, maxThrottledMs)', 2),
     ...badly('breaker', 'a breaker made by createBreaker, or its options', null, true, 5),
+    ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
     ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...badly('hedge', 'an object', null, true, 50),

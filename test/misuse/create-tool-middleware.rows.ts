@@ -2,7 +2,7 @@ import { createLimiter, lanes } from '../../operators/index.js';
 import { createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { nested } from './call-rules.js';
+import { jobRows, nested } from './call-rules.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const POSITIVE = 'a number > 0 or Infinity';
@@ -20,11 +20,10 @@ export const rows: MisuseTable = {
     ...badly('toolConcurrency.search', COUNT, 0, -1, 1.5, NaN, '4', null, undefined, {}),
     ...badly('timeoutMs', POSITIVE, 0, -1, NaN, '4', null),
     ...badly('timeoutMs.search', POSITIVE, 0, -1, NaN, '4', null, undefined, {}),
-    ...badly('lane', 'a non-empty string', '', 5, null, {}).map((row) => ({ ...row, ...withLimiter })),
-    ...badly('lane', 'a lane the limiter has (P0,P1)', 'P7').map((row) => ({ ...row, ...withLimiter })),
+    ...jobRows,
     ...badly('errors', "one of 'tell', 'throw'", 'settle', '', 0, null, true, {}),
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
-    ...badly('retry', 'absent (known options: limiter, onEvent, scheduler, concurrency, toolConcurrency, lane, timeoutMs, errors)', {}),
+    ...badly('retry', 'absent (known options: limiter, onEvent, scheduler, concurrency, toolConcurrency, job, timeoutMs, errors)', {}),
   ],
 };

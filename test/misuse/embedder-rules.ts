@@ -8,7 +8,7 @@ const SHARED = 'absent when a `limiter` is given';
 
 /** Rules about tokens and limits, as an error lists them. */
 export const TEXT_RULES =
-  'maxTokens, maxTokensPerText, countTokens, concurrency, requestsPerMinute, tokensPerMinute, burstSeconds, refusalsAreFree';
+  'maxTokens, maxTokensPerText, countTokens, concurrency, requestsPerMinute, tokensPerMinute, burstSeconds, provider';
 /** Rules of the batches, likewise. */
 export const BATCH_RULES =
   'limiter, window, maxQueued, overflow, queue, repair, classify, timeoutMs, deadlineMs, onEvent, name, scheduler, random';
@@ -23,10 +23,10 @@ export const embedderRows: readonly MisuseRow[] = [
   ...badly('maxTokensPerText', POSITIVE, 0, -1, NaN, '4', null),
   ...badly('countTokens', 'a function', 5, null, {}, 'gpt'),
   ...badly('concurrency', COUNT, 0, -1, 1.5, NaN, '4', null),
-  ...badly('requestsPerMinute', POSITIVE, 0, -1, NaN, '60', null),
-  ...badly('tokensPerMinute', POSITIVE, 0, -1, NaN, '60', null),
+  ...badly('requestsPerMinute', 'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)', 0, -1, NaN, '60', null),
+  ...badly('tokensPerMinute', 'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)', 0, -1, NaN, '60', null),
   ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, '2', null),
-  ...badly('refusalsAreFree', 'true or false', 0, null, 'yes'),
+  ...badly('provider', 'an object', 0, null, 'yes'),
   ...shared(...badly('concurrency', COUNT, 0, 1.5, null), ...badly('requestsPerMinute', SHARED, 4)),
   ...shared(...badly('tokensPerMinute', SHARED, 4), ...badly('burstSeconds', SHARED, 4)),
 ];

@@ -9,7 +9,7 @@ export const EMBEDDING_RULES =
 
 /** Bad values of what both ways to embed through the AI SDK share. Dotted names are for `nested`. */
 export const embeddingRows: readonly MisuseRow[] = [
-  ...callRuleRows.filter(({ option }) => option !== 'breaker'),
+  ...callRuleRows.filter(({ option }) => option !== 'breaker' && option !== 'whenOpen'),
   ...batchRows.filter(({ option }) => option === 'concurrency'),
   ...badly('split', 'an object or false', true, NaN, 0, -1, 1.5, Infinity, 'no', null),
   ...badly('split.parts', 'absent (known options: factor, maxCalls, maxDepth, maxBlameRounds, strategy)', 3),

@@ -11,7 +11,7 @@ export const rows: MisuseTable = {
   create: (options) => limitModelProvider(provider, nested(options) as never),
   calls: { provider: (value) => limitModelProvider(value) },
   rows: [
-    ...connectionRuleRows,
+    ...connectionRuleRows.filter(({ option }) => !option.startsWith('provider')),
     ...badly('provider', 'a model provider of @openai/agents', undefined, null, 5, 'openai', {}, OpenAIProvider),
     ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2),
   ],

@@ -3,7 +3,8 @@ import { createLimiter, policy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'fallback, deadlineMs, breaker, retry, limiter, job, timeoutMs, idempotent, classify, onEvent, name, scheduler, random';
+const known =
+  'fallback, deadlineMs, breaker, whenOpen, retry, limiter, job, timeoutMs, idempotent, classify, onEvent, name, scheduler, random';
 
 const work = () => of(1);
 
@@ -22,6 +23,7 @@ export const rows: MisuseTable = {
     ...badly('fallback', 'a function', 'cache', 5, null, {}, of(1)),
     ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '1000', null),
     ...badly('breaker', 'a breaker made by createBreaker', {}, 5, null, 'shared', { run: work }),
+    ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
     ...badly('retry', '`retryFailed({ … })`', 5, null, 'often', {}, false, { maxAttempts: 3 }),
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),

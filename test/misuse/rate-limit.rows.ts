@@ -22,7 +22,7 @@ export const rows: MisuseTable = {
     ...badly('slots', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('requests', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('tokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
-    ...badly('token', 'absent: slots, requests, tokens, or a unit that a rate counts', 5),
+    ...badly('token', 'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts', 5),
     ...badly('lane', 'a non-empty string', '', 5, null, {}),
     ...badly('lane', 'a lane the limiter has (p0,p1)', 'p2'),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, -Infinity, '5', null),

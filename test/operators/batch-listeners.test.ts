@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import {
   BehaviorSubject,
   map,
@@ -21,6 +22,7 @@ import {
   divideAndConquer,
   divideRetry,
   isFlowError,
+  lanes,
   lruCache,
   natural,
   orderPerKey,
@@ -330,28 +332,103 @@ describe('a consumer that is told of an error', () => {
   });
 });
 
-describe('a key that sends', () => {
-  it('has what it sends accepted before its own item: results of a key are in the order of their indexes', () => {
+describe('a callback that sends', () => {
+  // The callback of an item sends the next one: five, one inside the other.
+  const run = (name: string, settings: (send: () => void) => object, makesFaults = false) => {
     const clock = new VirtualTimeScheduler();
     const source = new Subject<string>();
     const seen: (readonly [string, number])[] = [];
-    let again = true;
-    const key = (): string => {
-      if (again) {
-        again = false;
-        source.next('inner');
-      }
-      return 'same';
+    let sent = 0;
+    const send = (): void => {
+      if (sent < 5) source.next(String(sent++));
+      if (makesFaults && sent === 3) throw new Error('callback');
     };
-    const options = { maxSize: 1, window: natural(), order: orderPerKey(key), scheduler: clock };
-    source.pipe(batchMap(later(clock), options)).subscribe(({ input, index }) => seen.push([input, index]));
-    source.next('outer');
+    const options = { maxSize: 1, window: natural(), order: orderPerKey(() => 'same'), scheduler: clock, ...settings(send) };
+    source.pipe(batchMap(later(clock), options as object)).subscribe(({ input, index }) => seen.push([input, index]));
+    send();
     source.complete();
     clock.flush();
-    expect(seen).toEqual([
-      ['inner', 0],
-      ['outer', 1],
-    ]);
+    return [...seen].sort((one, other) => (makesFaults ? one[1] - other[1] : 0));
+  };
+  const inOrder = Array.from({ length: 5 }, (_, i) => [String(i), i]);
+
+  it.each([
+    ['key', (send: () => void) => ({ order: orderPerKey(() => (send(), 'same')) })],
+    ['weigh', (send: () => void) => ({ weigh: () => (send(), 1) })],
+    ['id', (send: () => void) => ({ id: (item: string) => (send(), item) })],
+    ['deadlineMs', (send: () => void) => ({ deadlineMs: () => (send(), 1000) })],
+    ['lane', (send: () => void) => ({ queue: lanes([{ name: 'one' }], { by: () => (send(), 'one') }) })],
+    ['key of a lane', (send: () => void) => ({ queue: lanes([{ name: 'one' }], { by: () => 'one', key: () => (send(), 1) }) })],
+  ])('`%s` has what it sends behind its own item: results of a key are in the order in which items were sent', (name, settings) => {
+    expect(run(name, settings)).toEqual(inOrder);
+    expect(run(name, settings, true)).toEqual(inOrder);
+  });
+
+  it('has what other keys send in the order of these, and may make the consumer leave', () => {
+    const source = new Subject<string>();
+    const seen: string[] = [];
+    const key = (item: string): string => {
+      if (item === 'a1') for (const next of ['b1', 'a2', 'b2']) source.next(next);
+      if (item === 'left') subscription.unsubscribe();
+      return item.slice(0, 1);
+    };
+    const subscription = source
+      .pipe(batchMap((items: readonly string[]) => of(items), { maxSize: 1, window: natural(), order: orderPerKey(key) }))
+      .subscribe(({ input }) => seen.push(input));
+    source.next('a1');
+    expect(seen.filter((item) => item.startsWith('a'))).toEqual(['a1', 'a2']);
+    expect(seen.filter((item) => item.startsWith('b'))).toEqual(['b1', 'b2']);
+    source.next('left');
+    expect(seen).toHaveLength(4);
+  });
+});
+
+describe('whoever leaves in a burst of listeners', () => {
+  it('finds every signal aborted when `unsubscribe` has returned', () => {
+    const act = fc.constantFrom('send' as const, 'error' as const, 'complete' as const, 'leave' as const, 'nothing' as const);
+    const plan = fc.record({
+      acts: fc.array(act, { maxLength: 14 }),
+      onAbort: fc.array(act, { maxLength: 2 }),
+      concurrency: fc.integer({ min: 1, max: 3 }),
+    });
+    fc.assert(
+      fc.property(plan, ({ acts, onAbort, concurrency }) => {
+        const source = new Subject<number>();
+        const signals: AbortSignal[] = [];
+        const left: (readonly boolean[])[] = [];
+        let at = 0;
+        const perform = (what: (typeof acts)[number] | undefined): void => {
+          if (what === 'send') for (let n = 0; n < 3; n++) source.next(n);
+          else if (what === 'error') source.error(new Error('source'));
+          else if (what === 'complete') source.complete();
+          else if (what === 'leave') {
+            // RxJS tears a subscription down once, and may be at it.
+            if (subscription.closed) return;
+            subscription.unsubscribe();
+            left.push(signals.map(({ aborted }) => aborted));
+          }
+        };
+        const work = (_: unknown, { signal }: { readonly signal: AbortSignal }) => {
+          signals.push(signal);
+          signal.addEventListener('abort', () => onAbort.forEach(perform));
+          return NEVER;
+        };
+        const subscription = new Subscription();
+        const onEvent = (): void => {
+          perform(acts[at++]);
+        };
+        const output = source.pipe(batchMap(work, { maxSize: 1, concurrency, window: natural(), onEvent }));
+        subscription.add(output.subscribe({ error: () => undefined }));
+        source.next(1);
+        source.next(2);
+        perform('leave');
+        expect(left.flat().every(Boolean)).toBe(true);
+        const { length } = signals;
+        source.next(3);
+        expect(signals).toHaveLength(length);
+      }),
+      { numRuns: 1000 },
+    );
   });
 });
 

@@ -1,9 +1,10 @@
-import { concat, from, interval, map, NEVER, Observable, of, take, timer } from 'rxjs';
+import fc from 'fast-check';
+import { concat, from, interval, map, NEVER, Observable, of, take, takeUntil, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchMapOptions, Limiter, LimiterOptions } from '../../operators/index.js';
-import { batchMap, createLimiter, natural, perMinute } from '../../operators/index.js';
+import { batchMap, createLimiter, natural, per, perMinute } from '../../operators/index.js';
 
 interface Item {
   readonly id: number;
@@ -222,4 +223,30 @@ describe('an item deadline under a token limit', () => {
       expect([pending(), limiter.snapshot().queued]).toEqual([0, 0]);
     });
   });
+});
+
+it('sends an item above `maxWeight` alone, whatever its deadline and however many weightless ones wait', () => {
+  const plan = fc.record({
+    weights: fc.array(fc.constantFrom(0, 0, 1, 2, 3, 5, 7), { minLength: 1, maxLength: 8 }),
+    spent: fc.integer({ min: 0, max: 6 }),
+    deadlineMs: fc.constantFrom(60, 120, 300, 5000),
+    burst: fc.constantFrom(3, 5, 8),
+  });
+  fc.assert(
+    fc.property(plan, ({ weights, spent, deadlineMs, burst }) => {
+      virtualTime(({ flush }) => {
+        const limiter = createLimiter({ headroom: 1, rates: [per({ unit: 'tokens', amount: burst, windowMs: 100, burst })] });
+        limiter.tryAcquire({ cost: { tokens: spent } })?.release();
+        const calls: (readonly number[])[] = [];
+        const work = (items: readonly number[]) => of((calls.push(items), items));
+        const options = { limiter, weigh: (weight: number) => weight, maxWeight: 3, window: natural(), deadlineMs };
+        concat(from(weights), NEVER.pipe(takeUntil(timer(9000))))
+          .pipe(batchMap(work, options))
+          .subscribe();
+        flush();
+        for (const items of calls) if (items.some((weight) => weight > 3)) expect(items).toHaveLength(1);
+      });
+    }),
+    { numRuns: 300 },
+  );
 });

@@ -1,7 +1,7 @@
 import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Breaker, BreakerOptions, FlowEvent } from '../../operators/index.js';
+import type { Breaker, BreakerOptions, CountedClass, FlowEvent } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   BreakerOpenError,
@@ -350,6 +350,41 @@ it('that is open until it is reset is so from what was saved as JSON too', () =>
   expect(closed.snapshot()).toMatchObject({ state: 'open', retryAfterMs: Infinity });
   failTimes(breaker, 1);
   expect(sensitive({ openMs: Infinity, state: saved() }).breaker.snapshot()).toMatchObject({ state: 'open', retryAfterMs: Infinity });
+});
+
+describe('what was saved', () => {
+  const saved = (breaker: Breaker): NonNullable<BreakerOptions['state']> =>
+    JSON.parse(JSON.stringify(breaker.save())) as ReturnType<Breaker['save']>;
+
+  it.each([0, 1, 59_999, 60_000, 3_600_000])('ages while nothing runs: after %i ms both are the same', (gapMs) => {
+    const { breaker, clock } = sensitive({ openMs: 60_000 });
+    failTimes(breaker, 1);
+    const state = saved(breaker);
+    clock.frame += gapMs;
+    const restored = createBreaker({ opens: { minCalls: 1 }, openMs: 60_000, scheduler: clock, state });
+    expect(restored.snapshot()).toEqual(breaker.snapshot());
+  });
+
+  it('counts as saved just now without a time, or on a clock that was set back', () => {
+    const { breaker, clock } = sensitive({ openMs: 60_000 });
+    clock.frame = 5000;
+    failTimes(breaker, 1);
+    const { at: _at, ...older } = saved(breaker);
+    const later = saved(breaker);
+    clock.frame = 4000;
+    for (const state of [older, later]) {
+      const restored = createBreaker({ opens: { minCalls: 1 }, openMs: 60_000, scheduler: clock, state });
+      expect(restored.snapshot()).toMatchObject({ state: 'open', retryAfterMs: 60_000 });
+    }
+  });
+});
+
+it('does not keep the list of classes that it was given', () => {
+  const counts: CountedClass[] = ['transient'];
+  const breaker = createBreaker({ counts, opens: { minCalls: 1 } });
+  counts.push('fatal');
+  breaker.run(() => throwError(() => ({ status: 401 }))).subscribe({ error: () => undefined });
+  expect(breaker.state).toBe('closed');
 });
 
 describe('its events', () => {

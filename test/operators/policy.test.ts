@@ -75,7 +75,8 @@ function flaky(now: () => number, ...errors: readonly Error[]) {
     calledAt,
     work: ({ attempt }: PolicyContext): Observable<string> => {
       calledAt.push(now());
-      return attempt <= errors.length ? throwError(() => errors[attempt - 1]) : of(`attempt ${String(attempt)}`);
+      const error = errors[calledAt.length - 1];
+      return error ? throwError(() => error) : of(`attempt ${String(attempt)}`);
     },
   };
 }
@@ -663,10 +664,6 @@ describe('the deadline', () => {
     'after its first value': () => concat(of(1), NEVER),
     'after many values': () => interval(10),
     'before its first value': () => NEVER,
-    'in a later attempt': (() => {
-      let attempts = 0;
-      return () => (attempts++ === 0 ? throwError(() => busy) : concat(of(1), NEVER));
-    })(),
   };
 
   it.each(Object.entries(answers))('says nothing to the breaker of a call that it cuts off %s, whatever counts', (_when, work) => {
@@ -720,17 +717,34 @@ describe('the deadline', () => {
   });
 });
 
+it('does not keep the `job` that it was given, nor its `cost`, of the policy or of a call', () => {
+  virtualTime(() => {
+    const limiter = createLimiter({ concurrency: 100 });
+    const [job, own] = [{ cost: { slots: 2 } }, { cost: { slots: 3 } }];
+    const careful = policy({ limiter, job });
+    job.cost.slots = 50;
+    const call = careful(() => NEVER, { job: own });
+    own.cost.slots = 50;
+    const seen = [watch(careful(() => NEVER)), watch(call)];
+    expect(limiter.snapshot().executing).toBe(5);
+    for (const { leave } of seen) leave();
+  });
+});
+
 describe('with a breaker', () => {
-  it('one call has one outcome, however many attempts it took', () => {
+  it('hears the outcome of each attempt, but not of one that the deadline cuts off', () => {
     virtualTime(({ flush, now }) => {
       const breaker = createBreaker({ opens: { minCalls: 100 } });
-      const careful = policy({ breaker, retry: retryFailed(steady) });
+      const careful = policy({ breaker, retry: retryFailed(steady), deadlineMs: 5000 });
       watch(careful(flaky(now, busy, busy).work));
       flush();
-      expect(breaker.snapshot()).toMatchObject({ calls: 1, failures: 0 });
+      expect(breaker.snapshot()).toMatchObject({ calls: 3, failures: 2 });
       watch(careful(flaky(now, busy, busy, busy).work));
       flush();
-      expect(breaker.snapshot()).toMatchObject({ calls: 2, failures: 1 });
+      expect(breaker.snapshot()).toMatchObject({ calls: 6, failures: 5 });
+      watch(careful(({ attempt }) => (attempt === 1 ? throwError(() => busy) : concat(of(1), NEVER))));
+      flush();
+      expect(breaker.snapshot()).toMatchObject({ calls: 7, failures: 6 });
     });
   });
 
@@ -747,13 +761,13 @@ describe('with a breaker', () => {
     });
   });
 
-  it('one that opens during a pause does not stop the call that was let through', () => {
-    virtualTime(({ flush, now }) => {
+  it('one that opens during a pause ends the call at once, with its last error as the cause', () => {
+    virtualTime(({ now, pending }) => {
       const breaker = createBreaker();
-      const { values } = watch(policy({ breaker, retry: retryFailed(steady) })(flaky(now, busy).work));
+      const { ends } = watch(policy({ breaker, retry: retryFailed(steady) })(flaky(now, busy).work));
       breaker.trip();
-      flush();
-      expect(values).toEqual(['attempt 2']);
+      expect(ends).toMatchObject([{ code: 'FLOW_BREAKER_OPEN', retryAfterMs: Infinity, cause: busy }]);
+      expect(pending()).toBe(0);
     });
   });
 

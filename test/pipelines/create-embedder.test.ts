@@ -2,6 +2,7 @@ import { firstValueFrom, lastValueFrom, NEVER, Observable, of, take, throwError,
 import { afterEach, describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../../operators/index.js';
 import { createAccount, createLimiter, divideAndConquer, isFlowError, lanes, robust } from '../../operators/index.js';
+import { providers } from '../../src/account/providers.js';
 import {
   type ClientEmbedderOptions,
   createEmbedder,
@@ -265,7 +266,7 @@ describe('createEmbedder', () => {
     ['requestsPerMinute', [0, -1, NaN, null, '60']],
     ['tokensPerMinute', [0, -1, NaN, null, '60']],
     ['burstSeconds', [0, -1, NaN, null, '2']],
-    ['refusalsAreFree', [0, null, 'yes']],
+    ['provider', [0, null, 'openai']],
     ['maxQueued', [0, -1, NaN, null]],
     ['countTokens', [5, null, 'length']],
     ['fetch', [5, null]],
@@ -416,14 +417,13 @@ describe('a client of your own', () => {
     const options = {
       limiter,
       countTokens: () => 10,
-      refusalsAreFree: true,
       repair: divideAndConquer(),
       queue: lanes([{ name: 'default' }]),
     } as const;
     const refusal = (statusCode: number) => Object.assign(new Error('refused'), { statusCode });
     await expect(over(() => failed(refusal(422)), options).embedAsync('a')).rejects.toThrow('refused');
     expect(Math.round(limiter.snapshot().tokens)).toBe(100);
-    await expect(over(() => failed(refusal(401)), options).embedAsync('a')).rejects.toThrow('refused');
+    await expect(over(() => failed(refusal(500)), options).embedAsync('a')).rejects.toThrow('refused');
     expect(Math.round(limiter.snapshot().tokens)).toBe(90);
     limiter.close();
   });
@@ -450,31 +450,18 @@ describe('what the provider allows', () => {
   });
 
   it.each([
-    [400, false, 90],
-    [400, true, 100],
-    [413, true, 100],
-    [422, true, 100],
-    [401, true, 90],
-    [500, true, 90],
-  ])('after a %i, with `refusalsAreFree` %s, %i of 100 tokens are left', async (status, refusalsAreFree, left) => {
-    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'] });
-    const made = scripted(() => new Response('no', { status }), { limiter, refusalsAreFree, countTokens: () => 10 });
+    [400, providers.other, 100],
+    [400, { ...providers.other, refusedInput: 'kept' } as const, 90],
+    [413, providers.openai, 100],
+    [422, providers.other, 100],
+    [401, providers.other, 100],
+    [500, providers.other, 90],
+    [500, { ...providers.other, failedInput: 'returned' } as const, 100],
+  ])('after a %i, by the rules %j, %i of 100 tokens are left', async (status, provider, left) => {
+    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const made = scripted(() => new Response('no', { status }), { limiter, provider, countTokens: () => 10 });
     await expect(made.embedAsync('a')).rejects.toBeInstanceOf(ProviderError);
     expect(Math.round(limiter.snapshot().tokens)).toBe(left);
-    limiter.close();
-  });
-
-  it('takes refused requests to be free until the first 429', async () => {
-    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'] });
-    const answers = [400, 429, 422];
-    const answer = () => new Response('no', { status: answers.shift() ?? 400, headers: { 'retry-after-ms': '1' } });
-    const made = scripted(answer, { limiter, repair: [], countTokens: () => 10 });
-    const left: number[] = [];
-    for (const text of ['a', 'b', 'c']) {
-      await expect(made.embedAsync(text)).rejects.toBeInstanceOf(ProviderError);
-      left.push(Math.round(limiter.snapshot().tokens));
-    }
-    expect(left).toEqual([100, 90, 80]);
     limiter.close();
   });
 });

@@ -85,7 +85,6 @@ describe('one call', () => {
   });
 
   it.each([
-    ['429', status(429), 'HTTP_429'],
     ['500', status(500), 'HTTP_500'],
     ['503', status(503), 'HTTP_503'],
     ['a broken connection', network, 'ECONNRESET'],
@@ -287,7 +286,7 @@ describe('one call', () => {
 });
 
 describe('the breaker', () => {
-  it('hears one outcome of a call, and stops the others', () => {
+  it('hears of each attempt, and stops the others', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
       const { caller, log, note } = scripted(now, () => throwError(() => status(503)), {

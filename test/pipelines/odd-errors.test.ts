@@ -16,7 +16,7 @@ expectNoUnhandledRejections();
 
 type Work = () => Observable<string>;
 type Rules = Partial<ModelCallerOptions<string, string, string>>;
-const retry = { maxAttempts: 2, initialMs: 0, budget: 1 };
+const retry = { maxAttempts: 2, initialMs: 0, budget: 1, maxThrottledMs: 0 };
 const newBudget = () => createBudget({ limits: [{ tokens: 1000 }] });
 
 const callers: Readonly<Record<string, Rules>> = {

@@ -196,4 +196,107 @@ export const BUGS: readonly Bug[] = [
       },
     BY_ITEM,
   ),
+  bug(
+    'a refund to the limiter above after the next grant',
+    'shell/limiter/ticket.ts',
+    'Lease.release',
+    () =>
+      function (outcome = 'ok', error) {
+        if (this.isReleased) return;
+        this.isReleased = true;
+        if (this.holder) this.holder = undefined;
+        const [how, why] = this.failure === undefined ? [outcome, error] : ['error', this.failure];
+        if (how === 'unused') this.limiter.refund(this);
+        try {
+          this.limiter.released(this, how, why);
+        } finally {
+          this.parent?.release(how, why);
+        }
+      },
+    ['createLimiter'],
+  ),
+  bug(
+    'a withdrawn place that is told of its refusal',
+    'shell/limiter/ticket.ts',
+    'BidderTicket.refused',
+    () =>
+      function (error) {
+        this.bidder.refused(error);
+      },
+    ['createLimiter'],
+  ),
+  bug(
+    'a keyed limiter that throws when it is full',
+    'keyed-limiter.ts',
+    'keyedLimiter',
+    (make) =>
+      (...given) => {
+        const keyed = make(...given);
+        const right = keyed.tryAcquire.bind(keyed);
+        keyed.tryAcquire = (job: unknown) => {
+          const lease = right(job);
+          if (lease === undefined && keyed.keys >= given[given.length - 1].maxKeys) throw new Error('full');
+          return lease;
+        };
+        return keyed;
+      },
+    ['createLimiter'],
+  ),
+  bug(
+    'options of a limiter that are kept as they are',
+    'shell/limiter/settings.ts',
+    'limiterSettings',
+    (read) => (options) => {
+      const settings = read(options);
+      return new Proxy(settings, { get: (own, name) => (options[name] === undefined ? own[name] : options[name]) });
+    },
+    ['createLimiter'],
+  ),
+  bug(
+    'company for an item that is too heavy for a call',
+    'kernel/machine/bid.ts',
+    'bid',
+    (right) => (machine, affordable) => {
+      const tokens = right(machine, affordable);
+      machine.budget = Math.max(machine.budget, tokens ?? 0);
+      return tokens;
+    },
+    ['batchMap'],
+  ),
+  bug(
+    'a key that is asked for before its item is accepted',
+    'shell/describe-item.ts',
+    'describe',
+    (describe) =>
+      (job, shell, ...given) => {
+        const { order } = shell.config;
+        try {
+          order?.keyOf?.(job.input);
+        } catch {
+          // Asked again.
+        }
+        describe(job, shell, ...given);
+      },
+    ['batchMap'],
+  ),
+  bug(
+    'signals that abort when all listeners have been told',
+    SHELL,
+    'BatchShell.close',
+    () =>
+      function () {
+        if (this.isOver) return;
+        this.isOver = true;
+        this.endFrame();
+        this.alarm.clear();
+        this.machine.now = this.alarm.now();
+        this.machine.clear();
+        this.withdraw();
+        this.runEffects();
+        this.releaseAll();
+        this.watch(false);
+        this.slots?.close();
+      },
+    ['batchMap'],
+  ),
 ];

@@ -41,6 +41,8 @@ const CALLBACKS = ['work', 'abort', 'teardown', 'next', 'settled', 'complete', '
 const ASKED = [
   'weigh',
   'key',
+  'key',
+  'key',
   'id',
   'lane',
   'classify',
@@ -65,12 +67,25 @@ export function drawPlan(seed: number, only?: readonly Subject[]): Plan {
   const traps: Trap[] = [];
   const size = dice.pick([0, 0, 1, 1, 1, 2, 3]);
   for (let i = 0; i < size; i++) {
+    const places = dice.pick([PLACES, PLACES, CALLBACKS, ASKED]);
     traps.push({
-      place: dice.pick(dice.pick([PLACES, PLACES, CALLBACKS, ASKED])),
+      place: dice.pick(places),
       nth: dice.chance(0.15) ? 'every' : dice.int(0, 3),
-      act: dice.pick(ACTS),
+      act: places === ASKED && dice.chance(0.4) ? 'send' : dice.pick(ACTS),
       ...(dice.chance(0.2) && { actor: dice.int(0, actors - 1) }),
     });
+  }
+  if (dice.chance(0.05)) {
+    // A burst: what one listener sends is told to the next ones, of which one fails the source and another leaves.
+    const place = dice.chance(0.5) ? 'event:accepted' : dice.pick(PLACES);
+    const first = dice.int(0, 3);
+    const acts = [
+      'send',
+      'send',
+      dice.pick(['fail', 'complete', 'close'] as const),
+      dice.pick(['leave', 'leave', 'abort'] as const),
+    ] as const;
+    acts.forEach((act, i) => traps.push({ place, nth: first + Math.max(0, i - 1), act }));
   }
   const steps: Step[] = [];
   const length = Math.min(dice.int(5, 30), dice.int(5, 30));

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { catchError, EMPTY, from, lastValueFrom, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
-import { assembleToolCalls, createToolRunner, defineTool, isFlowError } from '../../src/index.js';
+import { assembleToolCalls, createAgentTurn, createToolRunner, defineTool, isFlowError } from '../../src/index.js';
 import { sized } from '../support/deep.js';
 import { cutAt, PROTOCOLS } from './tool-call-streams.js';
 
@@ -263,5 +263,49 @@ describe('what no reading is certain of', () => {
     ],
   ])('%s: the call runs once', async (_what, events) => {
     expect(await outcomeOf(events)).toEqual({ ran: [{ name: 'remove', args: { n: 1 } }], told: [] });
+  });
+});
+
+describe('a turn of an agent tells how its model ended', () => {
+  const lastOf = (events: readonly object[]) => lastValueFrom(createAgentTurn({ model: () => from(events) }).ask('hi'));
+  const chat = (delta: object, finish_reason: string | null = null): object => ({ choices: [{ index: 0, delta, finish_reason }] });
+  const said = { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'half' } };
+  const begun = { type: 'message_start', message: { usage: {} } };
+  const ended = (stop_reason: string): object[] => [{ type: 'message_delta', delta: { stop_reason }, usage: {} }, { type: 'message_stop' }];
+  const word = { type: 'response.output_text.delta', delta: 'half' };
+  const created = { type: 'response.created', response: {} };
+
+  it.each<[string, readonly object[], string | undefined]>([
+    ['chat, an end', [chat({ content: 'half' }), chat({}, 'stop')], undefined],
+    ['chat, the longest length', [chat({ content: 'half' }), chat({}, 'length')], 'length'],
+    ['chat, a filter', [chat({ content: 'half' }), chat({}, 'content_filter')], 'content_filter'],
+    ['chat, a refusal', [chat({ refusal: 'half' }), chat({}, 'stop')], 'refusal'],
+    ['chat, nothing', [chat({ content: '' }), chat({}, 'stop')], 'empty'],
+    ['Anthropic, an end', [begun, said, ...ended('end_turn')], undefined],
+    ['Anthropic, the longest length', [begun, said, ...ended('max_tokens')], 'length'],
+    ['Anthropic, a refusal', [begun, said, ...ended('refusal')], 'refusal'],
+    ['Responses, an end', [created, word, { type: 'response.completed', response: {} }], undefined],
+    [
+      'Responses, the longest length',
+      [created, word, { type: 'response.incomplete', response: { incomplete_details: { reason: 'max_output_tokens' } } }],
+      'length',
+    ],
+    [
+      'Responses, a refusal',
+      [created, { type: 'response.refusal.delta', delta: 'no' }, { type: 'response.completed', response: {} }],
+      'refusal',
+    ],
+  ])('%s', async (_what, events, fault) => {
+    const last = await lastOf(events);
+    expect(last).toMatchObject({ type: 'finished', ...(fault !== undefined && { fault }) });
+    if (fault === undefined) expect(last).not.toHaveProperty('fault');
+  });
+
+  it.each<[string, readonly object[], string]>([
+    ['Anthropic', [begun, said], '`message_stop`'],
+    ['Responses', [created, word], '`response.completed`'],
+  ])('%s, cut off', async (_what, events, finish) => {
+    const message = `the stream was cut off: it ended without ${finish}`;
+    expect(await lastOf(events)).toMatchObject({ type: 'failed', error: { code: 'ERR_STREAM_PREMATURE_CLOSE', message } });
   });
 });

@@ -11,6 +11,8 @@ export interface FakeChatOptions {
   readonly model?: string;
   /** What is said to a prompt. @defaultValue the prompt in capitals */
   readonly answer?: (prompt: string) => string;
+  /** The first choice of an answer, asked with how often its prompt has come; undefined for a text that ends by itself. @defaultValue none */
+  readonly choice?: (prompt: string, times: number) => object | undefined;
   /** What an answer says it took. @defaultValue the tokens of prompt and answer */
   readonly usage?: (prompt: string) => unknown;
   /** Time an answer takes. @defaultValue 0 */
@@ -77,7 +79,8 @@ export async function startFakeChat(options: FakeChatOptions = {}, port = 0): Pr
         answered.set(prompt, (answered.get(prompt) ?? 0) + 1);
         const counted = { prompt_tokens: Math.ceil(prompt.length / 4), completion_tokens: Math.ceil(content.length / 4) };
         const usage = options.usage === undefined ? counted : options.usage(prompt);
-        send(200, { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }], usage });
+        const choice = options.choice?.(prompt, times) ?? { message: { role: 'assistant', content }, finish_reason: 'stop' };
+        send(200, { choices: [{ index: 0, ...choice }], usage });
       }
     };
     counts.open += 1;

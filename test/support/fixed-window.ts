@@ -34,6 +34,10 @@ export class FixedWindow implements Meter {
     return this.canPay(cost, now) ? now : this.endsAt;
   }
 
+  fullAt(now: number): number {
+    return this.level(now) === this.capacity ? now : this.endsAt;
+  }
+
   pay(cost: number, now: number): void {
     this.level(now);
     this.used = Math.max(0, this.used + cost);

@@ -145,7 +145,8 @@ describe('a token bucket', () => {
       expect(bucket.rounds).toBeGreaterThan(100);
     });
     virtualTime(({ advance, flush }) => {
-      const limiter = createLimiter({ rates: [perMinute('requests', 0)] });
+      const limiter = createLimiter();
+      limiter.setLimits({ rates: [perMinute('requests', 0)] });
       let granted = 0;
       limiter.acquire().subscribe(() => granted++);
       // Flushing would not end if a timer went round.

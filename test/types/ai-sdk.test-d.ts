@@ -43,7 +43,12 @@ describe('createLanguageModelMiddleware', () => {
 
 describe('createEmbeddingModelMiddleware', () => {
   it('is a middleware of the SDK', () => {
-    const middleware = createEmbeddingModelMiddleware({ limiter, rejected: 'empty', job: { lane: 'p2' }, countTokens: (value) => value.length });
+    const middleware = createEmbeddingModelMiddleware({
+      limiter,
+      rejected: 'empty',
+      job: { lane: 'p2' },
+      countTokens: (value) => value.length,
+    });
     expectTypeOf(middleware).toEqualTypeOf<EmbeddingModelMiddleware>();
     void wrapEmbeddingModel({ model: provider.embeddingModel('m'), middleware });
     expectTypeOf<EmbeddingModelMiddlewareOptions['rejected']>().toEqualTypeOf<'throw' | 'empty' | undefined>();

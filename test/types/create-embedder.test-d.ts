@@ -3,6 +3,7 @@ import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { CallContext, Handle, Settled } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
+import { providers } from '../../src/account/providers.js';
 import type { ClientEmbedderOptions, EmbedCall, Embedder, EmbedderOptions } from '../../src/pipelines/create-embedder.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 
@@ -16,7 +17,7 @@ describe('createEmbedder', () => {
     expectTypeOf(embedder.embed('a')).toEqualTypeOf<Observable<Float32Array>>();
     expectTypeOf(embedder.embedAsync('a', { lane: 'P0' })).toEqualTypeOf<Promise<Float32Array>>();
     expectTypeOf(embedder.embedFrom(['a'])).toEqualTypeOf<Observable<Settled<string, Float32Array>>>();
-    expectTypeOf(createEmbedder({ call: () => of([]), limiter: createLimiter(), refusalsAreFree: true })).toEqualTypeOf<Embedder>();
+    expectTypeOf(createEmbedder({ call: () => of([]), limiter: createLimiter(), provider: providers.gemini })).toEqualTypeOf<Embedder>();
     expectTypeOf(createEmbedder({ call: () => of([]), model: 'for its price' })).toEqualTypeOf<Embedder>();
   });
 

@@ -26,7 +26,7 @@ describe('FlowEmbeddings', () => {
   it('takes embeddings, or what makes some around a fetch', () => {
     expectTypeOf<{ embeddings: OpenAIEmbeddings }>().toExtend<FlowEmbeddingsOptions>();
     new FlowEmbeddings({ embeddings: (fetch) => new OpenAIEmbeddings({ configuration: { fetch } }), queries: 'alone' });
-    new FlowEmbeddings({ embeddings: inner, requestsPerMinute: 60, tokensPerMinute: 6000, burstSeconds: 5, refusalsAreFree: true });
+    new FlowEmbeddings({ embeddings: inner, requestsPerMinute: 60, tokensPerMinute: 6000, burstSeconds: 5 });
     expectTypeOf<FlowEmbeddingsOptions>().toExtend<EmbedderRules>();
     // @ts-expect-error -- no embeddings
     new FlowEmbeddings({});

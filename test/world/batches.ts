@@ -6,7 +6,7 @@ import { Pipe, type Puts, Results, type Supply } from './pipe.js';
 import { Pull } from './pull.js';
 import { Width } from './width.js';
 import { type Behaviour, Calls, type Item } from './work.js';
-import type { World } from './world.js';
+import { scramble, type World } from './world.js';
 
 /** What the calls of an actor do, one after the other. */
 export type Script = (no: number) => Behaviour;
@@ -148,6 +148,7 @@ export function batchMapActor(
       limit: () => (limiter ? limiter.most : width.most),
       settled: ({ n }) => results.settled.has(n),
       ...(limiter && { limiter }),
+      ...(options.weigh && options.oversize === undefined && { maxWeight: options.maxWeight ?? Infinity }),
     },
     script,
   );
@@ -160,6 +161,8 @@ export function batchMapActor(
     deadlineMs,
   );
   pipe.calls = calls;
+  pipe.abortsAtOnce = true;
+  results.ordersSent = form === 'batchMap';
   pipe.onFinish = () => {
     results.finish();
     if (pipe.life !== 'open' && flush.observed) world.problem(`${pipe.name} keeps its flushes`);
@@ -181,5 +184,6 @@ export function batchMapActor(
     const pull = new Pull(pipe);
     pipe.start(() => make.batchMapFrom(pull.open(), work, pulled), results.read);
   }
+  scramble(options);
   return pipe;
 }

@@ -78,12 +78,13 @@ export class Budget {
     return Math.abs(requests - Math.min(this.#level, this.#capacity)) > 0.01;
   }
 
-  /** A permit came back that was not used. */
-  refund(): void {
+  /** A permit came back that was not used; `isSure` says that all permits that were given have been heard of. */
+  refund(isSure: boolean): void {
     this.#refill();
-    // Whoever is let in by the same release may pay before or after that: what is too much goes when the instant is over.
     this.#level++;
-    if (this.#level > this.#capacity) this.#isUnsure = true;
+    // What is too much is lost before anybody is let in.
+    if (isSure) this.#level = Math.min(this.#level, this.#capacity);
+    else if (this.#level > this.#capacity) this.#isUnsure = true;
     this.#grants.pop();
   }
 

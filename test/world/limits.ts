@@ -6,6 +6,7 @@ import {
   heldBy,
   keyedLimiter,
   lanes,
+  per,
   perMinute,
   roundRobin,
   strict,
@@ -17,9 +18,9 @@ import { Timers } from './clock.js';
 import { lane } from './lanes.js';
 import { Width } from './width.js';
 import { isNamed } from './work.js';
-import { type Act, type Actor, isPlanned, Planned, type World } from './world.js';
+import { type Act, type Actor, isPlanned, Planned, scramble, type World } from './world.js';
 
-type Way = 'run' | 'runAsync' | 'acquire' | 'acquireAsync' | 'tryAcquire' | 'nested';
+type Way = 'run' | 'runAsync' | 'acquire' | 'acquireAsync' | 'tryAcquire' | 'nested' | 'enlist';
 
 interface Job {
   readonly n: number;
@@ -66,9 +67,10 @@ export class SharedLimiter implements Actor {
     const kind = choose<RateKind>('rate', 'none', 'none', 'bucket', 'strict');
     const plan: RatePlan = { kind, everyMs: 10, burst: 2, perMinute: 4 };
     this.#budget = new Budget(world, plan);
-    this.limiter = createLimiter({
+    const tokens = choose<'none' | 'many' | 'few'>('tokens', 'none', 'many', 'few');
+    const options = {
       concurrency: this.#width.now,
-      rates: [...ratesOf(plan, 1), ...(kind !== 'strict' && choose('tokens', false, true) ? [perMinute('tokens', 60_000)] : [])],
+      rates: [...ratesOf(plan, 1), ...(kind !== 'strict' ? tokenRates[tokens] : [])],
       headroom: 1,
       scheduler: this.timers,
       random: () => 0.5,
@@ -81,10 +83,12 @@ export class SharedLimiter implements Actor {
           ...(choose('limiter sharing', false, true) && { key: ({ key }: { readonly key?: unknown }) => key }),
         }),
       }),
-      onEvent: ({ type }) => {
+      onEvent: ({ type }: { readonly type: string }) => {
         world.at(`event:${type}`, this.index);
       },
-    });
+    } as const;
+    this.limiter = createLimiter(options);
+    scramble(options);
     this.#levels = this.#makeLevels();
     this.acts = {
       send: () => {
@@ -102,6 +106,9 @@ export class SharedLimiter implements Actor {
       },
       abort: () => {
         this.#controller.abort();
+      },
+      flush: () => {
+        this.limiter.clear();
       },
       drain: () => {
         this.drain();
@@ -124,7 +131,7 @@ export class SharedLimiter implements Actor {
     const shape = this.world.choose<'alone' | 'child' | 'keyed'>('levels', 'alone', 'alone', 'child', 'keyed');
     if (shape === 'child') return [root, { limiter: childOf(this.limiter, { concurrency: 1 }), extra: {}, most: () => 1, held: 0 }];
     if (shape === 'keyed') {
-      const keyed = keyedLimiter(this.limiter, { concurrency: 1 });
+      const keyed = keyedLimiter(this.limiter, { concurrency: 1, maxKeys: this.world.choose('maxKeys', 100, 1) });
       return [root, ...['a', 'b'].map((key): Level => ({ limiter: keyed as unknown as Limiter, extra: { key }, most: () => 1, held: 0 }))];
     }
     return [root];
@@ -160,7 +167,7 @@ export class SharedLimiter implements Actor {
   #send(): void {
     const { world } = this;
     const n = this.#jobs.length;
-    const way = world.choose<Way>(`way ${n}`, 'run', 'runAsync', 'acquire', 'acquireAsync', 'tryAcquire', 'nested');
+    const way = world.choose<Way>(`way ${n}`, 'run', 'runAsync', 'acquire', 'acquireAsync', 'tryAcquire', 'nested', 'enlist');
     const level = this.#levels[Math.floor(world.choose(`level ${n}`, 0, 0, 0.34, 0.67) * this.#levels.length)]!;
     const job: Job = { n, way, level, state: 'waiting', leave: () => undefined };
     this.#jobs.push(job);
@@ -221,6 +228,9 @@ export class SharedLimiter implements Actor {
             error: refused,
           });
         break;
+      case 'enlist':
+        this.#enlist(job, given);
+        break;
       case 'acquireAsync':
         limiter.acquireAsync(given).then((lease) => {
           this.#hold(job, lease);
@@ -244,6 +254,33 @@ export class SharedLimiter implements Actor {
             this.#settled(job);
           }, refused);
     }
+  }
+
+  /** A place in the queue, whose bidder is told nothing when it has been withdrawn. */
+  #enlist(job: Job, { lane }: { readonly lane?: string }): void {
+    const own: Job = { ...job, level: this.#levels[0]! };
+    this.#jobs[this.#jobs.indexOf(job)] = own;
+    const told = (): void => {
+      if (own.state === 'left') this.world.problem('a place that was withdrawn is told something');
+    };
+    const place = this.limiter.enlist(
+      {
+        granted: (lease) => {
+          told();
+          this.#hold(own, lease);
+        },
+        refused: (error) => {
+          told();
+          this.#refused(own, error);
+        },
+      },
+      lane,
+    );
+    own.leave = () => {
+      if (own.state !== 'waiting') return;
+      own.state = 'left';
+      place.withdraw();
+    };
   }
 
   /** Work under `run`: it takes a permit from its start to its end. */
@@ -331,7 +368,8 @@ export class SharedLimiter implements Actor {
       job.state = 'over';
       this.#giveBack(job);
       const outcome = world.choose<'ok' | 'cancelled' | 'unused' | 'error'>(`outcome ${job.n}`, 'ok', 'cancelled', 'unused', 'error');
-      if (outcome === 'unused') this.#budget.refund();
+      const isWaiting = this.#jobs.some(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
+      if (outcome === 'unused') this.#budget.refund(!world.isInside && !isWaiting && world.actors.length === 1);
       if (world.choose(`usage ${job.n}`, false, false, true)) lease.settle({ inputTokens: 1e12 });
       lease.release(outcome);
       if (world.choose(`twice ${job.n}`, false, true)) lease.release('ok');
@@ -434,6 +472,12 @@ function lazily(world: World, answer: (resolve: (value: string) => void, reject:
     },
   } as PromiseLike<string>;
 }
+
+const tokenRates = {
+  none: [],
+  many: [perMinute('tokens', 60_000)],
+  few: [per({ unit: 'tokens', amount: 5, windowMs: 50, burst: 5 })],
+};
 
 function ratesOf({ kind, everyMs, burst, perMinute: aMinute }: RatePlan, scale: number) {
   if (kind === 'bucket') return [perMinute('requests', (60_000 / everyMs) * scale, { burst: burst * scale })];

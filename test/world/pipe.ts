@@ -29,7 +29,7 @@ export class Supply {
     const ids = choose('ids', 'own', 'own', 'own', 'same');
     return {
       n,
-      weight: choose(`weight ${n}`, 1, 1, 2, 3, 5),
+      weight: choose(`weight ${n}`, 1, 1, 2, 3, 5, 0),
       key: choose(`key ${n}`, ['a', 'b'][n % 2]!, 'a', 'a', 'b', 'c'),
       lane: choose(`lane ${n}`, n % 3 === 2 ? 'urgent' : 'later', 'urgent', 'later'),
       id: ids === 'own' ? `i${n}` : 'same',
@@ -67,6 +67,8 @@ export class Pipe implements Actor {
   onRest: () => void = () => undefined;
   /** Calls that never end by themselves. */
   calls: Calls | undefined;
+  /** Whether every signal has aborted when `unsubscribe` returns. */
+  abortsAtOnce = false;
   /** Set while the operator is being subscribed to. */
   starting = true;
   /** What came out, in order. */
@@ -152,8 +154,16 @@ export class Pipe implements Actor {
   leave(): void {
     if (this.life !== 'open') return;
     this.life = 'left';
-    if (this.#subscription) this.#subscription.unsubscribe();
-    else this.#leave.next();
+    if (!this.#subscription) {
+      this.#leave.next();
+      return;
+    }
+    try {
+      this.#subscription.unsubscribe();
+    } finally {
+      if (this.abortsAtOnce && this.open > 0)
+        this.world.problem(`${this.name}: ${this.open} call(s) go on when \`unsubscribe\` has returned`);
+    }
   }
 
   /** Begins: `first` so many items come while the source is being subscribed to. */
@@ -248,6 +258,8 @@ export class SourceError extends Error {
 /** Looks at settled results: each item once, with its own input and its own value, in the order that was promised. */
 export class Results {
   readonly settled = new Set<number>();
+  /** Whether results are in the order in which items were sent, not only in that of their indexes. */
+  ordersSent = false;
   readonly #indexes = new Set<number>();
   readonly #lastOf = new Map<string, number>();
   #last = -1;
@@ -283,7 +295,9 @@ export class Results {
   };
 
   #checkOrder(item: Item, index: number): void {
-    const { world, name } = this.pipe;
+    const { world, name, sent } = this.pipe;
+    // Whatever callbacks send comes behind the item they were asked about.
+    if (this.ordersSent) index = sent.findIndex(({ n }) => n === item.n);
     const before = this.order === 'input' ? this.#last : this.order === 'perKey' ? (this.#lastOf.get(item.key) ?? -1) : -1;
     if (index < before) world.problem(`${name}: results out of order`);
     this.#last = index;

@@ -84,6 +84,8 @@ export interface Rules {
   readonly divides?: boolean;
   /** What failed for a reason that may pass is sent again as it was. */
   readonly keepsWhole?: boolean;
+  /** An item above it travels alone. */
+  readonly maxWeight?: number;
   /** Nobody waits for it. */
   left?(item: Item): boolean;
   /** The limiter that every call has a permit of. */
@@ -137,6 +139,8 @@ export class Calls {
     if (signal.aborted) world.problem('a call is made with a signal that has fired');
     if (this.running >= rules.limit()) world.problem(`a call is made beside ${this.running}, with a limit of ${rules.limit()}`);
     for (const item of items) this.#checkItem(item);
+    if (items.length > 1 && items.some(({ weight }) => weight > (rules.maxWeight ?? Infinity)))
+      world.problem('a call of an item above the weight of a call, and of others');
     if (rules.left && items.every((item) => rules.left?.(item))) world.problem('a call is made that nobody waits for');
     if (rules.keepsWhole) this.#checkWhole(items);
     rules.limiter?.granted();

@@ -210,6 +210,11 @@ export class World {
   }
 }
 
+/** Options that are changed when they were given change nothing. */
+export function scramble(options: object): void {
+  for (const name of Object.keys(options)) (options as Record<string, unknown>)[name] = `changed ${name}`;
+}
+
 const { setImmediate } = globalThis;
 
 /** Every promise that can go on has gone on afterwards. */

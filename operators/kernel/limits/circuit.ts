@@ -3,6 +3,8 @@ export interface BreakerState {
   readonly state: CircuitState;
   /** How long the present or the next opening lasts, in ms; -1 for ever. */
   readonly openMs: number;
+  /** When it was saved, on the breaker's clock. A state that was saved without it counts as saved just now. */
+  readonly at?: number;
   /** How much of it is left, in ms; -1 when it is open for ever, as when it was opened by hand. */
   readonly leftMs: number;
   /** What it has counted: failures one after the other, how old the present part of the window is, then calls and failures of each part. */
@@ -97,13 +99,18 @@ export class Circuit {
     return this.#until === Infinity ? Infinity : this.#openMs;
   }
 
+  /** What the next call would find. */
+  stateAt(now: number): CircuitState {
+    return this.#state === 'open' && this.#leftMs(this.#time(now)) === 0 ? 'halfOpen' : this.#state;
+  }
+
   snapshot(now: number): CircuitSnapshot {
     const at = this.#time(now);
     const leftMs = this.#leftMs(at);
     const waitedFor = this.#waitedFor(at);
     const [oldest = at] = waitedFor.values();
     return {
-      state: this.#state === 'open' && leftMs === 0 ? 'halfOpen' : this.#state,
+      state: this.stateAt(now),
       calls: this.#sum(at, 0),
       failures: this.#sum(at, 1),
       probing: waitedFor.size,
@@ -162,12 +169,13 @@ export class Circuit {
     const at = this.#time(now);
     const parts = this.#countedAt(at);
     const counted = [this.#inARow, at - this.#since, ...parts];
-    return { state: this.#state, openMs: finite(this.#openMs), leftMs: finite(this.#leftMs(at)), counted };
+    return { state: this.#state, at: now, openMs: finite(this.#openMs), leftMs: finite(this.#leftMs(at)), counted };
   }
 
-  /** Goes on where another one was saved. Probes that were under way then are made anew. */
-  restore({ state, openMs, leftMs, counted }: BreakerState, now: number): void {
-    const at = this.#time(now);
+  /** Continues where another one was saved: what was saved has aged since. Probes that were under way then are made anew. */
+  restore({ state, at: savedAt, openMs, leftMs, counted }: BreakerState, now: number): void {
+    // Nothing has aged on a clock that was set back.
+    const at = this.#time(now) - Math.max(0, now - (savedAt ?? now));
     const [inARow = 0, age = 0, calls = 0, failures = 0, ...older] = counted;
     this.#inARow = inARow;
     this.#since = at - age;

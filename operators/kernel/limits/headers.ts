@@ -17,6 +17,14 @@ export const DECIMAL = /^\d+(?:\.\d+)?$/;
 
 /** An HTTP date in either form that names its zone; `Date.parse` alone would take `-5` for a year. */
 const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;
+/** The third form, of C's `asctime`, in GMT without saying so. */
+const ASCTIME = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/;
+
+/** From here on a number of seconds is a moment since 1970 (the year 2001). */
+const FIRST_EPOCH_S = 1e9;
+
+/** A longer wait (about 25 days) is a mistake of the sender. */
+const LONGEST_MS = 2_147_483_647;
 
 /**
  * Reads headers by their lower-case names, in whatever spelling a record has them; the first of several values. None of what is no record, or cannot be
@@ -33,13 +41,14 @@ export function headerReader(given: HeadersLike): (name: string) => string | und
 
 /**
  * How long the other side asks to wait, in ms: `retry-after-ms`, else `retry-after` as seconds (fractions allowed) or as an
- * HTTP date. A date needs `epochMs`, the time now in ms since 1970, and is ignored without it; one in the past means 0.
- * Anything else (negative, not a number) is ignored. However long it is, it is what they ask for.
+ * HTTP date in any of its three forms. A number that can only be a moment since 1970 is one. A moment needs `epochMs`, the time now in ms since 1970,
+ * and is ignored without it; one in the past means 0. Anything else (negative, not a number, longer than 24.8 days) is ignored.
  */
 export function parseRetryAfterMs(headers: HeadersLike, epochMs?: number): number | undefined {
   const read = headerReader(headers);
   const text = String(read('retry-after'));
-  return scaled(String(read('retry-after-ms')), 1) ?? scaled(text, 1000) ?? untilDate(text, epochMs);
+  const waits = [scaled(String(read('retry-after-ms')), 1, epochMs), scaled(text, 1000, epochMs), untilDate(text, epochMs)];
+  return waits.find((waitMs) => waitMs !== undefined && waitMs <= LONGEST_MS);
 }
 
 function textOf(value: unknown): string | undefined {
@@ -47,11 +56,27 @@ function textOf(value: unknown): string | undefined {
   return typeof first === 'string' || typeof first === 'number' ? String(first).trim() : undefined;
 }
 
-function scaled(text: string, unitMs: number): number | undefined {
-  return DECIMAL.test(text) ? Math.min(Number(text) * unitMs, Number.MAX_SAFE_INTEGER) : undefined;
+function scaled(text: string, unitMs: number, epochMs = 0): number | undefined {
+  if (!DECIMAL.test(text)) return undefined;
+  const value = Number(text);
+  if (value < FIRST_EPOCH_S) return value * unitMs;
+  // Milliseconds, as clocks have them, or seconds.
+  const at = value < FIRST_EPOCH_MS ? value * 1000 : value;
+  return epochMs >= FIRST_EPOCH_MS ? Math.max(0, at - epochMs) : undefined;
 }
 
 function untilDate(text: string, epochMs = 0): number | undefined {
-  const at = epochMs >= FIRST_EPOCH_MS && HTTP_DATE.test(text) ? Date.parse(text) : NaN;
+  const isDate = HTTP_DATE.test(text) || ASCTIME.test(text);
+  const at = epochMs >= FIRST_EPOCH_MS && isDate ? Date.parse(HTTP_DATE.test(text) ? text : `${text} GMT`) : NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, at - epochMs);
+}
+
+/** The longest pause of an account that an answer can ask for, in ms: a day. */
+export const LONGEST_HINT_MS = 86_400_000;
+
+/** The wait that an answer asks for, at most a day; a longer one is told. */
+export function boundedHintMs(askedMs: number, tell?: (note: { type: 'hintClamped'; askedMs: number; pauseMs: number }) => void): number {
+  if (askedMs <= LONGEST_HINT_MS) return askedMs;
+  tell?.({ type: 'hintClamped', askedMs, pauseMs: LONGEST_HINT_MS });
+  return LONGEST_HINT_MS;
 }

@@ -44,6 +44,8 @@ export interface Meter {
   canPay(cost: number, now: number, lane?: number): boolean;
   /** When the cost can be paid if nothing else is paid before; `now` when it can be already. */
   payableAt(cost: number, now: number, lane?: number): number;
+  /** When all of it can be spent again if nothing is paid before; `now` when it can be already. */
+  fullAt(now: number): number;
   /** Pays without asking. A negative cost is a refund. */
   pay(cost: number, now: number, lane?: number): void;
   /** Changes what was paid then. */

@@ -1,5 +1,5 @@
 import type { HeadersLike } from './headers.js';
-import { DECIMAL, headerReader } from './headers.js';
+import { DECIMAL, headerReader, parseRetryAfterMs } from './headers.js';
 import type { RateReport, RateUnit } from './rate-lesson.js';
 
 /** Reads one header of a limit, by the part of its name that says what it is. */
@@ -92,8 +92,34 @@ function resetMs(text: string | undefined, epochMs = NaN): number | undefined {
     return plausible((value < FIRST_DATE_MS ? value * SECOND_MS : value) - epochMs);
   }
   if (TIMESTAMP.test(text)) return plausible(Date.parse(text) - epochMs);
-  const parts: (string | undefined)[] | undefined = DURATION.exec(text)?.slice(1);
-  return parts && plausible(parts.reduce((total, part, i) => total + Number(part ?? 0) * (UNITS_MS[i] as number), 0));
+  const lastsMs = durationMs(text);
+  return lastsMs === undefined ? undefined : plausible(lastsMs);
+}
+
+/** `6m0s`, `1.57s`, `12ms`; undefined for anything else. */
+export function durationMs(text: string): number | undefined {
+  const parts: (string | undefined)[] | undefined = text === '' ? undefined : DURATION.exec(text)?.slice(1);
+  return parts?.reduce<number>((total, part, i) => total + Number(part ?? 0) * (UNITS_MS[i] as number), 0);
+}
+
+/**
+ * How long a refusal (429) asks to wait, in ms: {@link parseRetryAfterMs}, else the time until an exhausted limit begins anew: `x-ratelimit-reset` (seconds, a
+ * duration, a moment since 1970 in seconds or ms), `ratelimit-reset`, or `ratelimit`. Those of single units say when all of it is back, which is too long.
+ */
+export function parseRefusalMs(headers: HeadersLike, epochMs?: number): number | undefined {
+  const asked = parseRetryAfterMs(headers, epochMs);
+  if (asked !== undefined) return asked;
+  const read = headerReader(headers);
+  for (const name of ['x-ratelimit', 'ratelimit']) {
+    const remaining = amount(read(`${name}-remaining`));
+    const waitMs = remaining ? undefined : resetMs(read(`${name}-reset`), epochMs);
+    if (waitMs !== undefined) return waitMs;
+  }
+  // `limit=100, remaining=0, reset=30`, and `"default";r=0;t=30`.
+  const text = read('ratelimit')?.slice(0, 500) ?? '';
+  const [remaining] = /\b(?:remaining|r)=(\d{1,12})\b/.exec(text)?.slice(1) ?? [];
+  const [reset] = /\b(?:reset|t)=(\d{1,12})\b/.exec(text)?.slice(1) ?? [];
+  return Number(remaining ?? 0) > 0 ? undefined : resetMs(reset, epochMs);
 }
 
 /** On a clock that does not count from 1970 every date is far away. */

@@ -2,6 +2,7 @@ import type { Charge, Meter, RateSpec, ReserveRule } from './limit.js';
 import { amountOf, isTokenUnit } from './limit.js';
 
 const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
 
 /** More tokens than any model takes and gives in one call. */
 const MOST_TOKENS = 10_000_000;
@@ -33,6 +34,7 @@ export class Rate {
   /** What errors call it. */
   get name(): string {
     const { unit, windowMs } = this.rule;
+    if (windowMs === DAY_MS) return `${unit}PerDay`;
     return windowMs === MINUTE_MS ? `${unit}PerMinute` : `${unit} per ${String(windowMs)} ms`;
   }
 
@@ -114,6 +116,11 @@ export class Rate {
     return this.meter ? (this.passes?.payableAt(this.costOf(charge), now, lane) ?? now) : now;
   }
 
+  /** When it has nothing left to remember; Infinity while it is stopped. */
+  fullAt(now: number): number {
+    return this.isStopped ? Infinity : (this.meter?.fullAt(now) ?? now);
+  }
+
   isTooHeavy(charge: Charge, lane: number): boolean {
     return !this.rule.borrows && this.costOf(charge) > this.capacityOf(lane);
   }
@@ -144,6 +151,12 @@ export class Rate {
   /** What comes in within so many ms. */
   refillIn(spanMs: number): number {
     return (this.perMinute * this.headroom * spanMs) / MINUTE_MS;
+  }
+
+  /** Whether a report about so long a window says how much of this one is left: what a minute has left says nothing of a day that is counted for itself. */
+  isAbout(reportedMs: number): boolean {
+    const { isStrict, windowMs } = this.rule;
+    return !isStrict || windowMs <= Math.max(MINUTE_MS, reportedMs);
   }
 
   /** Takes away what is saved up beyond so much. */

@@ -82,6 +82,11 @@ export class ReservedBucket implements Meter {
     return now + after / this.perMs;
   }
 
+  fullAt(now: number): number {
+    const missing = this.capacity - this.level(now);
+    return missing <= EPSILON ? now : now + missing / this.perMs;
+  }
+
   pay(cost: number, now: number, lane = 0): void {
     this.refill(now);
     if (cost < 0) {

@@ -60,6 +60,10 @@ export class ReservedDay implements Meter {
     return at <= now + EARLY_MS ? now : at;
   }
 
+  fullAt(now: number): number {
+    return this.day.fullAt(now);
+  }
+
   pay(cost: number, now: number): void {
     this.day.pay(cost, now);
   }

@@ -76,6 +76,10 @@ export class ReservedWindow implements Meter {
     return at;
   }
 
+  fullAt(now: number): number {
+    return this.all.fullAt(now);
+  }
+
   pay(cost: number, now: number, lane = 0): void {
     this.all.pay(cost, now);
     for (const { window, pace } of this.partsFor(lane)) {

@@ -53,6 +53,15 @@ export class SlidingWindow implements Meter {
     return missing <= EPSILON ? now : this.leavesAt(missing - EPSILON / 2);
   }
 
+  fullAt(now: number): number {
+    this.forget(now);
+    let last = this.size - 1;
+    // What was given back is not waited for.
+    while (this.entry(last)?.cost === 0) last--;
+    const entry = last < 0 ? undefined : this.entry(last);
+    return entry === undefined ? now : entry.at + this.span;
+  }
+
   /** Pays without asking; the level may become negative. */
   pay(cost: number, now: number): void {
     this.forget(now);

@@ -45,6 +45,10 @@ export class TokenBucket implements Meter {
     return missing <= 0 ? now : now + missing / this.perMs;
   }
 
+  fullAt(now: number): number {
+    return this.payableAt(this.most, now);
+  }
+
   /** Pays without asking; the level may become negative. A negative cost is a refund, which never lifts the level above the capacity. */
   pay(cost: number, now: number): void {
     this.refill(now);

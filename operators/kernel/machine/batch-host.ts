@@ -34,7 +34,10 @@ export type ItemNote = Readonly<
 >;
 
 /** What a machine tells; whoever drives it adds who and when. */
-export type BatchNote = (ItemNote & { readonly seq?: number }) | (RepairNote & { readonly lane: string; readonly batchId: string });
+export type BatchNote =
+  | (ItemNote & { readonly seq?: number })
+  | (RepairNote & { readonly lane: string; readonly batchId: string })
+  | Readonly<{ type: 'hintClamped'; askedMs: number; pauseMs: number }>;
 
 /** Whoever drives a machine: asked for what a machine cannot know, and told what is to be done outside once this step is over. */
 export interface BatchHost<T, R> {

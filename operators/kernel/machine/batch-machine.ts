@@ -3,7 +3,7 @@ import { Backlog, Chain, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
 import { victims } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
-import type { ReorderBuffer } from '../queues/reorder-buffer.js';
+import type { OrderedPlace, ReorderBuffer } from '../queues/reorder-buffer.js';
 import type { FailedAlone, Judgement, Repairer } from '../repair/repairer.js';
 import type { Verdict } from '../repair/verdict.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
@@ -90,11 +90,8 @@ export class BatchMachine<T, R> {
 
   // ---- accepting ----------------------------------------------------------------------------------------------------
 
-  /** Gives the next item its place in the order of results. */
-  place(job: Job<T, R>, key: unknown): void {
-    if (this.order === undefined) return;
-    const place = this.order.enter(key);
-    place.item = job;
+  /** The item stands in this place in the order of results. */
+  place(job: Job<T, R>, place: OrderedPlace<Job<T, R>>): void {
     job.extras.place = place;
   }
 

@@ -16,8 +16,8 @@ export function bid<T, R>(machine: BatchMachine<T, R>, affordable: number): numb
   const whole = weightOf(queue.plan(lead, maxSize, aim));
   if (whole <= affordable || now < shrinkAt(machine)) return whole;
   const part = weightOf(queue.plan(lead, maxSize, affordable));
-  // When not even the first item can be paid, that is what is waited for.
-  machine.budget = Math.max(affordable, part);
+  // When not even the first item can be paid, that is what is waited for. One above the aim travels alone, without weightless ones too.
+  machine.budget = Math.max(affordable, Math.min(part, aim));
   return part;
 }
 

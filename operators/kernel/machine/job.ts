@@ -128,6 +128,9 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   timeoutAt = Infinity;
   attempt = 1;
   depth = 0;
+  /** How long it has waited after refusals, and that it does. */
+  refusedMs = 0;
+  isRefused = false;
   /** The batch it repeats or is a part of, now and at the beginning. */
   parentId: string | undefined = undefined;
   origin: Batch<T, R> = this;

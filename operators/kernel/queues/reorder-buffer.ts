@@ -7,11 +7,11 @@ class Place<T> {
   isReady: boolean | undefined = undefined;
   /** What it adds to `held` while it is ready and waits. */
   counts = 0;
-
-  constructor(
-    readonly key: unknown,
-    readonly line: Backlog<Place<T>>,
-  ) {}
+  key: unknown = undefined;
+  /** Undefined before it has entered its line. */
+  line: Backlog<Place<T>> | undefined = undefined;
+  /** Reserved, and its line is not known yet. */
+  isReserved = false;
 }
 
 export type OrderedPlace<T> = Place<T>;
@@ -23,6 +23,8 @@ export type OrderedPlace<T> = Place<T>;
 export class ReorderBuffer<T> {
   readonly #lines = new Map<unknown, Backlog<Place<T>>>();
   readonly #out: (item: T) => void;
+  /** Reserved places, and those that were reserved after them: the first has no line yet. */
+  readonly #late = new Backlog<Place<T>>();
   #held = 0;
 
   /** `out` is called with each item when its turn has come, from inside `ready` or `leave`, which it must not call. */
@@ -42,11 +44,24 @@ export class ReorderBuffer<T> {
 
   /** Takes the next place in the line of `key`. */
   enter(key: unknown): Place<T> {
-    let line = this.#lines.get(key);
-    if (line === undefined) this.#lines.set(key, (line = new Backlog()));
-    const place = new Place<T>(key, line);
-    line.push(place);
+    const place = new Place<T>();
+    place.key = key;
+    this.#join(place);
     return place;
+  }
+
+  /** A place in a line that is not known yet. Whatever is reserved before {@link assign} stands behind it, in each line. */
+  reserve(): Place<T> {
+    const place = new Place<T>();
+    place.isReserved = true;
+    this.#late.push(place);
+    return place;
+  }
+
+  /** The line of a reserved place is known. */
+  assign(place: Place<T>, key: unknown): void {
+    place.key = key;
+    this.#enterLate(place);
   }
 
   /** What stands in the place is ready: it goes out now, or as soon as everything before it has. */
@@ -57,21 +72,48 @@ export class ReorderBuffer<T> {
   /** Frees a place: nobody waits for it any more. */
   leave(place: Place<T>): void {
     this.#close(place, false, 0);
+    if (place.isReserved) this.#enterLate(place);
   }
 
   /** Empties all lines. Places in them may still be closed, which does nothing. */
   clear(): void {
+    for (let place = this.#late.shift(); place; place = this.#late.shift()) place.isReady = false;
     this.#lines.clear();
     this.#held = 0;
+  }
+
+  #join(place: Place<T>): void {
+    const { key } = place;
+    let line = this.#lines.get(key);
+    if (line === undefined) this.#lines.set(key, (line = new Backlog()));
+    place.line = line;
+    line.push(place);
+  }
+
+  /** A place is no longer reserved: those up to the next reserved one enter their lines. */
+  #enterLate(assigned: Place<T>): void {
+    assigned.isReserved = false;
+    for (let place = this.#late.peek(); place?.isReserved === false; place = this.#late.peek()) {
+      this.#late.shift();
+      // It may be ready by now, or have left.
+      if (place.isReady === false) continue;
+      this.#join(place);
+      if (place.isReady) this.#advance(place);
+    }
   }
 
   #close(place: Place<T>, isReady: boolean, counts: number): void {
     const { line, key } = place;
     // The line of a place from before `clear` is not the one of its key any more.
-    if (place.isReady !== undefined || this.#lines.get(key) !== line) return;
+    if (place.isReady !== undefined || (line && this.#lines.get(key) !== line)) return;
     place.isReady = isReady;
     place.counts = counts;
     this.#held += counts;
+    if (line) this.#advance(place);
+  }
+
+  /** Hands out what has its turn in the line of a place. */
+  #advance({ key, line = new Backlog() }: Place<T>): void {
     for (let head = line.peek(); head?.isReady !== undefined; head = line.peek()) {
       line.shift();
       this.#held -= head.counts;

@@ -1,5 +1,6 @@
 import type { HeadersLike } from '../limits/headers.js';
 import { parseRetryAfterMs } from '../limits/headers.js';
+import { parseRefusalMs } from '../limits/rate-headers.js';
 import { fieldOf } from './field-of.js';
 import type { Classify, ErrorClass, Verdict } from './verdict.js';
 
@@ -21,6 +22,7 @@ const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   FLOW_BATCH_SHAPE: 'contract',
   FLOW_RATE_LIMITED: 'throttled',
   FLOW_BREAKER_OPEN: 'transient',
+  FLOW_RETRY_BUDGET: 'transient',
   FLOW_ATTEMPT_TIMEOUT: 'timeout',
   FLOW_CLEARED: 'cancelled',
   FLOW_SEQUENCE_GAP: 'contract',
@@ -68,7 +70,7 @@ export const classifyByStatus: Classify = (error, { aborted, epochMs }) => {
   if (typeof status === 'number' && status >= 400) {
     const verdict: Verdict = { class: classOfStatus(status) };
     const headers = of('headers') ?? of('responseHeaders') ?? fieldOf(response, 'headers');
-    const waitMs = parseRetryAfterMs(headers as HeadersLike, epochMs);
+    const waitMs = (status === 429 ? parseRefusalMs : parseRetryAfterMs)(headers as HeadersLike, epochMs);
     return waitMs === undefined ? verdict : { ...verdict, retryAfterMs: waitMs };
   }
   const causeCode = fieldOf(of('cause'), 'code');

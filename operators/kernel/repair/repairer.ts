@@ -1,6 +1,8 @@
+import { boundedHintMs } from '../limits/headers.js';
 import type { BatchHost, BatchRules } from '../machine/batch-host.js';
 import type { ItemFailure, Job } from '../machine/job.js';
 import { Batch, DONE, IN_FLIGHT, WAITING, weightOf } from '../machine/job.js';
+import { Refusals } from './refusals.js';
 import type { Failure, Repair, RepairRule, Search } from './rule.js';
 import type { Classify, ClassifyContext, Verdict } from './verdict.js';
 import { mayPass } from './verdict.js';
@@ -45,6 +47,7 @@ export class Repairer<T, R> {
   private readonly pausing = new Set<Batch<T, R>>();
   /** Items that wait for a later step of their search. */
   private readonly held = new Set<Batch<T, R>>();
+  private readonly refusals = new Refusals();
   /** When the next pause is over; Infinity when there is none. */
   nextAt = Infinity;
 
@@ -82,7 +85,8 @@ export class Repairer<T, R> {
   }
 
   /** A call has succeeded as a whole. */
-  answered({ origin }: Batch<T, R>): FailedAlone<T, R> {
+  answered({ origin, startedAt }: Batch<T, R>): FailedAlone<T, R> {
+    this.refusals.answered(startedAt);
     for (const rule of this.rules) rule.succeeded?.(origin);
     return { jobs: [], slowest: undefined };
   }
@@ -109,7 +113,9 @@ export class Repairer<T, R> {
 
   /** A call has failed as a whole. */
   failed(batch: Batch<T, R>, jobs: readonly Job<T, R>[], reason: unknown, verdict: Verdict): void {
-    if (verdict.class === 'throttled' && verdict.retryAfterMs !== undefined) this.machine.host.pause(verdict.retryAfterMs);
+    const { class: found, retryAfterMs, isTierOnly } = verdict;
+    const { host } = this.machine;
+    if (found === 'throttled' && retryAfterMs !== undefined && !isTierOnly) host.pause(boundedHintMs(retryAfterMs, host.tell));
     if (!this.repair(batch, jobs, { verdict, reason }, false)) this.inconclusive(batch);
   }
 
@@ -134,6 +140,13 @@ export class Repairer<T, R> {
     return all;
   }
 
+  /** Batches between two attempts that count as retries. */
+  private get waiting(): number {
+    let waiting = 0;
+    for (const { isRefused } of this.pausing) if (!isRefused) waiting++;
+    return waiting;
+  }
+
   /** The search that the batch was a step of takes its next one. */
   private searchOn(batch: Batch<T, R>, good: readonly Job<T, R>[] | undefined): void {
     const { search, origin } = batch;
@@ -142,13 +155,14 @@ export class Repairer<T, R> {
 
   /** Asks the rules, and rejects the items that they do not mention. True when the answer is the next step of the call's search. */
   private repair(batch: Batch<T, R>, jobs: readonly Job<T, R>[], { verdict, reason }: Judgement, isPartial: boolean): boolean {
-    const { jobs: call, attempt, depth, origin } = batch;
+    const { jobs: call, attempt, depth, origin, refusedMs, startedAt } = batch;
     const { host, now, calls, rules } = this.machine;
     const { operator } = host;
     const search = isPartial ? undefined : batch.search;
     const failure: Failure<Job<T, R>> = {
       ...{ operator, now, error: reason, verdict, call, jobs, isPartial, attempt, depth, origin, search },
-      ...{ executing: calls.length, retrying: calls.filter((one) => one.attempt > 1).length, waiting: this.pausing.size },
+      ...{ executing: calls.length, retrying: calls.filter((one) => one.attempt > 1).length, waiting: this.waiting, refusedMs },
+      refusals: verdict.class === 'throttled' ? this.refusals.refused(startedAt, now) : 0,
       draw: () => this.callbacks.draw(operator, rules.random),
     };
     let repair: Repair<Job<T, R>> | undefined;
@@ -158,7 +172,7 @@ export class Repairer<T, R> {
       for (const job of jobs) job.outcome = fault;
     }
     // Another attempt at a step is still that step.
-    const isAgain = repair?.parts?.length && (repair.attempt ?? 1) > 1;
+    const isAgain = repair?.parts?.length && ((repair.attempt ?? 1) > 1 || repair.isRefusal);
     const next = repair?.search ?? (isAgain ? search : undefined);
     if (repair) this.apply(batch, repair, next);
     for (const job of jobs) if (job.state === IN_FLIGHT) this.machine.settle(job, true, job.outcome);
@@ -167,9 +181,22 @@ export class Repairer<T, R> {
 
   /** Does what a rule has decided. All items are moved before any result is handed out. */
   private apply(batch: Batch<T, R>, repair: Repair<Job<T, R>>, search: Search<Job<T, R>> | undefined): void {
-    const { parts = [], attempt = 1, depth = batch.depth, delayMs = 0, pauseMs, rejected = [], held = [], note } = repair;
+    const {
+      parts = [],
+      attempt = 1,
+      depth = batch.depth,
+      delayMs = 0,
+      pauseMs,
+      isRefusal = false,
+      rejected = [],
+      held = [],
+      note,
+    } = repair;
     const { machine, pausing } = this;
-    if (pauseMs !== undefined) machine.host.pause(pauseMs);
+    if (pauseMs !== undefined) {
+      this.refusals.pause(machine.now + pauseMs);
+      machine.host.pause(boundedHintMs(pauseMs));
+    }
     // Items that are in another call are settled by that call.
     const settled = rejected.filter(
       ({ job: { state, batch: at } }) => state === WAITING || (state === IN_FLIGHT && (at ?? batch) === batch),
@@ -183,7 +210,11 @@ export class Repairer<T, R> {
       const again = this.regroup(batch, part, attempt, depth, search);
       if (again === undefined) continue;
       isSent = true;
-      if (attempt === 1) batch.origin.calls++;
+      if (isRefusal) {
+        again.isRefused = true;
+        again.refusedMs = batch.refusedMs + delayMs;
+        for (const job of again.jobs) job.attempts--;
+      } else if (attempt === 1) batch.origin.calls++;
       if (delayMs > 0) {
         again.readyAt = machine.now + delayMs;
         this.nextAt = Math.min(this.nextAt, again.readyAt);

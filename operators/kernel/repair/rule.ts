@@ -48,8 +48,12 @@ export interface Failure<J> {
   readonly executing: number;
   /** Those of them that are not a first attempt. */
   readonly retrying: number;
-  /** Batches between two attempts. */
+  /** Batches between two attempts, refused ones aside. */
   readonly waiting: number;
+  /** Refusals by the backend in a row, this one included when it is one. Calls that were under way together count once. */
+  readonly refusals: number;
+  /** How long the call has waited after refusals, in ms. */
+  readonly refusedMs: number;
   /** A number from 0 to 1. @throws CallbackError, which then rejects the items */
   draw(): number;
 }
@@ -71,8 +75,10 @@ export interface Repair<J> {
   readonly depth?: number;
   /** Pause before they are sent, in which they hold no slot. @defaultValue 0 */
   readonly delayMs?: number;
-  /** Nobody sends anything through these permits for so long. @defaultValue not at all */
+  /** Nothing is sent through these permits for so long. @defaultValue not at all */
   readonly pauseMs?: number;
+  /** The parts are the refused call itself, which is not counted as an attempt. @defaultValue false */
+  readonly isRefusal?: boolean;
   /** Settled now, wherever they are: those of the call, held ones, and any other of the same origin that waits. */
   readonly rejected?: readonly { readonly job: J; readonly reason: unknown }[];
   /** The search that the parts are a step of: it is told of their end. @defaultValue for another attempt (`attempt`) that of the call, else none */

@@ -10,6 +10,8 @@ export interface Verdict {
   readonly blame?: readonly (number | string)[];
   /** Size the other side measured and its limit, in the unit of the item's weight, when a `tooLarge` error gives them. */
   readonly tooLarge?: { readonly actual: number; readonly limit: number };
+  /** The refusal concerns one service tier (no capacity there), not the account: nothing else is paused for it. */
+  readonly isTierOnly?: boolean;
   /** True when nothing in the error says what it is about, so that `class` is a guess. */
   readonly unrecognised?: boolean;
 }

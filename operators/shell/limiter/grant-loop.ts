@@ -28,6 +28,8 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   slots: number;
   /** Leases granted and not released. */
   leases = 0;
+  /** Called when something has changed and nothing waits or runs any more. */
+  onUnused: (() => void) | undefined = undefined;
   /** Looks for deadlocks, while jobs wait whose work holds a lease of this limiter. */
   nesting: { look(): void } | undefined = undefined;
   /** When something waits or runs, or no longer does. */
@@ -245,6 +247,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     // The usual release: nobody waits, and nobody is to be told.
     if (first === undefined && this.isQuiet) {
       this.again = this.hasFreed = false;
+      if (!this.isBusy) this.onUnused?.();
       return;
     }
     this.isGranting = true;
@@ -374,6 +377,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   protected changed(): void {
     this.tellChanged();
     this.finish();
+    if (!this.isBusy) this.onUnused?.();
   }
 
   tellChanged(): void {

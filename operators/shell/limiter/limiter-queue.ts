@@ -19,7 +19,7 @@ export abstract class LimiterQueue extends ShutdownHandle {
   readonly tell: ((note: Note) => void) | undefined;
   /** Limiters under this one that have something waiting or running. */
   abstract readonly children: ReadonlySet<LimiterQueue>;
-  protected readonly byId = new Map<string | number, Ticket>();
+  protected byId = new Map<string | number, Ticket>();
   /** Jobs that may only wait for so long. Those that no longer wait are removed now and then. */
   protected expiring: DeadlineHeap<Ticket> | undefined = undefined;
   /** Waiting jobs, in total and by lane. */
@@ -45,6 +45,11 @@ export abstract class LimiterQueue extends ShutdownHandle {
     let tickets = this.queue.size;
     for (const child of this.children) tickets += child.queued - child.placesAbove;
     return tickets;
+  }
+
+  /** No two jobs that wait here or there may have the same id. */
+  shareIds(other: LimiterQueue): void {
+    this.byId = other.byId;
   }
 
   /** The ticket whose turn it is. */

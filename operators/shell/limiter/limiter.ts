@@ -52,9 +52,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     return Math.max(this.pausedForMs > 0 ? 1 : slots, this.rates?.load() ?? 0);
   }
 
-  /** Whether nothing waits or runs, everything spent has come back, and no pause of `penalize` is left. */
-  get isIdle(): boolean {
-    return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && this.penaltyMs === 0;
+  /** In how many ms it has nothing left to remember: everything spent has come back, and no pause of `penalize` is left. Infinity while it is in use. */
+  get idleInMs(): number {
+    return this.isBusy ? Infinity : Math.max(this.penaltyMs, (this.rates?.fullAt() ?? 0) - (this.rates ? this.time : 0));
   }
 
   get concurrency(): number {
@@ -187,7 +187,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
-    onlyKnown(NAME, options, ['sentAt']);
+    onlyKnown(NAME, options, ['sentAt', 'model']);
     const { sentAt } = options;
     if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
     // The time here is ahead of a clock that was set back.

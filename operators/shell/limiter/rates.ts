@@ -79,6 +79,14 @@ export class Rates {
     return Math.min(1, Math.max(0, ...this.all.map((rate) => rate.load(now))));
   }
 
+  /** When everything spent has come back. */
+  fullAt(): number {
+    const now = this.limiter.now();
+    let at = now;
+    for (const rate of this.all) at = Math.max(at, rate.fullAt(now));
+    return at;
+  }
+
   snapshots(): RateSnapshot[] {
     const now = this.limiter.now();
     return this.all.map((rate) => ({ unit: rate.rule.unit, windowMs: rate.rule.windowMs, amount: rate.amount, left: rate.level(now) }));

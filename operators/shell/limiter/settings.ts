@@ -15,12 +15,14 @@ import {
   durationMs,
   flag,
   madeBy,
+  nonEmpty,
   object,
   oneOf,
   onlyKnown,
   optional,
   ratio,
   requiredFunction,
+  startingRate,
 } from '../../options/options.js';
 import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
@@ -40,7 +42,7 @@ const DEFAULTS = {
   random: Math.random,
 } as const;
 
-const JOB = ['id', 'lane', 'key', 'cost', 'signal', 'deadlineMs', 'holder'] as const;
+const JOB = ['id', 'lane', 'key', 'model', 'cost', 'signal', 'deadlineMs', 'holder'] as const;
 
 /** The options, checked and with their defaults. */
 export interface LimiterSettings extends Omit<Checked<LimiterOptions, typeof DEFAULTS>, 'queue'> {
@@ -59,15 +61,15 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   refunds: flag,
   abortGraceMs: durationMs,
   restore: optional(
-    check<SavedLimits>('what `save` has answered', (saved) => {
-      const { at, pausedForMs, rates } = Object(saved) as SavedLimits;
-      if (!Array.isArray(rates)) return false;
+    check<SavedLimits>('what `save` has answered', function isSaved(saved): boolean {
+      const { at, pausedForMs, rates, models = [] } = Object(saved) as SavedLimits;
+      if (!Array.isArray(rates) || !Array.isArray(models)) return false;
       // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
       const numbersOf = (rate: unknown): readonly unknown[] => {
         const { windowMs, isStrict, spent } = Object(rate) as SavedLimits['rates'][0];
         return [windowMs, Number(isStrict)].concat(spent);
       };
-      return [at, pausedForMs, ...rates.flatMap(numbersOf)].every(Number.isFinite);
+      return [at, pausedForMs, ...rates.flatMap(numbersOf)].every(Number.isFinite) && models.every((model) => isSaved(model as never));
     }),
   ),
   random: requiredFunction,
@@ -77,7 +79,10 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
 
 /** @throws FlowConfigError */
 export function limiterSettings(options: LimiterOptions): LimiterSettings {
-  return checked(NAME, options, DEFAULTS, LIMITER_CHECKS);
+  const settings = checked(NAME, options, DEFAULTS, LIMITER_CHECKS);
+  for (const [i, rate] of (settings.rates as readonly (RateRule & RateSpec)[]).entries())
+    startingRate(NAME, `rates[${i}].amount`, rate.amount);
+  return settings;
 }
 
 /** @throws FlowConfigError */
@@ -100,6 +105,7 @@ export function ratesOption(operator: string, option: string, rates: readonly Ra
 export function checkJob(job: LimiterJob): void {
   onlyKnown(NAME, job, JOB, 'job');
   if (job.signal !== undefined) requiredSignal(NAME, 'signal', job.signal);
+  if (job.model !== undefined) nonEmpty(NAME, 'model', job.model);
   if (job.deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', job.deadlineMs);
   if (job.holder !== undefined) madeBy('granted', 'made by heldBy')(NAME, 'holder', job.holder);
 }

@@ -1,3 +1,4 @@
+import { keepOrigin } from '../../pipelines/keep-origin.js';
 import { streamError } from './streams.js';
 import type { AguiFetch } from './types.js';
 
@@ -15,11 +16,12 @@ export interface Run {
  * @param runOf - what is given up when the signal of the request aborts after its answer has ended, which nobody would hear of
  */
 export function agentFetch(base: AguiFetch | undefined, runOf: (init: RequestInit) => Run | undefined): AguiFetch {
+  const send = keepOrigin((input, init) => (base ? base(input as string, init as RequestInit) : fetch(input, init)));
   return async (url, init) => {
     const run = runOf(init);
     const signal = AbortSignal.any([init.signal, run?.signal].filter(Boolean) as AbortSignal[]);
     try {
-      const response = await (base ?? fetch)(url, { ...init, signal });
+      const response = await send(url, { ...init, signal });
       const { body } = response;
       if (!response.ok || !body) return response;
       const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();

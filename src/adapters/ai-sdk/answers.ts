@@ -1,9 +1,10 @@
 import { APICallError } from 'ai';
 import { fieldOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
+import { lessonOf } from '../../pipelines/provider-error.js';
 
 interface Answer {
-  readonly response?: { readonly headers?: Readonly<Record<string, string>> };
+  readonly response?: { readonly headers?: Readonly<Record<string, string | undefined>> | undefined } | undefined;
 }
 
 interface Attempt {
@@ -11,13 +12,16 @@ interface Attempt {
 }
 
 /** Shows the limiter what the server has answered, good or bad. */
-export async function shown<T extends Answer>(answer: PromiseLike<T>, attempt: Attempt): Promise<T> {
+export async function shown<T extends Answer | undefined>(answer: PromiseLike<T>, attempt: Attempt): Promise<T> {
   try {
     const result = await answer;
-    attempt.observe({ status: 200, headers: result.response?.headers ?? {} });
+    attempt.observe({ status: 200, headers: result?.response?.headers ?? {} });
     return result;
   } catch (error) {
-    if (APICallError.isInstance(error)) attempt.observe({ status: error.statusCode ?? 0, headers: error.responseHeaders ?? {} });
+    if (APICallError.isInstance(error)) {
+      const lesson = lessonOf({ status: error.statusCode ?? 0, headers: error.responseHeaders ?? {} }, error);
+      if (lesson) attempt.observe(lesson);
+    }
     throw error;
   }
 }

@@ -5,6 +5,7 @@ import { requiredSignal } from '../../../operators/toolkit.js';
 import type { Settled } from '../../../operators/types.js';
 import { needsPeer } from '../../peer-version.js';
 import { checkTextList, settleTexts } from '../../pipelines/text-check.js';
+import { relayedSignal } from '../support/relayed-signal.js';
 import type { EmbeddingRules, Model, Opened, Params } from './embeddings.js';
 import { opener } from './embeddings.js';
 
@@ -71,7 +72,9 @@ async function settleAll(
   signal: AbortSignal | undefined,
 ): Promise<Settled<string, number[]>[]> {
   const { batcher, close } = await opened;
-  const settled = await settleTexts(NAME, 'values', batcher, values, signal && { signal });
+  const own = signal && relayedSignal(signal);
+  const settled = await settleTexts(NAME, 'values', batcher, values, own && { signal: own.signal });
+  own?.stop();
   close();
   return settled;
 }

@@ -3,6 +3,7 @@ import { classifyError } from '../../../operators/classify-error.js';
 import { oneOf, orDefault, verdictOrFatal } from '../../../operators/toolkit.js';
 import { checkTexts } from '../../pipelines/text-check.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
+import { relayedSignal } from '../support/relayed-signal.js';
 import { dealtWith } from './answers.js';
 import type { EmbeddingRules, Result } from './embeddings.js';
 import { opener } from './embeddings.js';
@@ -65,10 +66,12 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
       const { values, abortSignal } = params;
       checkTexts(NAME, 'values', values);
       const { batcher, answers, close } = await open(model, params);
+      // The batcher of this call listens to a signal of its own: the caller's may be that of many calls.
+      const own = abortSignal && relayedSignal(abortSignal);
       const refused: Result['warnings'] = [];
       const vectorOf = async (value: string, index: number): Promise<number[]> => {
         try {
-          return await batcher.loadAsync(value, abortSignal && { signal: abortSignal });
+          return await batcher.loadAsync(value, own && { signal: own.signal });
         } catch (error) {
           // The reason of an abort may be any error.
           if (rejected === 'throw' || abortSignal?.aborted || !isItsFault(error, values.length === 1)) throw error;
@@ -78,7 +81,10 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
         }
       };
       // The first failure is that of the call, and stops what is under way.
-      const all = Promise.all(values.map(vectorOf)).finally(close);
+      const all = Promise.all(values.map(vectorOf)).finally(() => {
+        own?.stop();
+        close();
+      });
       const embeddings = await (retry === false ? all : dealtWith(all));
       const tokens = answers.flatMap(({ usage }) => usage?.tokens ?? []);
       return {

@@ -10,6 +10,7 @@ import {
   DEFAULT_LANE,
   durationMs,
   group,
+  limiterOption,
   onlyKnown,
   orDefault,
   positive,
@@ -26,7 +27,7 @@ import { providerNamed, providerOption, providers } from '../../account/provider
 import { untilClosed } from '../../pipelines/connection.js';
 import { permitAround, underPermit } from '../../pipelines/limited.js';
 import { retryOf } from '../../retry.js';
-import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { estimatorFor } from '../../tokenizers/estimate.js';
 import type { CallJob } from '../support/call-job.js';
 import { ambientIn, jobOption } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -38,7 +39,7 @@ export type Params = Parameters<Model['doEmbed']>[0];
 export type Result = Awaited<ReturnType<Model['doEmbed']>>;
 
 /** What surrounds each request for embeddings. */
-export interface EmbeddingRules extends Omit<CallRules, 'breaker'> {
+export interface EmbeddingRules extends Omit<CallRules, 'breaker' | 'whenOpen'> {
   /** How the bad values of a request that failed are found; false: they are not. @defaultValue those of `divideAndConquer` */
   readonly split?: DivideOptions | false;
   /** Lane and key of the requests under the `limiter`, for one list of values. @defaultValue the last, least urgent lane */
@@ -74,17 +75,18 @@ export function opener(
 ): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
   onlyKnown(name, rules, [...RULES, ...own]);
   const { limiter, concurrency, countTokens } = rules;
+  limiterOption(name, limiter, concurrency);
   const jobOf = jobOption<Omit<Params, 'values' | 'abortSignal'>>(name, rules.job, limiter);
   const provider = providerOption(name, 'provider', rules.provider);
   const ledger = ledgerOf(limiter);
   const { retry, split } = rules;
   const rule = retryOf(name, retry, Infinity) ?? [];
   if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
+  const weigh = callback(name, 'countTokens', countTokens);
   const options: GateOptions<string> = {
     classify: classifyError,
     ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),
     repair: [rule, split === false ? [] : divideAndConquer(split)],
-    weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
     deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
     timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
     // All values are here already: nothing is gained by waiting, nor by refusing some.
@@ -122,7 +124,13 @@ export function opener(
           return answer.embeddings;
         },
       ),
-      { ...options, ...(lane !== undefined && place), maxSize, ...(oneByOne && { concurrency: 1 }) },
+      {
+        ...options,
+        weigh: weigh ?? estimatorFor(model.modelId),
+        ...(lane !== undefined && place),
+        maxSize,
+        ...(oneByOne && { concurrency: 1 }),
+      },
       name,
     );
     const close = (): void => {

@@ -2,7 +2,7 @@ import type { LanguageModelMiddleware } from 'ai';
 import { lastOf } from '../../../operators/toolkit.js';
 import type { Usage } from '../../../operators/types.js';
 import { providerNamed } from '../../account/providers.js';
-import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { estimatorFor } from '../../tokenizers/estimate.js';
 import type { AccountedCall, RequestFacts } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { EnteredAttempt } from '../support/entered-attempt.js';
@@ -82,7 +82,7 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
         heldCall(held, how(params, model), {
           open: (attempt) => shown(model.doStream({ ...params, abortSignal: attempt.signal }), attempt),
           follow: (result, over, { follow, settle }) => {
-            const seen = new SeenParts();
+            const seen = new SeenParts(model.modelId);
             follow(seen);
             return {
               ...result,
@@ -109,21 +109,26 @@ interface Asked {
 
 /** `job` sees the parameters alone. */
 function forParams({ job, ...options }: LanguageModelMiddlewareOptions): ConnectionRules<Asked> {
-  return { ...options, ...(job !== undefined && { job: typeof job === 'function' ? ({ params }: Asked) => job(params) : job }) };
+  if (typeof job !== 'function') return { ...options, ...(job !== undefined && { job }) };
+  // Without a limiter it is refused as it is.
+  return { ...options, job: options.limiter === undefined ? (job as never) : ({ params }: Asked) => job(params) };
 }
 
 function factsOf({ params, model }: Asked): RequestFacts {
-  const { prompt, tools, maxOutputTokens } = params;
-  const { inputTokens } = requestUsage({ prompt, tools });
+  const { prompt, tools, maxOutputTokens, responseFormat } = params;
+  const { inputTokens } = requestUsage({ model: model.modelId, prompt, tools, response_format: responseFormat });
   return { model: model.modelId, tokens: { inputTokens, maxOutputTokens }, provider: providerNamed(model.provider) };
 }
-
-const estimate = /* @__PURE__ */ createTokenEstimator();
 
 /** What a stream has brought so far. */
 class SeenParts {
   readonly usage = undefined;
+  readonly #estimate: (text: string) => number;
   #text = '';
+
+  constructor(model: string) {
+    this.#estimate = estimatorFor(model);
+  }
 
   add(part: object): void {
     const { delta } = part as { readonly delta?: unknown };
@@ -131,7 +136,7 @@ class SeenParts {
   }
 
   get outputTokens(): number {
-    return this.#text === '' ? 0 : estimate(this.#text);
+    return this.#text === '' ? 0 : this.#estimate(this.#text);
   }
 }
 

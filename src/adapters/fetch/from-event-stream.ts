@@ -19,6 +19,7 @@ import {
 } from '../../../operators/toolkit.js';
 import type { RetryOptions, RetryRule } from '../../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
+import { keepOrigin } from '../../pipelines/keep-origin.js';
 import { ProviderError, refusalOf } from '../../pipelines/provider-error.js';
 import { eventParser, MAX_EVENT_CHARS } from '../../pipelines/server-events.js';
 
@@ -130,13 +131,14 @@ function sender(request: EventStreamRequest, given: typeof fetch | undefined): (
   if (!(typeof request === 'string' || request instanceof URL || request instanceof Request))
     throw new FlowConfigError(NAME, 'request', 'an address, a Request or a function', request);
   const own = request instanceof Request ? request : undefined;
+  const send = keepOrigin((input, init) => (given ?? globalThis.fetch)(input, init));
   return async ({ signal, lastEventId }) => {
     const headers = new Headers(own?.headers);
     if (!headers.has('accept')) headers.set('accept', 'text/event-stream');
     if (lastEventId !== '') headers.set('last-event-id', lastEventId);
     const init: RequestInit = { headers, signal: own ? AbortSignal.any([own.signal, signal]) : signal };
     // A body is read once, so each connection has a copy of it.
-    return answered('fetch', await (given ?? globalThis.fetch)(own?.clone() ?? request, init));
+    return answered('fetch', await send(own?.clone() ?? request, init));
   };
 }
 

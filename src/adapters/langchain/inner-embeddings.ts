@@ -1,8 +1,10 @@
 import type { EmbeddingsInterface } from '@langchain/core/embeddings';
 import { AsyncCaller } from '@langchain/core/utils/async_caller';
+import { noop } from 'rxjs';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { ask, orDefault, requiredFunction } from '../../../operators/toolkit.js';
 import type { CallContext, Usage } from '../../../operators/types.js';
+import { keepOrigin } from '../../pipelines/keep-origin.js';
 import { isLimited } from '../../pipelines/limited.js';
 import type { Over } from '../support/held-call.js';
 import { followBody } from '../support/http-call.js';
@@ -49,7 +51,8 @@ const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);
 /** @throws FlowConfigError when the embeddings are none */
 export function innerEmbeddings(operator: string, { embeddings, fetch }: InnerOptions): Inner {
   const isMade = typeof embeddings === 'function';
-  const base = requiredFunction(operator, 'fetch', orDefault(fetch, globalFetch));
+  const given = requiredFunction(operator, 'fetch', orDefault(fetch, globalFetch));
+  const base = keepOrigin(given);
   if (fetch !== undefined && !isMade) throw new FlowConfigError(operator, 'fetch', 'absent unless `embeddings` is a function', fetch);
   if (isLimited(fetch)) throw new FlowConfigError(operator, 'fetch', 'one that is not behind a limiter already', fetch);
   const around = (its: Fetch): EmbeddingsInterface => checked(operator, isMade ? ask(operator, 'embeddings', embeddings, its) : embeddings);
@@ -78,6 +81,6 @@ function fetchOf(base: Fetch, context: CallContext): Fetch {
     const settle = (usage: Usage): void => {
       context.settle(usage);
     };
-    return followBody(response, UNHELD, { settle, follow: () => undefined });
+    return followBody(response, UNHELD, { settle, follow: noop, whole: noop });
   };
 }

@@ -9,6 +9,7 @@ import { callOptionsOf } from '../support/call-job.js';
 import { heldWork } from '../support/held-call.js';
 import type { ConnectionRules } from '../support/held-rules.js';
 import { heldRules } from '../support/held-rules.js';
+import { learned } from '../support/observed.js';
 import { requestUsage } from '../support/token-counts.js';
 import type { Middleware } from './agent-calls.js';
 import { underSignal } from './agent-calls.js';
@@ -18,6 +19,7 @@ export type ModelMiddlewareOptions = ConnectionRules<ModelRequest>;
 
 interface Told {
   readonly usage_metadata?: UsageMetadata;
+  readonly response_metadata?: { readonly headers?: unknown };
 }
 
 const NAME = 'createModelMiddleware';
@@ -25,7 +27,7 @@ const NAME = 'createModelMiddleware';
 /**
  * Middleware for `createAgent` whose model calls keep to a limiter. Each attempt waits for a permit, which it holds until the answer is here.
  * What fails in a way that may pass (429, 5xx, a broken connection) is sent again, after the pause the provider asks for. The limiter pays
- * what the answer says it has cost.
+ * what the answer says it has cost, and learns from the headers of refusals, and of answers whose `response_metadata` has them.
  *
  * - **Answers** with the model's message.
  * - **Rejects** with the model's own error when there are no more attempts. LangChain puts what comes out of a middleware in a
@@ -59,7 +61,8 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
       lastOf(
         held.policy(
           heldWork(held, async (attempt) => {
-            const answer = await handler({ ...request, model: underSignal(request.model, attempt.signal, { maxRetries: 0 }) });
+            const calling = async () => handler({ ...request, model: underSignal(request.model, attempt.signal, { maxRetries: 0 }) });
+            const answer = await learned(calling(), attempt, headersOf);
             const usage = usageOf(answer);
             if (usage) attempt.settle(usageFrom(usage));
             return answer;
@@ -70,6 +73,12 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
   });
 }
 
+/** Few models say what headers came with an answer. */
+function headersOf(answer: unknown): unknown {
+  const { response_metadata, messages = [] } = Object(answer) as Told & { readonly messages?: readonly Told[] };
+  return (response_metadata ?? messages.at(-1)?.response_metadata)?.headers;
+}
+
 /** Of a message, or of the one among those that come with a structured response. */
 function usageOf(answer: unknown): UsageMetadata | undefined {
   const { usage_metadata, messages = [] } = Object(answer) as Told & { readonly messages?: readonly Told[] };
@@ -77,17 +86,20 @@ function usageOf(answer: unknown): UsageMetadata | undefined {
 }
 
 function factsOf({ messages, systemMessage, tools, model }: ModelRequest): RequestFacts {
-  const { inputTokens } = requestUsage({
+  const { maxTokens, n, modelName, model: other } = model as Partial<Record<'maxTokens' | 'n' | 'modelName' | 'model', unknown>>;
+  const named = other ?? modelName;
+  const { inputTokens, outputTokens } = requestUsage({
+    model: named,
+    n,
     messages: messages.map(({ content }) => content),
     system: systemMessage.content,
     tools: tools.map(({ name, description }) => ({ name, description })),
+    max_tokens: maxTokens,
   });
-  const { maxTokens, model: named, modelName = named } = model as unknown as Readonly<Record<'maxTokens' | 'model' | 'modelName', unknown>>;
-  const maxOutputTokens = typeof maxTokens === 'number' && maxTokens > 0 ? maxTokens : undefined;
   const kind = (model as { readonly _llmType?: () => string })._llmType?.() ?? '';
   return {
-    model: typeof modelName === 'string' ? modelName : undefined,
-    tokens: { inputTokens, maxOutputTokens },
+    model: typeof named === 'string' ? named : undefined,
+    tokens: { inputTokens, maxOutputTokens: outputTokens },
     provider: providerNamed(kind),
   };
 }

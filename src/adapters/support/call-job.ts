@@ -69,11 +69,17 @@ export function callOptionsOf<Q>(
     const job = { ...ambientIn(limiter), ...jobOf(request) };
     const { lane, key } = job;
     const facts = factsOf(request);
+    const model = job.model ?? facts?.model;
     const known = facts && callFacts(adapter, facts, job, ledger, provider ?? ledger.provider ?? facts.provider ?? providers.other);
     const cost = job.cost ?? known?.charged;
     return {
       ...(limiter && {
-        job: { ...(lane !== undefined && { lane }), ...(key !== undefined && { key }), ...(cost && { cost: { ...cost } }) },
+        job: {
+          ...(lane !== undefined && { lane }),
+          ...(key !== undefined && { key }),
+          ...(model !== undefined && { model }),
+          ...(cost && { cost: { ...cost } }),
+        },
       }),
       ...(signal && { signal }),
       ...(known && { facts: { ...known, traceId: ambientJob().traceId } }),

@@ -14,7 +14,7 @@ import type { AccountedCall } from './call-job.js';
 import type { EnteredAttempt } from './entered-attempt.js';
 import { entering } from './entered-attempt.js';
 
-type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
+type Same = 'limiter' | 'breaker' | 'whenOpen' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
 
 /** What surrounds every call of an adapter. All attempts are ours: the client's own retries are off, or do not add to them. */
 export interface CallRules extends Pick<PolicyOptions, Same> {
@@ -24,12 +24,13 @@ export interface CallRules extends Pick<PolicyOptions, Same> {
   readonly timeoutMs?: number;
 }
 
-const SAME: readonly Same[] = ['limiter', 'breaker', 'classify', 'deadlineMs', 'onEvent', 'scheduler', 'random'];
+const SAME: readonly Same[] = ['limiter', 'breaker', 'whenOpen', 'classify', 'deadlineMs', 'onEvent', 'scheduler', 'random'];
 
 const RULES: readonly (keyof CallRules)[] = [
   'limiter',
   'retry',
   'breaker',
+  'whenOpen',
   'classify',
   'deadlineMs',
   'timeoutMs',

@@ -1,4 +1,4 @@
-import { tap } from 'rxjs';
+import { noop, tap } from 'rxjs';
 import type { AttemptContext, AttemptWork } from '../../../operators/policy.js';
 import { isPromise, streamOf, verdictOrFatal } from '../../../operators/toolkit.js';
 import type { Classify, ResponseLike, Usage, WorkResult } from '../../../operators/types.js';
@@ -11,6 +11,8 @@ import type { AccountedCall } from './call-job.js';
 export interface EnteredAttempt extends AttemptContext {
   /** How far the answer is, for one that may break off. */
   readonly follow: (progress: Progress) => void;
+  /** The answer has said its last word, though its connection may not have ended. */
+  readonly whole: () => void;
 }
 
 /** What the attempts of an adapter are written down in. */
@@ -112,6 +114,7 @@ class Entered implements EnteredAttempt {
   readonly settle: (usage: Usage) => void;
   readonly observe: (response: ResponseLike) => void;
   readonly follow: (progress: Progress) => void;
+  readonly whole: () => void;
   readonly #context: AttemptContext;
 
   constructor(context: AttemptContext, entry: Entry) {
@@ -122,6 +125,9 @@ class Entered implements EnteredAttempt {
     };
     this.follow = (progress) => {
       entry.follow(progress);
+    };
+    this.whole = () => {
+      entry.answered();
     };
   }
 
@@ -146,9 +152,13 @@ class Entered implements EnteredAttempt {
   }
 }
 
-/** Of what no model answers nothing is written down. */
+/** Of what no model answers nothing is written down, and what it says of tokens was not spent by it. */
 function notEntered(context: AttemptContext): EnteredAttempt {
-  return Object.defineProperty(context, 'follow', { value: () => undefined, configurable: true }) as EnteredAttempt;
+  return Object.defineProperties(context, {
+    settle: { value: noop, configurable: true },
+    follow: { value: noop, configurable: true },
+    whole: { value: noop, configurable: true },
+  }) as EnteredAttempt;
 }
 
 function hex(random01: number): string {

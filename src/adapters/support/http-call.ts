@@ -1,8 +1,9 @@
+import { isFlowError } from '../../../operators/errors.js';
 import { AnswerReader } from '../../account/answer-reader.js';
 import { providerAt } from '../../account/providers.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
 import { closing } from '../../pipelines/connection.js';
-import { refusalOf } from '../../pipelines/provider-error.js';
+import { lessonOf, refusalOf } from '../../pipelines/provider-error.js';
 import type { RequestFacts } from './call-job.js';
 import { callOptionsOf } from './call-job.js';
 import type { EnteredAttempt } from './entered-attempt.js';
@@ -55,12 +56,14 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
       return await heldCall<Response>(held, optionsOf(request, request.signal), {
         open: async ({ signal, observe }) => {
           const response = await request.send(signal);
-          observe(response);
+          if (response.status !== 429) observe(response);
           if (response.status < 400) return response;
           // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
           const { text, isWhole } = await boundedText(response, { ...REFUSAL_BOUNDS, scheduler: held.scheduler });
           if (!isWhole) await closing(held.scheduler, held.closeGraceMs);
           const error = refusalOf(response, text);
+          const lesson = response.status === 429 ? lessonOf(response, error) : undefined;
+          if (lesson) observe(lesson);
           refusals.set(error, withBody(response, text));
           throw error;
         },
@@ -68,7 +71,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
         discard: (response) => void response.body?.cancel().catch(() => undefined),
       });
     } catch (error) {
-      const refusal = refusals.get(error);
+      const refusal = refusals.get(isFlowError(error, 'FLOW_RETRY_BUDGET') ? error.cause : error);
       if (refusal === undefined) throw error;
       if (options.retry !== false) refusal.headers.set(MAY_RETRY, 'false');
       return refusal;
@@ -86,7 +89,7 @@ function factsOf({ method, url, json }: HttpRequest): RequestFacts | undefined {
   if (method.toUpperCase() !== 'POST' || ELSEWHERE.test(url) || !(hasPrompt(json) || MEDIA.test(url))) return undefined;
   const { inputTokens, outputTokens } = requestUsage(json);
   const { model } = Object(json) as { readonly model?: unknown };
-  const tokens = { inputTokens, maxOutputTokens: outputTokens > 0 ? outputTokens : undefined };
+  const tokens = { inputTokens, maxOutputTokens: outputTokens };
   return { model: typeof model === 'string' && model !== '' ? model : modelIn(url), tokens, provider: providerAt(url) };
 }
 
@@ -114,7 +117,11 @@ export function jsonIn(body: unknown): unknown {
 const BYTES_AHEAD = 1_048_576;
 
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
-export function followBody(response: Response, over: Over, { follow, settle }: Pick<EnteredAttempt, 'follow' | 'settle'>): Response {
+export function followBody(
+  response: Response,
+  over: Over,
+  { follow, settle, whole }: Pick<EnteredAttempt, 'follow' | 'settle' | 'whole'>,
+): Response {
   // Not every platform has bodies that are web streams, and not every client reads one that is said to be empty.
   if (typeof response.body?.getReader !== 'function' || response.headers.get('content-length') === '0') {
     over.ended();
@@ -124,6 +131,7 @@ export function followBody(response: Response, over: Over, { follow, settle }: P
   follow(reader);
   const settled = (): void => {
     if (reader.usage) settle(reader.usage);
+    whole();
   };
   const ended = (): void => {
     settled();

@@ -1,4 +1,5 @@
 import { orDefault, requiredFunction } from '../../../operators/toolkit.js';
+import { keepOrigin } from '../../pipelines/keep-origin.js';
 import { markLimited } from '../../pipelines/limited.js';
 import type { HttpRequest, HttpRules } from './http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './http-call.js';
@@ -14,7 +15,7 @@ const OTHER_SCHEME = /^\s*(?!https?:)[a-z][a-z\d+.-]*:/i;
 /** A `fetch` under the rules of an adapter, over the one in the options, or another one. */
 export function limitedFetch(adapter: string, options: FetchOptions, other: typeof fetch | undefined): typeof fetch {
   const call = httpCaller(adapter, options, ['fetch']);
-  const base = requiredFunction(adapter, 'fetch', orDefault(options.fetch, other)) as typeof fetch;
+  const base = keepOrigin(requiredFunction(adapter, 'fetch', orDefault(options.fetch, other)) as typeof fetch);
 
   return markLimited(async (input, given) => {
     // A Request given as options says all in getters, which a copy of it would lose.

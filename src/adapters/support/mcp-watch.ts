@@ -43,14 +43,15 @@ class ServerWatch {
   readonly #owners = new Map<Id, WatchedCall<unknown>>();
 
   constructor(transport: Transport) {
-    const { onmessage, send } = transport;
+    const { onmessage } = transport;
+    const send = transport.send.bind(transport);
     transport.onmessage = (message, ...more) => {
       this.#received(message);
       onmessage?.call(transport, message, ...more);
     };
     transport.send = (message, ...more) => {
       this.#sent(message);
-      return send.call(transport, message, ...more);
+      return send(message, ...more);
     };
   }
 
@@ -145,7 +146,8 @@ class WatchedCall<R> {
       this.#fail = (error) => {
         over();
         if (this.#hasAsked && typeof error === 'object' && error !== null) ASKED.add(error);
-        reject(error as Error);
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- whatever the client fails with
+        reject(error);
       };
       watch?.add(call);
       this.#arm();

@@ -1,6 +1,6 @@
-import { isA } from '../../../operators/toolkit.js';
+import { isA, linksOf } from '../../../operators/toolkit.js';
 import type { ResponseLike } from '../../../operators/types.js';
-import { answerIn, streamFault, withoutPage } from '../../pipelines/provider-error.js';
+import { answerIn, lessonOf, streamFault, withoutPage } from '../../pipelines/provider-error.js';
 
 /** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
 export interface Sent<T> extends PromiseLike<T> {
@@ -25,7 +25,8 @@ export async function opened(sent: Sent<unknown>, context: Observer): Promise<Re
     const { status, headers } = Object(error) as Partial<ResponseLike>;
     if (status !== undefined && headers !== undefined) {
       const response = { status, headers };
-      context.observe(response);
+      const lesson = lessonOf(response, error);
+      if (lesson) context.observe(lesson);
       withoutPage(error, response);
     }
     throw error;
@@ -35,13 +36,14 @@ export async function opened(sent: Sent<unknown>, context: Observer): Promise<Re
 /** The answer. @throws ProviderError when it is an error all the same; SyntaxError when it is no answer: the page of a gateway, or nothing */
 export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T & object> {
   const response = await opened(sent, context);
-  return answerIn(await sent.then(undefined, (error: unknown) => nothingOf(error)), response) as T & object;
-}
-
-/** Undefined for what the client could not read, and quotes in its error. */
-function nothingOf(error: unknown): undefined {
-  if (isA(error, SyntaxError)) return undefined;
-  throw error;
+  let answer: T | undefined;
+  try {
+    answer = await sent;
+  } catch (error) {
+    // What the client could not read it quotes.
+    if (!isA(error, SyntaxError)) throw error;
+  }
+  return answerIn(answer as T, response);
 }
 
 /**
@@ -69,4 +71,23 @@ export async function* partsOf<T extends { readonly type: string }>(
   }
   // One that was aborted the client ends as if it were whole.
   if (!hasEnded && !context.signal.aborted) throw streamFault(`\`${finish}\``, response.headers, isEmpty ? response : undefined);
+}
+
+/** The answer of something that has sent a request by itself: the limiter learns from the headers of what it fails with, and of its answer, where that has some. */
+export async function learned<T>(answer: PromiseLike<T>, to: Observer, headersOf?: (answer: T) => unknown): Promise<T> {
+  try {
+    const result = await answer;
+    const headers = headersOf?.(result);
+    if (typeof headers === 'object' && headers !== null) to.observe({ status: 200, headers: headers as ResponseLike['headers'] });
+    return result;
+  } catch (error) {
+    for (const link of linksOf(error)) {
+      const { status, headers } = link as Partial<ResponseLike>;
+      if (typeof status !== 'number' || typeof headers !== 'object') continue;
+      const lesson = lessonOf({ status, headers } as ResponseLike, error);
+      if (lesson) to.observe(lesson);
+      break;
+    }
+    throw error;
+  }
 }

@@ -5,22 +5,40 @@ export interface RelayedSignal {
   stop(): void;
 }
 
+/** What aborts with each signal, which has one listener of ours for all of them: Node warns of a leak above ten. */
+const GROUPS = new WeakMap<AbortSignal, Set<AbortController>>();
+
+function relay({ target }: Event): void {
+  const signal = target as AbortSignal;
+  const group = GROUPS.get(signal) ?? [];
+  GROUPS.delete(signal);
+  for (const own of group) own.abort(signal.reason);
+}
+
 /**
  * The other signal is held weakly: those of the clients hear of their streams (a listener that cancels what they read), and whoever holds
  * the signal holds the stream, which is then never collected.
  */
 export function relayedSignal(other: AbortSignal): RelayedSignal {
   const own = new AbortController();
-  if (other.aborted) own.abort(other.reason);
-  const listener = ({ target }: Event): void => {
-    own.abort((target as AbortSignal).reason);
-  };
-  other.addEventListener('abort', listener, { once: true });
+  if (other.aborted) {
+    own.abort(other.reason);
+    return { signal: own.signal, stop: () => undefined };
+  }
+  const group = GROUPS.get(other) ?? new Set();
+  if (group.size === 0) {
+    GROUPS.set(other, group);
+    other.addEventListener('abort', relay, { once: true });
+  }
+  group.add(own);
   const weak = new WeakRef(other);
   return {
     signal: own.signal,
     stop: () => {
-      weak.deref()?.removeEventListener('abort', listener);
+      const signal = weak.deref();
+      if (!group.delete(own) || group.size > 0 || signal === undefined) return;
+      GROUPS.delete(signal);
+      signal.removeEventListener('abort', relay);
     },
   };
 }

@@ -73,7 +73,12 @@ function sendPage(response: ServerResponse, { html, policy }: MadePage): void {
 function sendEvents(response: ServerResponse, feed: Feed): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' }).write(`retry: ${AGAIN_MS}\n\n`);
   const leave = feed.join((name, data) => {
-    response.write(`event: ${name}\n${data.replaceAll(/^/gm, 'data: ')}\n\n`);
+    response.write(
+      `event: ${name}\n${data
+        .split('\n')
+        .map((line) => `data: ${line}`)
+        .join('\n')}\n\n`,
+    );
     if (response.writableLength > MAX_BEHIND_BYTES) response.destroy();
   });
   response.on('close', leave);

@@ -7,6 +7,7 @@ import { formatTime } from '../explain-text.js';
 import { formatCount } from '../format.js';
 import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
+import { visibleName } from '../visible.js';
 import { openRows } from './open-rows.js';
 import type { Row } from './row.js';
 import type { RunJobOptions } from './run-job.js';
@@ -96,7 +97,7 @@ export async function dryRun(plan: RunPlan, { limit, retryFailed }: Pick<RunJobO
 
 /** What it would take, for people. */
 export function dryRunText({ rows, unusable, firstProblem, earlier, stages, calls, tokens, costUsd, throughput, assumed }: DryRun): string {
-  const failing = unusable === 0 ? '' : `, ${formatCount(unusable)} would fail (${firstProblem ?? ''})`;
+  const failing = unusable === 0 ? '' : `, ${formatCount(unusable)} would fail (${visibleName(firstProblem ?? '')})`;
   const before = earlier === 0 ? '' : `, ${formatCount(earlier)} from earlier runs`;
   return [
     `rows: ${formatCount(rows)} to do${failing}${before}`,

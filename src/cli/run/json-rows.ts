@@ -1,4 +1,5 @@
 import { readLines } from '../lines.js';
+import { isTooDeep, MOST_NESTED } from './nesting.js';
 import { type BadRow, badRow, type Row, type RowSource, rowOf } from './row.js';
 
 /** A JSON object on each line; empty lines are passed over. */
@@ -38,6 +39,7 @@ export class JsonRows implements RowSource {
     }
     if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
       return badRow(number, undefined, text, 'it is not a JSON object');
+    if (isTooDeep(fields)) return badRow(number, undefined, text, `it is nested more than ${String(MOST_NESTED)} deep`);
     return rowOf(number, fields as Readonly<Record<string, unknown>>, this.#idField, text);
   }
 }

@@ -14,7 +14,7 @@ import { budgetFile } from '../budget-file.js';
 import { CliError, EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { takeLock } from '../lock.js';
-import { refuseForeignFile } from '../own-file.js';
+import { OWN_FOLDER_MODE, refuseForeignFile } from '../own-file.js';
 import { classifyWhile, explainFailure, type ProviderWords } from '../provider.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
@@ -122,7 +122,7 @@ export class RunJob implements StageHost {
       [paths.output, shownOutput],
       [paths.failures, this.#shownFailures],
     ] as const)
-      await onDisk(`create the folder of \`${shown}\``, () => mkdir(dirname(path), { recursive: true }));
+      await onDisk(`create the folder of \`${shown}\``, () => mkdir(dirname(path), { recursive: true, mode: OWN_FOLDER_MODE }));
     const release = await takeLocks(paths);
     try {
       const { retryFailed } = this.#options;

@@ -2,6 +2,7 @@ import { isFlowError } from '../../../operators/errors.js';
 import type { DocumentResult } from '../../pipelines/stages/stages-types.js';
 import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
+import { AnswerError } from './answer.js';
 import type { FailureLine, FinishedDocument } from './run-output.js';
 import type { RunDocument } from './run-stages.js';
 
@@ -38,10 +39,17 @@ function failuresOf(result: Result, hide: Hide): FailureLine[] {
   const failures = result.items.flatMap((item) =>
     item.status === 'fulfilled' || isFlowError(item.reason, 'FLOW_CLOSED')
       ? []
-      : [{ id, row, ...itemOf(item), stage: item.stage, error: saidBy(item.reason, hide) }],
+      : [{ id, row, ...itemOf(item), stage: item.stage, error: saidBy(item.reason, hide), ...partialOf(item.reason) }],
   );
   if (failures.length > 0 || result.status === 'fulfilled') return failures;
   return [{ id, row, error: saidBy(result.reason, hide) }];
+}
+
+/** Of an answer that came: what was wrong with it, and its text as it came. */
+function partialOf(reason: unknown): Pick<FailureLine, 'fault' | 'partial'> {
+  if (!(reason instanceof AnswerError) || reason.fault === undefined) return {};
+  const { fault, partial = '' } = reason;
+  return { fault, ...(partial !== '' && { partial }) };
 }
 
 /** Left out when the document is one. */

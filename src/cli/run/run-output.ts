@@ -1,8 +1,10 @@
 import { stat } from 'node:fs/promises';
+import type { AnswerFault } from '../../pipelines/finish-reason.js';
 import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import { refuseForeignFile } from '../own-file.js';
+import { visible } from '../visible.js';
 import { ownerOf } from './run-files.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
 import { Standing } from './standing.js';
@@ -24,6 +26,10 @@ export interface FailureLine {
   readonly item?: string;
   readonly stage?: string;
   readonly error: string;
+  /** Of an answer that came: what was wrong with it. */
+  readonly fault?: AnswerFault;
+  /** What came of its text. */
+  readonly partial?: string;
 }
 
 /** What a document leaves behind. */
@@ -167,7 +173,7 @@ export class RunOutput {
 }
 
 function append(file: LineFile, lines: readonly object[]): Promise<void> | undefined {
-  return lines.length === 0 ? undefined : file.append(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  return lines.length === 0 ? undefined : file.append(lines.map((line) => `${visible(JSON.stringify(line))}\n`).join(''));
 }
 
 async function countLines(path: string): Promise<number> {

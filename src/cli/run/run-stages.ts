@@ -9,10 +9,10 @@ import { createModelCaller } from '../../pipelines/create-model-caller.js';
 import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
-import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { estimatorFor } from '../../tokenizers/estimate.js';
 import { chunkText } from '../chunks.js';
 import { evidence } from '../provider.js';
-import { AnswerError, type AnswerKind, readAnswer } from './answer.js';
+import { type AnswerKind, readAnswer, textOf } from './answer.js';
 import type { Row } from './row.js';
 import type { PlannedStage, RunPlan } from './run-plan.js';
 
@@ -62,13 +62,13 @@ export function openCaller({ endpoint }: RunPlan, { budget, onRecord, onEstimate
       const completion = await requestChat(endpoint, body, { signal: context.signal, observe: permit.observe });
       const counted = countedIn(completion);
       if (counted === undefined) onEstimate();
-      const usage = counted ?? estimateOf(body, completion);
+      const usage = counted ?? estimateOf(body, completion, endpoint.model);
       context.settle(usage);
       permit.settle(usage);
       return completion;
     },
     model: ({ body }) => body.model ?? 'default',
-    estimateTokens: ({ body }) => estimateChat(body),
+    estimateTokens: ({ body }) => estimateChat(body, endpoint.model),
     retry: false,
     concurrency: Infinity,
     maxQueued: Infinity,
@@ -91,11 +91,16 @@ function isCount(tokens: unknown): tokens is number {
   return isAmount(tokens) && tokens < MOST_TOKENS;
 }
 
-const estimate = createTokenEstimator();
-
 /** What it took by the length of its texts. */
-function estimateOf(body: ChatRequest, completion: ChatCompletion): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
-  return { inputTokens: estimateChat(body).inputTokens, outputTokens: estimate(contentOf(completion) ?? '') };
+function estimateOf(
+  body: ChatRequest,
+  completion: ChatCompletion,
+  model: string | undefined,
+): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
+  return {
+    inputTokens: estimateChat(body, model).inputTokens,
+    outputTokens: estimatorFor(body.model ?? model)(contentOf(completion) ?? ''),
+  };
 }
 
 /** The stages of a plan, as `createStages` takes them. */
@@ -166,7 +171,7 @@ function asking(
   caller: RunCaller,
   host: StageHost,
 ): AnyStage<RunDocument> {
-  const { answer = 'text' } = stage;
+  const { answer = 'text', accept = model.accept } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
   const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
   const retry = retryRule('sluice run', model.retry, Infinity);
@@ -194,7 +199,7 @@ function asking(
         if (!mayPass(classifyError(error, { size: 1, attempt, aborted: false }))) throw error;
         throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(error).message}`, { cause: error });
       }
-      const value = readAnswer(answer, textOf(completion));
+      const value = readAnswer(answer, textOf(completion, accept));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);
       return value;
     },
@@ -217,12 +222,6 @@ function send(caller: RunCaller, request: PermittedRequest, item: StageItem<RunD
       },
     }),
   );
-}
-
-function textOf(completion: ChatCompletion): string {
-  const content = contentOf(completion);
-  if (content !== undefined) return content;
-  throw new AnswerError('the answer has no text');
 }
 
 function contentOf({ choices }: ChatCompletion): string | undefined {

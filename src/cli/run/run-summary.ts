@@ -1,6 +1,7 @@
 import type { Distribution } from '../../metrics/histogram.js';
 import type { ExitCode } from '../exit.js';
 import { formatCount, formatMs, formatShare } from '../format.js';
+import { visibleName } from '../visible.js';
 
 /** What the calls of one stage came to. */
 export interface StageSummary {
@@ -58,7 +59,7 @@ export function runSummaryText(summary: RunSummary): string {
   const byEstimate = estimatedCalls === 0 ? '' : `, of ${formatCount(estimatedCalls)} calls by estimate: no \`usage\` in their answers`;
   const known = recalled === 0 ? '' : `, ${formatCount(recalled)} answers from the journal`;
   return [
-    ...summary.notes.map((note) => `note: ${note}`),
+    ...summary.notes.map((note) => `note: ${visibleName(note)}`),
     `rows: ${formatCount(rows.ok)} done, ${formatCount(rows.partial)} in part, ${formatCount(rows.failed)} failed, ${formatCount(rows.earlier)} done and ${formatCount(rows.earlierFailed)} failed in earlier runs; items: ${formatCount(items.written)} written, ${formatCount(items.failed)} failed`,
     `throughput: ${perSecond(summary.rowsPerSecond)} rows/s, ${formatCount(summary.callsPerMinute)} calls/min, ${formatCount(summary.tokensPerMinute)} tokens/min; rows in progress ${formatShare(summary.meanFill)} full`,
     ...stages.map(stageLine),

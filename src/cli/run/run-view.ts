@@ -1,5 +1,6 @@
 import { formatTime } from '../explain-text.js';
 import { formatCount, formatShare } from '../format.js';
+import { visibleName } from '../visible.js';
 import { formatUsd } from './run-summary.js';
 
 /** What waits and runs at one level. */
@@ -44,8 +45,9 @@ const COLUMNS = ['queued', 'held by rate', 'held by slot', 'executing', 'done', 
 export function runViewText(view: RunView, { columns, colour }: ViewOptions): string {
   const paint = (code: number, text: string): string => (colour && text !== '' ? `\u001b[${String(code)}m${text}\u001b[0m` : text);
   const cut = (text: string): string => text.slice(0, Math.max(1, columns));
-  const width = Math.max(...view.levels.map(({ level }) => level.length), 'level'.length);
-  const table = view.levels.map((level) => ({ text: cut(tableLine(level, width)), failed: (level.failed ?? 0) > 0 }));
+  const levels = view.levels.map((level) => ({ ...level, level: visibleName(level.level) }));
+  const width = Math.max(...levels.map(({ level }) => level.length), 'level'.length);
+  const table = levels.map((level) => ({ text: cut(tableLine(level, width)), failed: (level.failed ?? 0) > 0 }));
   return [
     headLine(view, columns, (text) => paint(32, text)),
     ...(table.length === 0 ? [] : [paint(2, cut(['level'.padEnd(width), ...COLUMNS].join('  ')))]),
@@ -58,7 +60,7 @@ export function runViewText(view: RunView, { columns, colour }: ViewOptions): st
 export function runViewLine(view: RunView): string {
   const levels = view.levels.map(({ level, queued, heldByRate, heldBySlot, executing }) => {
     const held = `${String(queued)} queued, ${String(heldByRate)} held by rate, ${String(heldBySlot)} held by slot`;
-    return `${level}: ${held}, ${String(executing)} executing`;
+    return `${visibleName(level)}: ${held}, ${String(executing)} executing`;
   });
   return [`${view.phase} ${formatShare(view.share)}, ${rowsText(view)}`, ...levels, ratesLine(view)].join('; ');
 }

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { ANSWER_FAULTS } from '../../pipelines/finish-reason.js';
 import { HTTP_URL, NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
@@ -10,13 +11,17 @@ const name = () => z.string().regex(NAME);
 const laneSchema = /* @__PURE__ */ (() =>
   z.strictObject({
     name: name().describe('Name of the lane.'),
-    reserve: z
-      .number()
-      .min(0)
-      .lt(1)
-      .optional()
-      .describe('Share of every rate that lanes below may not take; 0 by default, 0.05 for the first lane when no lane says one.'),
+    reserve: z.number().min(0).lt(1).optional().describe('Share of every rate that lanes below may not take; 0 by default.'),
   }))();
+
+/** What may be wrong with an answer that came. */
+const accept = (more: string) =>
+  z
+    .array(z.enum(ANSWER_FAULTS))
+    .optional()
+    .describe(
+      `Answers that are no failures: \`length\` for those cut off at their longest length, \`content_filter\` for those a filter of the provider cut off, \`refusal\` for those in which the model refuses, \`empty\` for those without a text. ${more}`,
+    );
 
 /** What the request level allows, as a file says it. */
 export const limitsSchema = /* @__PURE__ */ (() =>
@@ -86,6 +91,7 @@ const modelSchema = /* @__PURE__ */ (() =>
         .union([z.literal(false), retrySchema])
         .optional()
         .describe('How calls that fail for a while are tried again, or `false`.'),
+      accept: accept('None by default.'),
     })
     .describe('The model, where it is, and how one call is made.'))();
 
@@ -139,6 +145,7 @@ const stageSchema = /* @__PURE__ */ (() =>
         .enum(['text', 'json', 'list'])
         .optional()
         .describe('What the answer is: a text (the default), JSON, or a JSON list, of which each element is an item of the next stage.'),
+      accept: accept('That of `model` by default.'),
       system: text().optional().describe('The system prompt.'),
       model: text().optional().describe('Another model for this stage.'),
       temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),

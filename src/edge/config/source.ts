@@ -1,4 +1,5 @@
 import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, visit, type YAMLMap } from 'yaml';
+import { MOST_CHARS, MOST_DEPTH, MOST_VALUES, tooDeepAt } from './depth.js';
 import type { Path } from './finding.js';
 
 /** Where something is in a text; both count from 1. */
@@ -26,14 +27,27 @@ const PROTOTYPE = '__proto__';
 
 /** A value that is there already. */
 export function plainSource(value: unknown): Source {
+  const left = { values: MOST_VALUES };
   try {
-    // What is within itself without end is none.
+    if (!isSmall(value, 0, left))
+      return faulty({
+        expected: `at most ${String(MOST_VALUES)} values, and ${String(MOST_DEPTH)} lists and mappings inside one another`,
+        got: 'more',
+      });
+    // What says by itself how it is written, or cannot be.
     JSON.stringify(value);
     if (isPlain(value)) return { value, faults: [], placeOf: () => undefined };
   } catch {
     // Neither is what throws.
   }
   return faulty({ expected: 'plain data, as JSON has it', got: 'something else' });
+}
+
+/** What is within itself is too deep; what an anchor stands for counts wherever it is used. */
+function isSmall(value: unknown, depth: number, left: { values: number }): boolean {
+  left.values -= 1;
+  if (left.values < 0 || depth > MOST_DEPTH) return false;
+  return typeof value !== 'object' || value === null || Object.values(value).every((part) => isSmall(part, depth + 1, left));
 }
 
 /** A `Map` or a `Date` would pass for a mapping without a key. */
@@ -48,6 +62,14 @@ function isPlain(value: unknown): boolean {
 export function readText(given: string, format: 'yaml' | 'json'): Source {
   // JSON knows no byte order mark.
   const text = given.replace(/^\uFEFF/, '');
+  if (text.length > MOST_CHARS) return faulty({ expected: `at most ${String(MOST_CHARS)} characters`, got: String(text.length) });
+  // The parser goes down by recursion, and a text can be so deep that it takes the process with it, which nothing catches.
+  const deepAt = tooDeepAt(text);
+  if (deepAt !== undefined) {
+    const before = text.slice(0, deepAt).split('\n');
+    const place = { line: before.length, column: (before.at(-1) as string).length + 1 };
+    return faulty({ expected: `at most ${String(MOST_DEPTH)} lists and mappings inside one another`, got: 'more', place });
+  }
   const lines = new LineCounter();
   const place = (offset: number): Place => {
     const { line, col } = lines.linePos(offset);

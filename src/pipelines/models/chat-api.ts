@@ -1,6 +1,7 @@
 import { FlowConfigError } from '../../../operators/errors.js';
 import type { Usage } from '../../../operators/types.js';
-import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { answersOf, contentTokens } from '../../tokenizers/content-tokens.js';
+import { estimatorFor } from '../../tokenizers/estimate.js';
 import { boundedJson, jsonOf } from '../bounded-text.js';
 import type { Endpoint, RequestContext } from '../endpoint.js';
 import { post } from '../endpoint.js';
@@ -113,28 +114,21 @@ export function chatUsage({ usage }: Counted): Usage | undefined {
   return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };
 }
 
-const estimate = /* @__PURE__ */ createTokenEstimator();
 /** What each message costs beside its content. */
 const MESSAGE_TOKENS = 4;
 
-/** What a request will take at most: its texts as estimated, and the longest answer it allows. */
-export function estimateChat(request: ChatRequest): Usage & { readonly inputTokens: number } {
-  const { messages, max_completion_tokens, max_tokens, n = 1 } = Object(request) as Partial<ChatRequest> & { readonly n?: number };
+/** What a request will take at most: its content as estimated for its model, and the longest answers it allows, when it says. */
+export function estimateChat(request: ChatRequest, defaultModel?: string): Usage & { readonly inputTokens: number } {
+  const { messages, max_completion_tokens, max_tokens, model = defaultModel, ...others } = Object(request) as Partial<ChatRequest>;
+  const { n, tools, response_format } = others as { readonly n?: unknown; readonly tools?: unknown; readonly response_format?: unknown };
+  const estimate = estimatorFor(model);
   const most = max_completion_tokens ?? max_tokens;
-  const longest = typeof most === 'number' && { outputTokens: most * n };
+  const longest = typeof most === 'number' && { outputTokens: answersOf(n) * most };
   let inputTokens = 0;
+  for (const schema of [tools, response_format]) if (typeof schema === 'object' && schema) inputTokens += estimate(JSON.stringify(schema));
   // What is no list of messages is refused when it is sent, and says so.
   if (!Array.isArray(messages)) return { inputTokens, ...longest };
-  for (const { content } of messages as ChatRequest['messages'])
-    inputTokens += MESSAGE_TOKENS + (typeof content === 'string' ? estimate(content) : partsCost(content));
+  for (const { content, tool_calls } of messages as (ChatRequest['messages'][number] & { readonly tool_calls?: unknown })[])
+    inputTokens += MESSAGE_TOKENS + contentTokens(content, estimate) + contentTokens(tool_calls, estimate);
   return { inputTokens, ...longest };
-}
-
-/** Texts in a list of parts; what a picture costs is not ours to know. */
-function partsCost(content: unknown): number {
-  if (!Array.isArray(content)) return 0;
-  return (content as { readonly text?: unknown }[]).reduce(
-    (sum, part) => sum + (typeof part.text === 'string' ? estimate(part.text) : 0),
-    0,
-  );
 }

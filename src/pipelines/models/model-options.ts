@@ -26,6 +26,7 @@ import {
   requiredFunction,
   requiredSignal,
   schedulerOption,
+  startingRate,
 } from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, LaneOptions, Limiter, Usage } from '../../../operators/types.js';
 import { ledgerOf } from '../../account/ledger.js';
@@ -89,7 +90,8 @@ export const MODEL_CALLER_PRESETS = {
 
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'repair'],
-  ...['cache', 'retry', 'breaker', 'budget', 'provider', 'deadlineMs', 'timeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
+  ...['cache', 'retry', 'breaker', 'whenOpen', 'budget', 'provider', 'deadlineMs', 'timeoutMs', 'hedge', 'classify'],
+  ...['onRecord', 'onEvent', 'name'],
   ...['scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
@@ -119,6 +121,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly isShared: boolean;
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
+  readonly whenOpen: 'fail' | 'wait';
   readonly budget: BudgetPort | undefined;
   readonly provider: ProviderRules;
   readonly retry: Retry | undefined;
@@ -167,6 +170,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     isShared: rules.limiter !== undefined,
     ownLimiter,
     breaker: breakerOf(rules.breaker, { ...own, classify }),
+    whenOpen: oneOf('fail', 'wait')(NAME, 'whenOpen', orDefault(rules.whenOpen, 'fail')),
     budget: budgetOption(NAME, 'budget', rules.budget),
     provider: providerOption(NAME, 'provider', rules.provider) ?? ledgerOf(limiter).provider ?? client.provider ?? providers.other,
     retry: rules.retry,
@@ -233,7 +237,7 @@ function chatClient<P>(options: ChatCallerOptions<P>): Client<Parameters<typeof 
     call: (request, context) => requestChat(endpoint, request, context),
     stream: (request, context) => streamChat(endpoint, request, context),
     model: (request) => (request as typeof request | null)?.model ?? endpoint.model,
-    estimateTokens: estimateChat,
+    estimateTokens: (request) => estimateChat(request, endpoint.model),
     usage: readUsage,
     provider: providerAt(endpoint.url),
   };
@@ -251,8 +255,8 @@ function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): 
   checkedLanes(NAME, lanes);
   return createAccount({
     concurrency: count(NAME, 'concurrency', orDefault(rules.concurrency, d.concurrency)),
-    requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
-    tokensPerMinute: positive(NAME, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
+    requestsPerMinute: startingRate(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
+    tokensPerMinute: startingRate(NAME, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
     maxQueued,
     lanes: lanes.map(({ name, maxQueued: most, overflow, floor, reserve }) => ({
       name,

@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { isFlowError } from '../../../operators/errors.js';
 import type { HedgeOptions } from '../../../operators/hedge.js';
-import { hedge } from '../../../operators/hedge.js';
+import { hedgeUnder } from '../../../operators/hedge.js';
 import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
 import { isA, mayPass } from '../../../operators/toolkit.js';
@@ -9,6 +9,7 @@ import type { Classify, FlowEvent, FlowSink, ResponseLike, Usage, WorkResult } f
 import { retryOf } from '../../retry.js';
 import type { HeldRules } from '../limited.js';
 import { underPermit } from '../limited.js';
+import { GuardedPermits } from './guarded-permits.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
@@ -30,6 +31,8 @@ export class ModelPolicies {
   /** Around each attempt of a hedge. */
   readonly #attempts: AttemptPolicy;
   readonly #hedgeOptions: HedgeOptions;
+  /** Where the attempts of a hedge get theirs. */
+  readonly #permits: GuardedPermits;
   /** Around a hedge, by lane: the limiter and the attempt timeout are inside. */
   readonly #hedged = new Map<string, AttemptPolicy>();
 
@@ -38,19 +41,27 @@ export class ModelPolicies {
     this.#tell = tell;
     this.#now = now;
     this.#shared = config.isShared ? { operator: NAME, kind: 'request', limiter: config.limiter } : undefined;
-    const { scheduler, random, limiter, timeoutMs, retry, deadlineMs, breaker } = config;
+    const { scheduler, random, limiter, timeoutMs, retry, deadlineMs, breaker, whenOpen } = config;
     const attempts = { classify: this.#classify, scheduler, random };
     const rule = retryOf(NAME, retry);
-    const calls = { ...attempts, ...(rule && { retry: rule }), deadlineMs, ...(breaker && { breaker }), name, onEvent: this.#relay };
+    const calls = {
+      ...attempts,
+      ...(rule && { retry: rule }),
+      deadlineMs,
+      ...(breaker && { breaker, whenOpen }),
+      name,
+      onEvent: this.#relay,
+    };
     this.#calls = policyOf(NAME, { ...calls, limiter, timeoutMs });
     this.#streams = policyOf(NAME, { ...calls, limiter, timeoutMs: Infinity });
     this.#attempts = policyOf(NAME, { ...attempts, timeoutMs });
+    this.#permits = new GuardedPermits(limiter, breaker);
     this.#hedgeOptions = { ...config.hedge?.options, limiter, classify: this.#classifyHedged, scheduler, name };
     for (const lane of config.hedge?.lanes ?? []) {
       const onEvent = (event: FlowEvent): void => {
         this.#relay('lane' in event ? { ...event, lane } : event);
       };
-      this.#hedged.set(lane, policyOf(NAME, { ...calls, timeoutMs: Infinity, onEvent }));
+      this.#hedged.set(lane, policyOf(NAME, { ...calls, timeoutMs: Infinity, onEvent }, undefined, this.#permits.isRefusal));
     }
   }
 
@@ -82,15 +93,19 @@ export class ModelPolicies {
         this.#tell({ ...event, operator: NAME, lane, batchId: id });
       };
       const rules = { ...this.#hedgeOptions, job, onEvent };
-      return hedge<V>((_index, { lease }) => {
-        const queuedMs = this.#now() - askedAt;
-        return this.#attempts((inner) => {
-          const deadlineAt = Math.min(inner.deadlineAt, outer.deadlineAt);
-          const settle = (usage: Usage): void => lease?.settle(usage);
-          const observe = (response: ResponseLike): void => lease?.observe(response);
-          return this.#inPermit<V>((context) => send(context, { deadlineAt, queuedMs, lease, settle, observe }))(inner);
-        });
-      }, rules);
+      return hedgeUnder<V>(
+        this.#permits.run,
+        (_index, { lease }) => {
+          const queuedMs = this.#now() - askedAt;
+          return this.#attempts((inner) => {
+            const deadlineAt = Math.min(inner.deadlineAt, outer.deadlineAt);
+            const settle = (usage: Usage): void => lease?.settle(usage);
+            const observe = (response: ResponseLike): void => lease?.observe(response);
+            return this.#inPermit<V>((context) => send(context, { deadlineAt, queuedMs, lease, settle, observe }))(inner);
+          });
+        },
+        rules,
+      );
     };
     return hedged(start, {}, id);
   }

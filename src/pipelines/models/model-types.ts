@@ -126,6 +126,11 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly retry?: RetryOptions | RepairRule | false;
   /** One that others share, or the options of one of its own. @defaultValue none */
   readonly breaker?: Breaker | BreakerOptions;
+  /**
+   * What calls do while the circuit of the `breaker` is open. `'fail'`: error at once with `BreakerOpenError`, also those that wait in the queue or for
+   * their next attempt when it opens. `'wait'`: wait without a permit until it lets calls through, up to `deadlineMs`; for bulk work. @defaultValue 'fail'
+   */
+  readonly whenOpen?: 'fail' | 'wait';
   /** What calls may cost, made by `createBudget`: each attempt is charged before it is sent. One that others share, or not. @defaultValue none */
   readonly budget?: BudgetPort;
   /**

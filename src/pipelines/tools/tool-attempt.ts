@@ -70,7 +70,7 @@ export class ToolAttempt {
       return;
     }
     this.#step.follow<boolean | string>(
-      () => guard(this.#call, new AskContext(this.#signal, this.#number, this.#setup.tool, this.#owner.given.context)),
+      () => guard(this.#call, new AskContext(this.#signal, this.#number, this.#setup.original, this.#owner.given.context)),
       (answer) => {
         if (answer === true) this.#execute();
         else this.#refuse(typeof answer === 'string' && answer !== '' ? answer : undefined, undefined);

@@ -21,7 +21,9 @@ export const NAME = 'createToolRunner';
 
 /** A tool with everything its calls need. */
 export interface ToolSetup {
+  /** As it was when it was given; its functions are called on the original. */
   readonly tool: AnyTool;
+  readonly original: AnyTool;
   /** Gives its slots; undefined for a tool that takes none. */
   readonly limiter: Limiter | undefined;
   readonly timeoutMs: number;
@@ -114,8 +116,13 @@ function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup
     const option = isLimited ? `perTool.${name}` : `${at}.concurrency`;
     throw new FlowConfigError(NAME, option, 'absent, because a tool with `runsTools` takes no slot', concurrency);
   }
+  const bound = <F>(method: F): F => (typeof method === 'function' ? (method.bind(tool) as F) : method);
   return {
-    tool,
+    tool: {
+      ...{ name, description, parameters, readOnly, idempotent, runsTools },
+      ...{ execute: bound(execute), format: bound(format), spends: bound(spends) },
+    } as AnyTool,
+    original: tool,
     limiter: runsTools ? undefined : childOf(defaults.limiter, { concurrency, abortGraceMs: defaults.abortGraceMs }),
     timeoutMs: positive(NAME, `${at}.timeoutMs`, orDefault(tool.timeoutMs, defaults.timeoutMs)),
     retry: retryRule(

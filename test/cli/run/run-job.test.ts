@@ -85,6 +85,61 @@ describe('a run goes by all that its configuration says', () => {
   });
 });
 
+describe('an answer that is not whole', () => {
+  const CHOICES: Readonly<Record<string, object>> = {
+    length: { message: { content: 'cut off in the mid' }, finish_reason: 'length' },
+    content_filter: { message: { content: 'cut' }, finish_reason: 'content_filter' },
+    refusal: { message: { content: null, refusal: 'I cannot help with that' }, finish_reason: 'stop' },
+    empty: { message: { content: '' }, finish_reason: 'stop' },
+  };
+  const faults = Object.keys(CHOICES);
+  const rows = [...faults, 'fine'].map((text) => ({ text }));
+  const choice = (prompt: string): object | undefined => CHOICES[prompt.replace('say ', '')];
+
+  it('is a failure with its text, and asked for again with `retryFailed`', async () => {
+    let isWell = false;
+    const plan = planOf({ model: await serve({ choice: (prompt) => (isWell ? undefined : choice(prompt)) }) }, rows);
+    expect(await run(plan)).toMatchObject({ exitCode: 1, rows: { ok: 1, failed: 4 }, retries: 0 });
+    const lines = linesOf('out.jsonl.failures.jsonl').toSorted((a, b) => Number(a['row']) - Number(b['row']));
+    expect(lines.map(({ fault, partial }) => [fault, partial])).toEqual([
+      ['length', 'cut off in the mid'],
+      ['content_filter', 'cut'],
+      ['refusal', 'I cannot help with that'],
+      ['empty', undefined],
+    ]);
+    for (const [i, fault] of faults.entries()) expect(lines[i]?.['error']).toContain(`accept: [${fault}]`);
+    expect(await run(plan)).toMatchObject({ exitCode: 1, calls: 0, rows: { earlier: 1, earlierFailed: 4 } });
+    isWell = true;
+    expect(await run(plan, { retryFailed: true })).toMatchObject({ exitCode: 0, calls: 4, rows: { ok: 4, earlier: 1 } });
+    expect(linesOf('out.jsonl.failures.jsonl')).toEqual([]);
+  });
+
+  it.each([
+    ['a stage', (accept: never) => ({ stages: [{ name: 'reply', prompt: 'say {{text}}', accept }] })],
+    ['the model', (accept: never) => ({ model: { accept } })],
+  ])('is taken when %s accepts it, also by a later run', async (_where, given) => {
+    const model = await serve({ choice });
+    const some = given(faults.slice(0, 2) as never);
+    expect(await run(planOf({ ...some, model: { ...model, ...('model' in some && some.model) } }, rows))).toMatchObject({
+      rows: { ok: 3, failed: 2 },
+    });
+    const all = given(faults as never);
+    const plan = planOf({ ...all, model: { ...model, ...('model' in all && all.model) } }, rows);
+    expect(await run(plan, { retryFailed: true })).toMatchObject({ exitCode: 0, calls: 2, rows: { ok: 2, earlier: 3 } });
+    expect(
+      linesOf('out.jsonl')
+        .map(({ reply }) => reply)
+        .sort(),
+    ).toEqual(['', 'I cannot help with that', 'SAY FINE', 'cut', 'cut off in the mid']);
+  });
+
+  it('of a stage that accepts nothing is a failure, whatever the model accepts', async () => {
+    const model = { ...(await serve({ choice })), accept: ['length'] } as const;
+    const stages = [{ name: 'reply', prompt: 'say {{text}}', accept: [] }];
+    expect(await run(planOf({ model, stages }, rows.slice(0, 1)))).toMatchObject({ rows: { failed: 1 } });
+  });
+});
+
 describe('a run of a server that is of no use', () => {
   const rows = Array.from({ length: 40 }, (_, i) => ({ text: `t${String(i)}` }));
 

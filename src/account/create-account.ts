@@ -1,0 +1,63 @@
+import type { AccountOptions as AccountLimits } from '../../operators/create-account.js';
+import { createAccount as limiterOf } from '../../operators/create-account.js';
+import { callback } from '../../operators/toolkit.js';
+import type { Limiter } from '../../operators/types.js';
+import type { CallRecord } from '../metrics/call-record.js';
+import { budgetOption } from '../pipelines/budget/budget-options.js';
+import type { BudgetPort } from '../pipelines/budget/budget-types.js';
+import { keepLedger } from './ledger.js';
+import type { ProviderRules } from './providers.js';
+import { providerOption } from './providers.js';
+
+export type { AccountRates, DayStart, ModelLimits } from '../../operators/create-account.js';
+
+/** What an account allows, and what it writes down. Plain data but for the functions. */
+export interface AccountOptions extends AccountLimits {
+  /**
+   * What all calls under this account may spend, made by `createBudget`: each attempt is charged before it is sent, whatever client, adapter or pipeline
+   * makes it. @defaultValue none
+   */
+  readonly budget?: BudgetPort;
+  /** Told of every attempt under this account when it is over. What it throws is ignored. @defaultValue none */
+  readonly onRecord?: (record: CallRecord) => void;
+  /** What the provider's rate limits count of a call, and when. @defaultValue by the address or the name of the provider, else `providers.other` */
+  readonly provider?: ProviderRules;
+}
+
+const NAME = 'createAccount';
+
+/**
+ * One account at a provider: a limiter with slots, requests and tokens per minute and day, limits per model, lanes P0 (a user waits), P1 and P2, and rates
+ * learned from the headers of responses; and the ledger of all calls that are made under it. Give it as `limiter` to clients, adapters and
+ * pipelines: they share its limits, its `budget` and its records.
+ *
+ * Inside a lane, jobs with different `key`s take turns. It is `createLimiter` with values: take that one for other windows, other units, or a smaller
+ * bundle.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createAccount, createBudget } from 'sluice';
+ * import { createFetch } from 'sluice/fetch';
+ *
+ * const budget = createBudget({ limits: [{ usd: 20 }], prices: { small: { inputUsdPerMillion: 0.5, outputUsdPerMillion: 1.5 } } });
+ * const costs: (number | null)[] = [];
+ * const account = createAccount({ concurrency: 8, tokensPerMinute: 200_000, budget, onRecord: ({ costUsd }) => costs.push(costUsd) });
+ *
+ * const answer = { usage: { prompt_tokens: 1000, completion_tokens: 200 } };
+ * const limited = createFetch({ limiter: account, fetch: async () => Response.json(answer) });
+ * const body = JSON.stringify({ model: 'small', messages: [{ role: 'user', content: 'hello' }] });
+ * await (await limited('https://host/v1/chat/completions', { method: 'POST', body })).json();
+ * costs; // => [0.0008]
+ * ```
+ */
+export function createAccount({ budget, onRecord, provider, ...limits }: AccountOptions = {}): Limiter {
+  const ledger = {
+    budget: budgetOption(NAME, 'budget', budget),
+    onRecord: callback(NAME, 'onRecord', onRecord),
+    provider: providerOption(NAME, 'provider', provider),
+  };
+  const limiter = limiterOf(limits);
+  keepLedger(limiter, ledger);
+  return limiter;
+}

@@ -1,0 +1,17 @@
+import { limitSpeechModel } from '../../src/adapters/ai-sdk.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
+
+const model = { doGenerate: () => Promise.reject(new Error('never')) };
+
+export const rows: MisuseTable = {
+  operator: 'limitSpeechModel',
+  create: (options) => limitSpeechModel(model as never, nested(options) as never),
+  calls: { model: (value) => limitSpeechModel(value as never) },
+  rows: [
+    ...connectionRuleRows,
+    ...badly('model', 'a model of a provider with `doGenerate`', undefined, null, 5, 'm', {}),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2),
+  ],
+};
