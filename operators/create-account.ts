@@ -52,7 +52,10 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
    * account alone. A model whose limit is in the way delays no other. `maxQueued` counts for each of them. @defaultValue none
    */
   readonly models?: readonly ModelLimits[];
-  /** Names of lanes, or what `lanes` takes, most urgent first. @defaultValue ['P0', 'P1', 'P2'] */
+  /**
+   * Names of lanes, or what `lanes` takes, most urgent first. A lane's `reserve` is a share of every rate that lanes below may not take.
+   * @defaultValue ['P0', 'P1', 'P2']
+   */
   readonly lanes?: readonly (string | LaneOptions)[];
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
   readonly learn?: boolean;

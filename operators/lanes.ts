@@ -1,3 +1,4 @@
+import { reserveOf } from './kernel/limits/reserve.js';
 import type { Fairness, FairnessRule } from './kernel/queues/discipline.js';
 import { LanesQueue } from './kernel/queues/lanes-queue.js';
 import type { QueueRule } from './kernel/queues/queue.js';
@@ -57,6 +58,7 @@ export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: Lanes
     isDeclared: true,
     laneOf,
     keyOf,
+    reserve: reserveOf(checked.map(({ reserve = 0 }) => reserve)),
     unknown: (operator, name) => new LaneUnknownError(operator, name, [...positions.keys()]),
     at: (name) => (name === undefined ? checked.length - 1 : (positions.get(name) ?? -1)),
     create: (places) => new LanesQueue(checked, fairness, places, keyOf !== undefined),

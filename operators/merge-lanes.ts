@@ -34,7 +34,7 @@ export interface LaneBatch<T, N extends string = string> {
 }
 
 /** A lane and where its items come from. */
-export interface MergeLane<T, N extends string = string> extends Omit<LaneOptions, 'name' | 'overflow'> {
+export interface MergeLane<T, N extends string = string> extends Omit<LaneOptions, 'name' | 'overflow' | 'reserve'> {
   readonly name: N;
   /** The items of the lane: an Observable, promise or iterable. */
   readonly source: ObservableInput<T>;

@@ -44,6 +44,7 @@ export function perDay(unit: string, amount: number, options: DayStart = {}): Ra
     burstMs: 0,
     isStrict: true,
     borrows: true,
+    endOf,
     meter: (_perMinute, capacity, now) => new CalendarWindow(capacity, now, endOf),
   });
 }

@@ -207,7 +207,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   bid(): number | undefined {
     const charge = this.#price();
     if (!charge) return undefined;
-    const refusal = this.settings.limiter.refusal(charge);
+    const refusal = this.settings.limiter.refusal(charge, this.settings.position);
     if (isFlowError(refusal, 'FLOW_ITEM_TOO_HEAVY')) throw new ItemTooHeavyError(NAME, refusal.weight, refusal.maxWeight, refusal.unit);
     return charge.tokens;
   }

@@ -149,6 +149,11 @@ export interface LaneOptions {
   readonly floor?: number;
   /** Whether other lanes may fill up a batch that this lane leads. @defaultValue true */
   readonly piggyback?: boolean;
+  /**
+   * Share of every rate of a limiter that lanes below this one may not take, 0 to less than 1; all lanes together keep less than 1. Without a limiter of
+   * its own, or without rates, it changes nothing. @defaultValue 0; in `createAccount` 0.05 for the first lane when no lane says one
+   */
+  readonly reserve?: number;
 }
 
 /** What work on a single item is told. */

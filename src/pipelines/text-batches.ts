@@ -118,8 +118,9 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
   const queue = orDefault(rules.queue, defaults.queue);
   if (!Array.isArray((queue as Partial<typeof queue> | null)?.lanes)) throw new FlowConfigError(operator, 'queue', 'lanes([…])', queue);
   const laneNames = queue.lanes.map(({ name }) => name);
+  const reserves = queue.reserve?.shares ?? [];
   const given = sharedLimiter(operator, rules);
-  const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, laneNames);
+  const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, laneNames, reserves);
   const limiter = given ?? (ownLimiter as Limiter);
   const ledger = ledgerOf(limiter).with({ budget: calls.budget });
   const own = providerOption(operator, 'provider', rules.provider);
@@ -211,14 +212,20 @@ function sharedLimiter(operator: string, rules: EmbedderRules): Limiter | undefi
 }
 
 /** Checked here, so that an error names the operator and not the limiter. */
-function newLimiter(operator: string, rules: EmbedderRules, concurrency: number, laneNames: readonly string[]): Limiter {
+function newLimiter(
+  operator: string,
+  rules: EmbedderRules,
+  concurrency: number,
+  laneNames: readonly string[],
+  reserves: readonly number[],
+): Limiter {
   const onEvent = callback(operator, 'onEvent', rules.onEvent);
   return createAccount({
     concurrency: count(operator, 'concurrency', orDefault(rules.concurrency, concurrency)),
     requestsPerMinute: startingRate(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, Infinity)),
     tokensPerMinute: startingRate(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, Infinity)),
     burstSeconds: ratio(operator, 'burstSeconds', orDefault(rules.burstSeconds, 2), 0.001, 86_400),
-    lanes: laneNames.map((name) => ({ name })),
+    lanes: laneNames.map((name, i) => ({ name, ...(reserves[i] !== undefined && { reserve: reserves[i] }) })),
     scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),
     ...(onEvent && { onEvent: withoutEnd(onEvent) }),
   });

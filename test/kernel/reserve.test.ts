@@ -1,10 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Meter } from '../../operators/kernel/limits/limit.js';
+import type { RateRule } from '../../operators/index.js';
+import { perMinute } from '../../operators/index.js';
+import type { Meter, RateSpec } from '../../operators/kernel/limits/limit.js';
+import { Rate } from '../../operators/kernel/limits/rate.js';
 import { ReservedBucket } from '../../operators/kernel/limits/reserved-bucket.js';
+import { ReservedDay } from '../../operators/kernel/limits/reserved-day.js';
 import { ReservedWindow } from '../../operators/kernel/limits/reserved-window.js';
 import { SlidingWindow } from '../../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../../operators/kernel/limits/token-bucket.js';
+import { FixedWindow } from '../support/fixed-window.js';
 
 const MINUTE_MS = 60_000;
 /** 60,000 a minute: one a ms. */
@@ -159,9 +164,9 @@ describe('a reserved bucket', () => {
     expect(meter.save(0)).toEqual([0, 1000, 0]);
     const other = new ReservedBucket([0.05, 0], MINUTE_MS, RATE, 2000, 0);
     other.load(meter.save(0), 1500, 0);
-    expect(other.save(0)).toEqual([0, 2500, 0]);
+    expect(other.save(0)).toEqual([1425, 1075, 0]);
     other.load([-500], 1000, 0);
-    expect(other.save(0)).toEqual([-500, 1000, 0]);
+    expect(other.save(0)).toEqual([450, 50, 0]);
     meter.correct(-2500, 0, 0, URGENT);
     expect(meter.save(0)).toEqual([500, 3000, 0]);
     meter.resize(RATE / 2, 1000, 0);
@@ -210,3 +215,68 @@ const steps = fc.array(
   fc.record({ wait: fc.integer({ min: 0, max: 4000 }), cost: fc.integer({ min: 0, max: 6000 }), lane: fc.integer({ min: 0, max: 2 }) }),
   { maxLength: 40 },
 );
+
+describe('a reserved day', () => {
+  const DAY_MS = 100_000;
+  const AMOUNT = 10_000;
+  const made = (shares: readonly number[]): ReservedDay =>
+    new ReservedDay(shares, DAY_MS, new FixedWindow(DAY_MS, AMOUNT, 0), FixedWindow.endOf(DAY_MS), 0);
+
+  it('keeps its share of what the rest of the day is worth, and gives back what is not used of it', () => {
+    const meter = made([0.1, 0]);
+    expect(meter.level(0, BACKGROUND)).toBe(9000);
+    meter.pay(9000, 0);
+    expect(meter.canPay(1, 0, BACKGROUND)).toBe(false);
+    expect(meter.canPay(1000, 0, URGENT)).toBe(true);
+    expect(meter.payableAt(500, 0, BACKGROUND)).toBe(DAY_MS / 2);
+    expect(meter.level(DAY_MS / 2, BACKGROUND)).toBe(500);
+    // More than a lane can ever have: when it has all it can.
+    expect(meter.payableAt(20_000, DAY_MS / 2, BACKGROUND)).toBe(DAY_MS);
+    expect(meter.level(DAY_MS, BACKGROUND)).toBe(9000);
+    expect(meter.loadOf(DAY_MS)).toBe(0);
+  });
+
+  it('is payable exactly when it says, and never above the day', () => {
+    fc.assert(
+      fc.property(steps, (script) => {
+        const meter = made([0.1, 0.05, 0]);
+        let now = 0;
+        let day = 0;
+        let spent = 0;
+        for (const { wait, cost: asked, lane } of script) {
+          const cost = Math.min(asked, 5000);
+          now += wait;
+          const at = meter.payableAt(cost, now, lane);
+          if (at > now) {
+            expect(meter.canPay(cost, Math.max(now, at - 1), lane)).toBe(false);
+            expect(meter.canPay(cost, at, lane)).toBe(true);
+          }
+          now = at;
+          meter.pay(cost, now);
+          if (Math.floor(now / DAY_MS) > day) spent = 0;
+          day = Math.floor(now / DAY_MS);
+          spent += cost;
+          expect(spent).toBeLessThanOrEqual(AMOUNT + 1e-3);
+        }
+      }),
+    );
+  });
+});
+
+describe('what the provider says is left', () => {
+  it.each(Object.entries(kinds))('is taken from lower lanes of a %s first, and from the reserve when it is less', (_kind, make) => {
+    const rate = new Rate({ ...(perMinute('tokens', RATE) as RateRule & RateSpec) }, 1, 0, {
+      shares: [0.05, 0, 0],
+      share: 0.05,
+      meterOf: () => make([0.05, 0, 0]),
+      passesOf: () => make([0.05, 0, 0]),
+    });
+    rate.lower(3500, 0);
+    expect(rate.level(0, URGENT)).toBeCloseTo(3500, 6);
+    expect(rate.level(0, BACKGROUND)).toBeCloseTo(500, 6);
+    rate.lower(1000, 0);
+    expect(rate.level(0, URGENT)).toBeCloseTo(1000, 6);
+    expect(rate.level(0, BACKGROUND)).toBeCloseTo(0, 6);
+    expect(rate.load(0)).toBe(1);
+  });
+});

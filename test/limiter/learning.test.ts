@@ -28,7 +28,11 @@ const limited = (limit: number, remaining?: number, reset?: string): HeadersLike
 });
 
 /** With a minute's worth saved up, so that what is left can be seen. */
-const wide = (options: AccountOptions = {}): Limiter => createAccount({ headroom: 1, burstSeconds: 60, random: () => 1, ...options });
+/** What is measured here are rates: all jobs may have all of them. */
+const ONE_LANE = ['all'];
+
+const wide = (options: AccountOptions = {}): Limiter =>
+  createAccount({ headroom: 1, burstSeconds: 60, lanes: ONE_LANE, random: () => 1, ...options });
 
 /** Everything that happens to a job. */
 function watch(limiter: Limiter, now: () => number, job?: LimiterJob) {
@@ -161,7 +165,7 @@ describe('a reported limit', () => {
 
   it('lets those who wait go earlier when it is higher, and later when it is lower', () => {
     virtualTime(({ advance, flush, now }) => {
-      const limiter = createAccount({ headroom: 1, burstSeconds: 1 });
+      const limiter = createAccount({ headroom: 1, burstSeconds: 1, lanes: ONE_LANE });
       limiter.observe(ok(limited(60)));
       limiter.tryAcquire();
       const [first, second] = [watch(limiter, now), watch(limiter, now)];
@@ -327,7 +331,12 @@ describe('what remains', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(60, 600, Infinity), (steps, perMinute) => {
         virtualTime(({ advance, flush }) => {
-          const limiter = createAccount({ requestsPerMinute: perMinute, tokensPerMinute: perMinute * 100, random: () => 1 });
+          const limiter = createAccount({
+            requestsPerMinute: perMinute,
+            tokensPerMinute: perMinute * 100,
+            lanes: ONE_LANE,
+            random: () => 1,
+          });
           const leases: Lease[] = [];
           for (const each of steps) {
             if (each.do === 'wait') advance(each.ms);
@@ -507,7 +516,7 @@ describe('a refusal without a reason', () => {
 
   it('takes no size from the batches meanwhile', () => {
     virtualTime(() => {
-      const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1, random: () => 1 });
+      const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1, lanes: ONE_LANE, random: () => 1 });
       limiter.observe(refusal());
       expect([limiter.tokenCapacity, limiter.snapshot().tokensPerMinute]).toEqual([1000, 30_000]);
     });

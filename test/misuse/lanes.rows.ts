@@ -3,7 +3,7 @@ import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const OVERFLOW = "one of 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'";
-const FIELDS = 'name, maxWaitMs, maxQueued, overflow, share, floor, piggyback';
+const FIELDS = 'name, maxWaitMs, maxQueued, overflow, share, floor, piggyback, reserve';
 
 /** `lanes` and its fields stand for the first argument, the others for the second. */
 const create = (options: Readonly<Record<string, unknown>>): unknown => {
@@ -34,6 +34,7 @@ export const rows: MisuseTable = {
     ...badly('lanes[0].share', 'a finite number > 0', NaN, 0, -1, Infinity, '1', null, {}),
     ...badly('lanes[0].floor', 'a number from 0 to 1', NaN, -1, 1.5, Infinity, '0.1', null, {}),
     ...badly('lanes[0].piggyback', 'true or false', NaN, 0, 1, 'no', null, {}),
+    ...badly('lanes[0].reserve', 'a number from 0 to less than 1', NaN, -0.1, 1, 1.5, Infinity, '0.1', null, {}),
     ...badly('lanes[0].weight', `absent (known options: ${FIELDS})`, 3),
     ...badly('by', 'a function', NaN, 0, 'lane', null, {}),
     ...badly('key', 'a function', NaN, 0, 'key', true, null, {}),

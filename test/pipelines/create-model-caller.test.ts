@@ -248,7 +248,12 @@ describe('one call', () => {
 
   it('pays what it was estimated to cost, then what it did cost', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 60 });
+      const limiter = createAccount({
+        tokensPerMinute: 60_000,
+        headroom: 1,
+        burstSeconds: 60,
+        lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'],
+      });
       const { caller } = scripted(now, () => after(1, 'ok'), { limiter, estimateTokens: () => 5000 });
       caller.call('a').subscribe();
       expect(limiter.snapshot().tokens).toBe(55_000);

@@ -1,7 +1,17 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Lease, LeaseContext, Limiter, LimiterJob, LimiterLimits, LimiterOptions, LimiterSnapshot } from '../../operators/index.js';
+import type {
+  LaneOptions,
+  Lease,
+  LeaseContext,
+  Limiter,
+  LimiterJob,
+  LimiterLimits,
+  LimiterOptions,
+  LimiterSnapshot,
+  MergeLane,
+} from '../../operators/index.js';
 import {
   childOf,
   createAccount,
@@ -28,6 +38,14 @@ describe('createLimiter', () => {
     expectTypeOf(createLimiter()).toEqualTypeOf<Limiter>();
     expectTypeOf(limiter).toEqualTypeOf<Limiter>();
     expectTypeOf(limiter).toExtend<AsyncDisposable>();
+  });
+
+  it('takes a reserve of a lane as a number, and none where no limiter is', () => {
+    expectTypeOf<LaneOptions['reserve']>().toEqualTypeOf<number | undefined>();
+    expectTypeOf<MergeLane<string>>().not.toHaveProperty('reserve');
+    // @ts-expect-error -- a share, not a text
+    lanes([{ name: 'p0', reserve: '5 %' }]);
+    createAccount({ lanes: [{ name: 'p0', reserve: 0.1 }, 'p1'] });
   });
 
   it('hands out leases now, later and as a promise', () => {

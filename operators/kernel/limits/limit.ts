@@ -33,14 +33,14 @@ export function amountOf({ requests, tokens, others }: Charge, unit: string): nu
 export const ONE_REQUEST: Charge = { slots: 1, requests: 1, tokens: 0 };
 
 /**
- * How a rate is counted: what may still be spent, and when more will be there. Where lanes have a reserve, that depends on who asks: `lane` is its position,
- * 0 for the most urgent; without one it is asked for the most urgent.
+ * How a rate is counted: what may still be spent, and when more will be there. Where lanes have a reserve, that depends on the lane of the job: `lane` is
+ * its position, 0 for the most urgent and Infinity for one below all reserves; without it the most urgent lane is meant.
  */
 export interface Meter {
   /** Most that can be saved up. */
   readonly capacity: number;
-  /** What may be spent now; negative in debt. */
-  level(now: number): number;
+  /** What may be spent now; negative in debt. Without a lane: all that is left, reserves less debt. */
+  level(now: number, lane?: number): number;
   canPay(cost: number, now: number, lane?: number): boolean;
   /** When the cost can be paid if nothing else is paid before; `now` when it can be already. */
   payableAt(cost: number, now: number, lane?: number): number;
@@ -54,6 +54,26 @@ export interface Meter {
   /** What {@link load} needs to go on from here another time. */
   save(now: number): readonly number[];
   load(saved: readonly number[], elapsedMs: number, now: number): void;
+
+  // Of meters that keep reserves.
+  /** Most that this lane can save up. */
+  capacityOf?(lane: number): number;
+  /** The part that is spent of what lanes without a reserve can save up. */
+  loadOf?(now: number): number;
+  /** Takes away what is left beyond so much, from the lowest lanes first. */
+  lower?(most: number, now: number): void;
+}
+
+/** Reserves of lanes: how the rates of a limiter keep them. */
+export interface ReserveRule {
+  /** Share of each rate that lanes below this one may not take, by lane; they add up to less than 1. */
+  readonly shares: readonly number[];
+  /** Their sum. */
+  readonly share: number;
+  /** Makes the meter of a rate. */
+  meterOf(rule: RateSpec, perMinute: number, capacity: number, now: number): Meter;
+  /** Makes the meter of what lanes may spend while a lower lane has its turn and waits for the rate. */
+  passesOf(rule: RateSpec, perMinute: number, now: number): Meter;
 }
 
 /** What tells rates apart: two of one unit and window are the same, unless they are counted in different ways. */
@@ -79,4 +99,6 @@ export interface RateSpec {
   /** Whether a job that costs more than can be saved up may go into debt. */
   readonly borrows: boolean;
   meter(perMinute: number, capacity: number, now: number): Meter;
+  /** Of windows on a calendar, such as days: when the one ends that contains a time. */
+  readonly endOf?: ((at: number) => number) | undefined;
 }

@@ -1,4 +1,4 @@
-import type { Charge, Meter, RateSpec } from './limit.js';
+import type { Charge, Meter, RateSpec, ReserveRule } from './limit.js';
 import { amountOf, isTokenUnit } from './limit.js';
 
 const MINUTE_MS = 60_000;
@@ -14,16 +14,20 @@ export class Rate {
   since = 0;
   /** Made for the first limit above 0; one that is lifted for a moment is no new window. */
   private spent: Meter | undefined = undefined;
+  /** What lanes may spend of their reserves while a lower lane has its turn; only with reserves. */
+  passes: Meter | undefined = undefined;
   private readonly headroom: number;
+  private readonly reserve: ReserveRule | undefined;
   /** What was learned, per minute. */
   private learned = Infinity;
   private share = 1;
   /** Most in one window, by rule and by what was learned. */
   private limit = Infinity;
 
-  constructor(rule: RateSpec, headroom: number, now: number) {
+  constructor(rule: RateSpec, headroom: number, now: number, reserve?: ReserveRule) {
     this.rule = rule;
     this.headroom = headroom;
+    this.reserve = reserve;
     this.resize(now);
   }
 
@@ -75,27 +79,41 @@ export class Rate {
     return this.scaled(this.limit) * this.share;
   }
 
-  /** Most that can be paid at once: what a job must not exceed where nothing is borrowed, else what can be saved up. */
+  /** Most that every lane can pay at once. */
   get capacity(): number {
-    const { borrows, amount } = this.rule;
-    if (borrows) return this.meter?.capacity ?? Infinity;
-    // What was learned makes no job too heavy, and nothing is too heavy for what will be another rate.
-    return amount === 0 || amount === Infinity ? Infinity : this.capacityFor(amount);
+    return this.capacityOf(Infinity);
   }
 
-  level(now: number): number {
-    const level = this.meter?.level(now) ?? Infinity;
+  /** Most that a lane can pay at once: what a job must not exceed where nothing is borrowed, else what can be saved up. */
+  capacityOf(lane: number): number {
+    const { meter, reserve } = this;
+    const { borrows, amount, isStrict } = this.rule;
+    if (borrows) return meter?.capacityOf?.(lane) ?? meter?.capacity ?? Infinity;
+    // What was learned makes no job too heavy, and nothing is too heavy for what will be another rate.
+    if (amount === 0 || amount === Infinity) return Infinity;
+    const above = isStrict && reserve ? reserve.shares.slice(0, lane).reduce((sum, share) => sum + share, 0) : 0;
+    return this.capacityFor(amount) * (1 - above);
+  }
+
+  level(now: number, lane?: number): number {
+    const level = this.meter?.level(now, lane) ?? Infinity;
     return this.isStopped ? Math.min(0, level) : level;
   }
 
   /** The part of what can be saved up that has been spent; above 1 in debt. */
   load(now: number): number {
     if (this.isStopped) return 1;
-    return this.meter ? 1 - this.meter.level(now) / this.meter.capacity : 0;
+    const { meter } = this;
+    return meter ? Math.max(1 - meter.level(now) / meter.capacity, meter.loadOf?.(now) ?? 0) : 0;
   }
 
-  payableAt(charge: Charge, now: number): number {
-    return this.isStopped ? Infinity : (this.meter?.payableAt(this.costOf(charge), now) ?? now);
+  payableAt(charge: Charge, now: number, lane?: number): number {
+    return this.isStopped ? Infinity : (this.meter?.payableAt(this.costOf(charge), now, lane) ?? now);
+  }
+
+  /** When a lane may pay it although a lower lane has its turn. */
+  passableAt(charge: Charge, now: number, lane: number): number {
+    return this.meter ? (this.passes?.payableAt(this.costOf(charge), now, lane) ?? now) : now;
   }
 
   /** When it has nothing left to remember; Infinity while it is stopped. */
@@ -103,8 +121,8 @@ export class Rate {
     return this.isStopped ? Infinity : (this.meter?.fullAt(now) ?? now);
   }
 
-  isTooHeavy(charge: Charge): boolean {
-    return !this.rule.borrows && this.costOf(charge) > this.capacity;
+  isTooHeavy(charge: Charge, lane: number): boolean {
+    return !this.rule.borrows && this.costOf(charge) > this.capacityOf(lane);
   }
 
   /**
@@ -144,7 +162,8 @@ export class Rate {
   /** Takes away what is saved up beyond so much. */
   lower(most: number, now: number): void {
     const { meter } = this;
-    if (meter && meter.level(now) > most) meter.pay(meter.level(now) - most, now);
+    if (meter?.lower) meter.lower(most, now);
+    else if (meter && meter.level(now) > most) meter.pay(meter.level(now) - most, now);
   }
 
   /** After a pause of so many ms nothing is to be saved up: whoever was refused is not to come back with everything at once. */
@@ -177,7 +196,13 @@ export class Rate {
     const perMinute = this.perMinute * this.headroom;
     // Going slower for a while is no reason to make smaller batches.
     const room = this.capacityFor(limit);
-    if (spent === undefined) this.spent = this.rule.meter(perMinute, room, now);
-    else spent.resize(perMinute, room, now);
+    const { passes, reserve } = this;
+    if (spent) {
+      spent.resize(perMinute, room, now);
+      passes?.resize(perMinute * (reserve as ReserveRule).share, 0, now);
+    } else if (reserve) {
+      this.spent = reserve.meterOf(this.rule, perMinute, room, now);
+      this.passes = reserve.passesOf(this.rule, perMinute, now);
+    } else this.spent = this.rule.meter(perMinute, room, now);
   }
 }

@@ -41,8 +41,29 @@ export class ReservedWindow implements Meter {
     return this.all.capacity;
   }
 
-  level(now: number): number {
-    return this.all.level(now);
+  capacityOf(lane: number): number {
+    return this.partsFor(lane).reduce((most, { window }) => Math.min(most, window.capacity), this.capacity);
+  }
+
+  level(now: number, lane = 0): number {
+    return this.partsFor(lane).reduce(
+      (least, { window, pace }) => Math.min(least, window.level(now), pace.level(now)),
+      this.all.level(now),
+    );
+  }
+
+  loadOf(now: number): number {
+    return Math.max(...this.parts.map(({ window }) => 1 - window.level(now) / window.capacity));
+  }
+
+  /** What is left is that of the more urgent lanes, as far as it goes. */
+  lower(most: number, now: number): void {
+    const lowerWindow = (window: SlidingWindow, left: number): void => {
+      const level = window.level(now);
+      if (level > left) window.pay(level - left, now);
+    };
+    lowerWindow(this.all, most);
+    for (const { share, window } of this.parts) lowerWindow(window, Math.max(0, most - (1 - share) * this.capacity));
   }
 
   canPay(cost: number, now: number, lane = 0): boolean {
@@ -51,8 +72,7 @@ export class ReservedWindow implements Meter {
 
   payableAt(cost: number, now: number, lane = 0): number {
     let at = this.all.payableAt(cost, now);
-    for (const part of this.parts)
-      if (part.lane <= lane) at = Math.max(at, part.window.payableAt(cost, now), part.pace.payableAt(cost, now));
+    for (const { window, pace } of this.partsFor(lane)) at = Math.max(at, window.payableAt(cost, now), pace.payableAt(cost, now));
     return at;
   }
 
@@ -62,19 +82,17 @@ export class ReservedWindow implements Meter {
 
   pay(cost: number, now: number, lane = 0): void {
     this.all.pay(cost, now);
-    for (const part of this.parts) {
-      if (part.lane > lane) continue;
-      part.window.pay(cost, now);
-      part.pace.pay(cost, now);
+    for (const { window, pace } of this.partsFor(lane)) {
+      window.pay(cost, now);
+      pace.pay(cost, now);
     }
   }
 
   correct(delta: number, paidAt: number, now: number, lane = 0): void {
     this.all.correct(delta, paidAt, now);
-    for (const part of this.parts) {
-      if (part.lane > lane) continue;
-      part.window.correct(delta, paidAt, now);
-      part.pace.correct(delta, paidAt, now);
+    for (const { window, pace } of this.partsFor(lane)) {
+      window.correct(delta, paidAt, now);
+      pace.correct(delta, paidAt, now);
     }
   }
 
@@ -94,5 +112,10 @@ export class ReservedWindow implements Meter {
   load(saved: readonly number[], elapsedMs: number, now: number): void {
     this.all.load(saved, elapsedMs, now);
     for (const { window } of this.parts) window.load(saved, elapsedMs, now);
+  }
+
+  /** The parts that a lane comes under. */
+  private partsFor(lane: number): readonly Part[] {
+    return this.parts.filter((part) => part.lane <= lane);
   }
 }

@@ -1,3 +1,5 @@
+import type { ReserveRule } from '../limits/limit.js';
+
 /** What a bounded queue does with one item too many. */
 export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
 
@@ -98,6 +100,8 @@ export interface QueueRule<in T> {
   readonly laneOf?: ((item: T) => string) | undefined;
   /** Key of an item, which shares its lane fairly with the other keys. */
   readonly keyOf?: ((item: T) => unknown) | undefined;
+  /** What lanes keep of a limiter's rates from the lanes below them; undefined where none does. */
+  readonly reserve?: ReserveRule | undefined;
   /** Position of a lane; without a name that of the last, least urgent one. -1 when nobody declared it; without declared lanes every name is the one lane. */
   at(name: string | undefined): number;
   /** What to refuse a name with that nobody declared; only where lanes are. */

@@ -3,8 +3,8 @@ import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Slotted } from '../../kernel/queues/bag.js';
 import { Bag } from '../../kernel/queues/bag.js';
 import type { ResponseLike } from '../../options/types.js';
-import type { GrantLoop } from './grant-loop.js';
 import { FlowLimiter } from './limiter.js';
+import type { LimiterCapacity } from './limiter-capacity.js';
 import type { LimiterSettings } from './settings.js';
 import type { Lease } from './ticket.js';
 import { Ticket, WAIT } from './ticket.js';
@@ -47,7 +47,7 @@ export class ChildLimiter extends FlowLimiter {
     return this.places.reduce((sum, { size }) => sum + size, 0);
   }
 
-  override minOf(of: (limiter: GrantLoop) => number): number {
+  override minOf(of: (limiter: LimiterCapacity) => number): number {
     return Math.min(of(this), this.parent.minOf(of));
   }
 
@@ -55,12 +55,12 @@ export class ChildLimiter extends FlowLimiter {
     return super.canGrant(charge, lane) && this.parent.canGrant(this.clamp(charge), this.parentLane(lane));
   }
 
-  override refusal(charge: Charge): Error | undefined {
-    return super.refusal(charge) ?? this.parent.refusal(charge);
+  override refusal(charge: Charge, lane: number): Error | undefined {
+    return super.refusal(charge, lane) ?? this.parent.refusal(charge, this.parentLane(lane));
   }
 
-  override obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
-    const [here, above] = [super.obstacle(own), this.parent.obstacle(own)];
+  override obstacle(own: Charge, lane: number): { readonly limit: string | undefined; readonly waitMs: number } {
+    const [here, above] = [super.obstacle(own, lane), this.parent.obstacle(own, this.parentLane(lane))];
     return { limit: here.limit ?? above.limit, waitMs: Math.max(here.waitMs, above.waitMs) };
   }
 
@@ -157,9 +157,16 @@ export class ChildLimiter extends FlowLimiter {
     const { queue } = this;
     if (this.isTimed) this.now();
     const next = this.first;
-    if (next === undefined || this.blockedBy(next.charge) !== undefined) return;
+    if (next === undefined) return;
+    let lowest = Infinity;
+    if (this.blockedBy(next.charge, next.lane) !== undefined) {
+      const passing = this.passing(next);
+      if (!passing || !this.canPass(passing)) return;
+      lowest = passing.lane;
+    }
     const most = Math.min(MAX_PLACES, Math.max(1, this.slots - this.executing));
     for (const [lane, places] of this.places.entries()) {
+      if (lane > lowest) break;
       if (this.isByKey) this.fillByKey(lane, places, most);
       else this.addPlaces(lane, places, Math.min(most, this.sharesLanes ? queue.count(lane) : queue.size) - places.size);
     }
@@ -222,15 +229,36 @@ export class ChildLimiter extends FlowLimiter {
     // The ticket whose turn it is here must not be overtaken.
     const first = this.next();
     const ticket = this.sharesLanes ? this.next(lane, key) : first;
-    const held = [first, ticket].find((each) => each && this.blockedBy(each.charge) !== undefined);
+    const held = [first, ticket].find((each) => each && this.blockedBy(each.charge, each.lane) !== undefined);
     if (held === undefined) return ticket;
+    const passing = first && this.offerPassing(first, this.sharesLanes ? ticket : undefined);
+    if (passing) return passing;
     // The place is given up. A freed slot takes a new one; for a rate the timer has to.
-    if (this.blockedBy(held.charge) !== 'concurrency') this.clock.setBy(this.payableAt(held.charge));
+    if (this.blockedBy(held.charge, held.lane) !== 'concurrency') this.clock.setBy(this.wakesFor(held));
     return undefined;
+  }
+
+  /** A job that may go from its reserve before the one whose turn it is: this one, if any is offered already. */
+  private offerPassing(leader: Ticket, offered: Ticket | undefined): Ticket | undefined {
+    let passing = this.passing(leader);
+    // Where keys share the lane, the place says whose turn it is in the parent.
+    if (offered) passing = passing?.lane === offered.lane ? offered : undefined;
+    else while (passing && !this.askBid(passing)) passing = this.passing(leader);
+    return passing && this.canPass(passing) ? passing : undefined;
+  }
+
+  /** When to look again: the job in the way can be paid, or a more urgent one from its reserve. */
+  private wakesFor(held: Ticket): number {
+    const at = this.payableAt(held.charge, held.lane);
+    const passing = this.passing(held);
+    if (!passing) return at;
+    const { charge, lane } = passing;
+    return Math.min(at, Math.max(this.payableAt(charge, lane), this.passableAt(charge, lane)));
   }
 
   /** The parent has granted what was offered just before. */
   accept(ticket: Ticket, parentLease: Lease): void {
+    if (this.passes(ticket.lane)) ticket.passes = true;
     this.dequeue(ticket, true);
     this.loop(() => {
       this.grant(ticket, parentLease);

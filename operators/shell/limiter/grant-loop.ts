@@ -9,8 +9,7 @@ import type { Outcome } from '../../options/permits.js';
 import type { ResponseLike } from '../../options/types.js';
 import { Alarm } from '../alarm.js';
 import { Shutdown } from '../shutdown.js';
-import { LimiterQueue } from './limiter-queue.js';
-import type { Rates } from './rates.js';
+import { LimiterCapacity } from './limiter-capacity.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
 import type { LeaseOwner, RunningWork, Ticket } from './ticket.js';
@@ -20,21 +19,15 @@ import { Lease, WAIT } from './ticket.js';
  * The capacity of a limiter (slots, rates, pauses), and the one loop that grants it to the queue. There is one timer, and the clock is only read when
  * something depends on the time. Nothing is granted from inside a grant: a call made there only enqueues, and the loop goes round again.
  */
-export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
+export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   readonly shutdown: Shutdown;
   /** Not a `Set`: one through which much goes keeps what it has let go of, until the next full collection. */
   readonly running = new Chain<RunningWork>();
   /** Limiters under this one that have something waiting or running. */
   readonly children = new Set<GrantLoop>();
-  /** Limits that depend on the time; made for the first of them. */
-  rates: Rates | undefined = undefined;
-  /** Slots in total, and slots in use. */
   slots: number;
-  executing = 0;
   /** Leases granted and not released. */
   leases = 0;
-  /** The time when the clock was last read; it stands for now until the next reading. */
-  time = 0;
   /** Called when something has changed and nothing waits or runs any more. */
   onUnused: (() => void) | undefined = undefined;
   /** Looks for deadlocks, while jobs wait whose work holds a lease of this limiter. */
@@ -56,8 +49,6 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   private again = false;
   /** Something was released or raised, and the listeners have not been called yet. */
   private hasFreed = false;
-  protected pausedUntil = -Infinity;
-  private isPaused = false;
 
   constructor(settings: LimiterSettings) {
     super(settings);
@@ -79,56 +70,23 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   // ---- capacity ------------------------------------------------------------------------------------------------------
 
-  /** How much longer everything is paused here, in ms. */
-  get pausedForMs(): number {
-    return this.isPaused ? Infinity : this.penaltyMs;
-  }
-
-  /** How much longer the pause of `penalize` lasts, in ms. */
-  get penaltyMs(): number {
-    return this.pausedUntil === -Infinity ? 0 : Math.max(0, this.pausedUntil - this.now());
-  }
-
   /** Whether anything waits or runs, here or in a child limiter. */
   get isBusy(): boolean {
     return this.leases > 0 || this.queue.size > 0 || this.children.size > 0;
   }
 
-  /** The lowest value over this limiter and those above it. */
-  minOf(of: (limiter: GrantLoop) => number): number {
-    return of(this);
-  }
-
-  /** What could be spent at once of a unit, here and above. */
-  left(unit: string): number {
-    return this.minOf(({ rates }) => rates?.left(unit) ?? Infinity);
-  }
-
-  /** Reads the clock, and keeps the time. */
-  now(): number {
-    return (this.time = this.clock.now());
-  }
-
-  /** A job that wants more slots than there are takes all of them. */
-  clamp(charge: Charge): Charge {
-    const most = charge.slots > 1 ? this.minOf(({ slots }) => slots) : Infinity;
-    return charge.slots > most ? { ...charge, slots: most } : charge;
-  }
-
-  hasSlots({ slots }: Charge): boolean {
-    return this.executing + slots <= this.slots || slots === 0 || this.executing === 0;
-  }
-
   /** The error for a job that can never be granted: its cost is too high, or a limiter is closed. */
-  refusal(charge: Charge): Error | undefined {
-    return this.rates?.tooHeavy(charge) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
+  refusal(charge: Charge, lane: number): Error | undefined {
+    return this.rates?.tooHeavy(charge, lane) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
   }
 
   /** The limit in the way of a job, and for how long: because of its own cost, or that of the ticket whose turn it is. */
-  obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
+  obstacle(own: Charge, lane: number): { readonly limit: string | undefined; readonly waitMs: number } {
     this.now();
-    const next = this.next()?.charge ?? own;
-    return { limit: this.blockedBy(next), waitMs: Math.max(this.payableAt(own), this.payableAt(next)) - this.time };
+    const next = this.next();
+    const first = next === undefined || (next.lane > lane && this.isPassable(next)) ? { charge: own, lane } : next;
+    const at = Math.max(this.payableAt(own, lane), this.payableAt(first.charge, first.lane));
+    return { limit: this.blockedBy(first.charge, first.lane), waitMs: at - this.time };
   }
 
   /** Learns from the response to the request under this lease. */
@@ -158,26 +116,6 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     this.freed();
   }
 
-  protected addRates(rules: readonly { addTo(rates: object | undefined, limiter: object): object }[]): void {
-    for (const rule of rules) this.rates = rule.addTo(this.rates, this) as Rates;
-  }
-
-  /** Whether a grant depends on the time; if not, the clock need not be read. */
-  protected get isTimed(): boolean {
-    return this.rates?.isTimed === true || this.pausedUntil !== -Infinity || this.isPaused;
-  }
-
-  /** The limit here that is in the way of a job. */
-  protected blockedBy(charge: Charge): string | undefined {
-    if (!this.hasSlots(charge)) return 'concurrency';
-    return this.isPaused || this.time < this.pausedUntil ? 'pause' : this.rates?.blockedBy(charge);
-  }
-
-  /** When only a slot can be in the way here any more. */
-  protected payableAt(charge: Charge): number {
-    return this.isPaused ? Infinity : Math.max(this.pausedUntil, this.rates?.payableAt(charge) ?? this.time);
-  }
-
   // ---- who waits ------------------------------------------------------------------------------------------------------
 
   leave(ticket: Ticket): void {
@@ -198,7 +136,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   /** Grants the ticket, refuses it, or puts it into the queue. */
   admit(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
     const { charge, lane } = ticket;
-    const error = this.refusal(charge);
+    const error = this.refusal(charge, lane);
     if (error) {
       ticket.refused(error);
       return;
@@ -226,10 +164,12 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** A lease if there is one now, without waiting. */
   tryGrant(charge: Charge, lane: number): Lease | undefined {
-    const above = !this.canGrant(charge, lane) || this.refusal(charge) ? WAIT : this.takeAbove(charge, lane);
+    const above = !this.canGrant(charge, lane) || this.refusal(charge, lane) ? WAIT : this.takeAbove(charge, lane);
     if (above === WAIT) return undefined;
     const lease = new Lease(this, charge);
+    if (this.rates) lease.lane = lane;
     const othersWait = this.queue.size > 0;
+    if (othersWait && !this.queue.goesFirst(lane)) lease.passes = true;
     // So that the waiting lanes get their share.
     if (othersWait) this.queue.turn(lane);
     this.book(lease, above);
@@ -240,9 +180,13 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
 
   /** Whether a job would be granted now, so that it needs no room in the queue. */
   canGrant(charge: Charge, lane: number): boolean {
-    if (!this.hasSlots(charge) || !this.queue.goesFirst(lane)) return false;
+    if (!this.hasSlots(charge)) return false;
+    const goesFirst = this.queue.goesFirst(lane);
+    if (!goesFirst && !this.settings.queue.reserve) return false;
     if (this.isTimed) this.now();
-    return this.blockedBy(charge) === undefined;
+    if (goesFirst) return this.blockedBy(charge, lane) === undefined;
+    for (let other = 0; other <= lane; other++) if (this.queue.count(other) > 0) return false;
+    return this.passes(lane) && this.canPass({ charge, lane });
   }
 
   /** A lease of the limiter above, WAIT when there is none now, undefined without a limiter above. */
@@ -330,12 +274,15 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   }
 
   private grantNext(): boolean {
-    const lane = this.queue.lead();
-    const ticket = this.queue.head(lane) as Ticket;
-    if (ticket.bid && !this.askBid(ticket)) return true;
-    if (this.blockedBy(ticket.charge) !== undefined) return false;
-    const above = this.takeAbove(ticket.charge, lane);
+    const leader = this.queue.head(this.queue.lead()) as Ticket;
+    if (leader.bid && !this.askBid(leader)) return true;
+    const passing = this.settings.queue.reserve && this.passing(leader);
+    if (passing?.bid && !this.askBid(passing)) return true;
+    if (passing ? !this.canPass(passing) : this.blockedBy(leader.charge, leader.lane) !== undefined) return false;
+    const ticket = passing ?? leader;
+    const above = this.takeAbove(ticket.charge, ticket.lane);
     if (above === WAIT) return false;
+    if (passing) passing.passes = true;
     this.dequeue(ticket, true);
     this.grant(ticket, above);
     return true;
@@ -359,7 +306,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   }
 
   /** Asks a bidder what it wants. False when it gives up its place or throws; then it is taken out of the queue. */
-  private askBid(ticket: Ticket): boolean {
+  protected askBid(ticket: Ticket): boolean {
     if (!ticket.bid) return true;
     let failure: { readonly error: unknown } | undefined;
     try {
@@ -383,7 +330,7 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
   private endDue(): void {
     while (this.nextExpiry <= this.time) {
       const ticket = this.expiring?.pop() as Ticket;
-      const { limit, waitMs } = this.obstacle(ticket.charge);
+      const { limit, waitMs } = this.obstacle(ticket.charge, ticket.lane);
       // The next one may cost less.
       this.refuse(ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
     }
@@ -460,12 +407,15 @@ export abstract class GrantLoop extends LimiterQueue implements LeaseOwner {
     if (first === undefined || this.isAborting) return at;
     // A ticket that needs more slots than are free is granted when a lease is released, not by the timer.
     const next = first.isPlace || this.hasSlots(first.charge) ? this.next() : undefined;
-    return next && this.hasSlots(next.charge) ? Math.min(at, this.grantsAt(next)) : at;
+    if (!next || !this.hasSlots(next.charge)) return at;
+    const passing = this.settings.queue.reserve && this.passing(next);
+    const passesAt = passing ? Math.max(this.grantsAt(passing), this.passableAt(passing.charge, passing.lane)) : Infinity;
+    return Math.min(at, this.grantsAt(next), passesAt);
   }
 
   /** When the timer is to see to a ticket whose turn it is. */
-  protected grantsAt({ charge }: Ticket): number {
-    return this.payableAt(charge);
+  protected grantsAt({ charge, lane }: Ticket): number {
+    return this.payableAt(charge, lane);
   }
 
   private abort(error: unknown): void {

@@ -151,7 +151,7 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     if (requests !== undefined) amount(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.laneAt(lane), bidder);
     if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
-    const error = this.refusal(ONE_REQUEST);
+    const error = this.refusal(ONE_REQUEST, ticket.lane);
     if (error) ticket.refused(error);
     else {
       this.admitPlace(ticket);
@@ -253,16 +253,17 @@ export class FlowLimiter extends GrantLoop implements Limiter {
    * so it counts as one token.
    */
   private payable(): number {
-    const left = new Map<string, number>();
+    const spent = new Map<string, number>();
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
-    for (let at: FlowLimiter | undefined = this; at; at = at.parent)
-      for (const { rule } of at.rates?.all ?? []) left.set(rule.unit, this.left(rule.unit) + ROUNDING);
+    for (let at: FlowLimiter | undefined = this; at; at = at.parent) for (const { rule } of at.rates?.all ?? []) spent.set(rule.unit, 0);
+    // By lane: with reserves a lower one has less.
+    const left = this.inLane.map((_, lane) => new Map([...spent.keys()].map((unit) => [unit, this.left(unit, lane) + ROUNDING])));
     const unpaid = this.allWaiting().findIndex((ticket) => {
       let isShort = false;
-      for (const [unit, before] of left) {
-        const rest = before - (ticket.bid && isTokenUnit(unit) ? 1 : amountOf(ticket.charge, unit));
-        left.set(unit, rest);
-        isShort ||= rest < 0;
+      for (const [unit, before] of spent) {
+        const sum = before + (ticket.bid && isTokenUnit(unit) ? 1 : amountOf(ticket.charge, unit));
+        spent.set(unit, sum);
+        isShort ||= sum > (left[ticket.lane]?.get(unit) ?? Infinity);
       }
       return isShort;
     });

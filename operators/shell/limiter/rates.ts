@@ -68,9 +68,9 @@ export class Rates {
     return least;
   }
 
-  /** What could be spent at once. */
-  left(unit: string): number {
-    return this.least(unit, (rate, now) => rate.level(now));
+  /** What could be spent at once, by a lane or in all. */
+  left(unit: string, lane?: number): number {
+    return this.least(unit, (rate, now) => rate.level(now, lane));
   }
 
   /** The part of the capacity that is spent, 0 to 1. */
@@ -96,7 +96,8 @@ export class Rates {
   set(rule: RateSpec): void {
     const now = this.limiter.now();
     const known = this.find(rule);
-    const rate = known ?? new Rate(rule, this.limiter.settings.headroom, now);
+    const { headroom, queue } = this.limiter.settings;
+    const rate = known ?? new Rate(rule, headroom, now, queue.reserve);
     if (rule.amount < Infinity && known?.meter === undefined) rate.since = this.payments;
     if (known) known.change(rule, now);
     else this.all.push(rate);
@@ -105,23 +106,31 @@ export class Rates {
   // ---- jobs -----------------------------------------------------------------------------------------------------------
 
   /** The name of the first rate that cannot pay the charge now. */
-  blockedBy(charge: Charge): string | undefined {
+  blockedBy(charge: Charge, lane: number): string | undefined {
     const { time } = this.limiter;
-    for (const rate of this.all) if (rate.payableAt(charge, time) > time) return rate.name;
+    for (const rate of this.all) if (rate.payableAt(charge, time, lane) > time) return rate.name;
     return undefined;
   }
 
-  payableAt(charge: Charge): number {
+  payableAt(charge: Charge, lane: number): number {
     const { time } = this.limiter;
     let at = time;
-    for (const rate of this.all) at = Math.max(at, rate.payableAt(charge, time));
+    for (const rate of this.all) at = Math.max(at, rate.payableAt(charge, time, lane));
+    return at;
+  }
+
+  /** When a lane may pay it from its reserve although a lower lane has its turn. */
+  passableAt(charge: Charge, lane: number): number {
+    const { time } = this.limiter;
+    let at = time;
+    for (const rate of this.all) at = Math.max(at, rate.passableAt(charge, time, lane));
     return at;
   }
 
   /** The error for a job that can never be paid. */
-  tooHeavy(charge: Charge): Error | undefined {
+  tooHeavy(charge: Charge, lane: number): Error | undefined {
     for (const rate of this.all)
-      if (rate.isTooHeavy(charge)) return new ItemTooHeavyError(NAME, rate.costOf(charge), rate.capacity, rate.rule.unit);
+      if (rate.isTooHeavy(charge, lane)) return new ItemTooHeavyError(NAME, rate.costOf(charge), rate.capacityOf(lane), rate.rule.unit);
     return undefined;
   }
 
@@ -133,7 +142,10 @@ export class Rates {
     const charge = isBounded ? (lease.charge = this.bounded(estimate)) : estimate;
     lease.grantedAt = time;
     lease.payment = ++this.payments;
-    for (const rate of this.all) rate.meter?.pay(rate.costOf(charge), time);
+    for (const rate of this.all) {
+      rate.meter?.pay(rate.costOf(charge), time, lease.lane);
+      if (lease.passes) rate.passes?.pay(rate.costOf(charge), time, lease.lane);
+    }
     if (this.learner) lease.mark = this.learner.paid(amountsOf(charge));
     if (isBounded) this.tellBounded(estimate, charge);
   }
@@ -199,7 +211,9 @@ export class Rates {
     for (const rate of this.all) {
       // Also of a usage that is reported again: a rate may be new.
       const delta = paid(rate, lease, used) - paidSoFar(rate, lease);
-      if (delta !== 0) rate.meter?.correct(delta, paidAt(rate, lease, now), now);
+      if (delta === 0) continue;
+      rate.meter?.correct(delta, paidAt(rate, lease, now), now, lease.lane);
+      if (lease.passes) rate.passes?.pay(delta, now, lease.lane);
     }
     lease.used = used;
     lease.correction = ++this.payments;

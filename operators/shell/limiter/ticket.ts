@@ -25,8 +25,8 @@ export interface LeaseOwner {
   refund(lease: Lease): void;
   released(lease: Lease, outcome: Outcome, error: unknown): void;
   learn(response: ResponseLike, lease: Lease): void;
-  /** What could be spent at once of a unit, here and above. */
-  left(unit: string): number;
+  /** What a lane could spend at once of a unit, here and above. */
+  left(unit: string, lane: number): number;
   /** The work was cancelled but still runs: the lease keeps its slot for a while. */
   abandon(lease: Lease): void;
   /** The ticket leaves the queue. */
@@ -64,6 +64,10 @@ export class Lease implements Permit {
   // Few leases have the fields below, so they are not made for all.
   /** The lease of the parent limiter; settled and released together with this one. */
   declare parent?: Lease;
+  /** Position of the lane that pays. */
+  declare lane?: number;
+  /** Granted while a lower lane had its turn and waited for a rate. */
+  declare passes?: true;
   /** Under rates: what was reported to be used, by unit, when it paid, the number of the payment, and a mark for whoever learns from responses. */
   declare used?: Amounts;
   declare grantedAt?: number;
@@ -156,7 +160,7 @@ export interface HolderHooks {
 export abstract class Ticket extends Lease implements Waiter<Ticket> {
   previous: Ticket | undefined = undefined;
   next: Ticket | undefined = undefined;
-  lane = 0;
+  override lane = 0;
   isWaiting = false;
   declare key?: unknown;
   declare index?: number;
@@ -191,9 +195,9 @@ export class BidderTicket extends Ticket implements Place {
   }
 
   override bid(): Charge | undefined {
-    const { bidder, limiter } = this;
+    const { bidder, lane, limiter } = this;
     // What is bid is input; output may be reserved beside it.
-    const affordable = (): number => Math.min(limiter.left('inputTokens'), limiter.left('tokens') - reservedOutput(bidder));
+    const affordable = (): number => Math.min(limiter.left('inputTokens', lane), limiter.left('tokens', lane) - reservedOutput(bidder));
     const bid = bidder.bid ? ask(NAME, 'bid', () => bidder.bid?.(affordable())) : 0;
     if (bid === undefined) return undefined;
     if (!isAmount(bid) || bid === Infinity) throw unusable(NAME, 'bid', 'a finite number >= 0 or undefined', bid);

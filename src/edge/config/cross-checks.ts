@@ -39,7 +39,10 @@ export function crossChecks(value: unknown): Finding[] {
     if (isGiven('concurrency') && isGiven(section)) wrong(['concurrency'], `either this or \`${section}\``, 'both');
   }
   const given = valueAt(value, ['limits', 'lanes']);
-  const lanes: readonly unknown[] = Array.isArray(given) ? given : ['P0', 'P1', 'P2'];
+  const list: readonly unknown[] = Array.isArray(given) ? given : ['P0', 'P1', 'P2'];
+  const lanes = list.map((each) => (typeof each === 'string' ? each : valueAt(each, ['name'])));
+  const kept = list.reduce<number>((sum, each) => sum + (Number(valueAt(each, ['reserve'])) || 0), 0);
+  if (kept >= 1) wrong(['limits', 'lanes'], 'lanes whose reserves add up to less than 1', String(kept));
   for (const [i, lane] of lanes.entries()) {
     if (lanes.indexOf(lane) < i) wrong(['limits', 'lanes', i], 'each name once', 'one for the second time');
   }

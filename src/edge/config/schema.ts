@@ -8,6 +8,12 @@ const positive = () => z.number().positive();
 const amount = () => z.number().min(0);
 const name = () => z.string().regex(NAME);
 
+const laneSchema = /* @__PURE__ */ (() =>
+  z.strictObject({
+    name: name().describe('Name of the lane.'),
+    reserve: z.number().min(0).lt(1).optional().describe('Share of every rate that lanes below may not take; 0 by default.'),
+  }))();
+
 /** What may be wrong with an answer that came. */
 const accept = (more: string) =>
   z
@@ -33,7 +39,11 @@ export const limitsSchema = /* @__PURE__ */ (() =>
       burstSeconds: z.number().min(0.001).max(86_400).optional().describe('Seconds of the rates that may be saved up; 2 by default.'),
       headroom: z.number().min(0.01).max(1).optional().describe('The part of the rates that is used; 0.9 by default.'),
       maxQueued: whole(0).optional().describe('Most calls that wait; one more is refused.'),
-      lanes: z.array(name()).min(1).optional().describe('Names of lanes, the most urgent first; `P0`, `P1`, `P2` by default.'),
+      lanes: z
+        .array(z.union([name(), laneSchema]))
+        .min(1)
+        .optional()
+        .describe('Lanes, the most urgent first, by name or with their reserve; `P0`, `P1`, `P2` by default.'),
     })
     .meta({
       description: 'The request level: what the account at the provider allows, for all stages together.',

@@ -258,11 +258,12 @@ function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): 
     requestsPerMinute: startingRate(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
     tokensPerMinute: startingRate(NAME, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
     maxQueued,
-    lanes: lanes.map(({ name, maxQueued: most, overflow, floor }) => ({
+    lanes: lanes.map(({ name, maxQueued: most, overflow, floor, reserve }) => ({
       name,
       ...(most !== undefined && { maxQueued: most }),
       ...(overflow && { overflow }),
       ...(floor !== undefined && { floor }),
+      ...(reserve !== undefined && { reserve }),
     })),
     ...own,
   });
