@@ -116,7 +116,7 @@ function refusalOf({ headers, socket }: IncomingMessage): string | undefined {
   const hosts = ['127.0.0.1', 'localhost'].map((name) => `${name}:${String(socket.localPort ?? 0)}`);
   if (!hosts.includes(headers.host ?? '')) return 'This server answers to 127.0.0.1 and localhost only.\n';
   const isOwnPage = headers.origin === undefined || hosts.some((host) => headers.origin === `http://${host}`);
-  const isOwnSite = [undefined, 'same-origin', 'none'].includes(headers['sec-fetch-site'] as string | undefined);
+  const isOwnSite = [undefined, 'same-origin', 'none'].includes(headers['sec-fetch-site']);
   return isOwnPage && isOwnSite ? undefined : 'This server answers to its own page only.\n';
 }
 

@@ -96,7 +96,7 @@ function named(name: unknown): Medium | undefined {
 
 /** An address, a name, base64, or the text itself. */
 function carriedTokens(value: string, { medium, isLow }: Part, estimate: (text: string) => number): number {
-  const said = /^data:([^;,]*)[^,]*,/.exec(value.slice(0, 200));
+  const said = /^data:([^;,]*)(?:;[^,]*)?,/.exec(value.slice(0, 200));
   const what = (said?.[1] ? named(said[1]) : undefined) ?? medium;
   const length = value.length - (said?.[0].length ?? 0);
   const isAddress = !said && ADDRESS.test(value);

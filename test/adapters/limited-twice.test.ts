@@ -238,7 +238,7 @@ describe('a tool that makes calls of its own on the same account', LONG, () => {
     const limiter = createAccount({ concurrency });
     let asks = 0;
     const streaming: Fetch = async (_input, init) => {
-      if (!String(init?.body).includes('"stream":true')) return server('http://h/v1/chat/completions');
+      if (!(typeof init?.body === 'string' ? init.body : '').includes('"stream":true')) return server('http://h/v1/chat/completions');
       const call = { index: 0, id: 'c', type: 'function', function: { name: 'ask', arguments: '{}' } };
       const choices =
         asks++ === 0

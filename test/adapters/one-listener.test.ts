@@ -49,7 +49,7 @@ const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
     const client = new Anthropic({ apiKey: 'k' });
     return async (signal) => {
       const request = { url: 'http://h/', method: 'POST', headers: new Headers(), body: '{}', signal };
-      return (await middleware(request as never, next as never, { options: { ...options }, client } as never)).text();
+      return (await middleware(request, next, { options: { ...options }, client } as never)).text();
     };
   },
   'createLanguageModelMiddleware, whole': (door) => {

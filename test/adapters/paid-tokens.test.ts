@@ -14,7 +14,13 @@ function streamOf(parts: readonly Uint8Array[]): ReadableStream<Uint8Array> {
 }
 
 /** What a limiter has spent on a request, once its answer has been read; `atOnce` before that. */
-async function spent(answer: string, { url = 'https://host/v1/chat/completions', body = { messages: [] } as object, cuts = 1 } = {}) {
+interface Spending {
+  readonly url?: string;
+  readonly body?: object;
+  readonly cuts?: number;
+}
+
+async function spent(answer: string, { url = 'https://host/v1/chat/completions', body = { messages: [] }, cuts = 1 }: Spending = {}) {
   const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
   const full = limiter.snapshot().tokens;
   const bytes = new TextEncoder().encode(answer);

@@ -1,3 +1,4 @@
+/* oxlint-disable no-restricted-imports -- the meters of reserves are not exported */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RateRule } from '../../operators/index.js';

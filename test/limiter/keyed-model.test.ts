@@ -112,7 +112,7 @@ describe.each(['alone', 'below a limiter'])('keyed limiters %s', (where) => {
               one.unsubscribe();
               other.unsubscribe();
             });
-          } else if (each.do === 'release') for (const lease of pairs[each.which % pairs.length] ?? []) lease.release(each.outcome as 'ok');
+          } else if (each.do === 'release') for (const lease of pairs[each.which % pairs.length] ?? []) lease.release(each.outcome);
           else if (each.do === 'settle')
             for (const lease of pairs[each.which % pairs.length] ?? []) lease.settle({ inputTokens: each.tokens });
           else if (each.do === 'leave') waiting[each.which % waiting.length]?.();

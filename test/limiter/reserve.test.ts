@@ -1,3 +1,4 @@
+/* oxlint-disable no-restricted-imports -- the meters of reserves are not exported */
 import fc from 'fast-check';
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
@@ -98,7 +99,9 @@ function saturated(
     if (learn) {
       left = Math.max(0, AMOUNT - used);
       const headers = { 'x-ratelimit-limit-tokens': String(AMOUNT), 'x-ratelimit-remaining-tokens': String(left) };
-      scheduler.schedule(() => lease.observe({ status: 200, headers }), 20);
+      scheduler.schedule(() => {
+        lease.observe({ status: 200, headers });
+      }, 20);
     }
     paid.push({ at: scheduler.now(), cost: Math.max(estimate, used) });
     scheduler.schedule(

@@ -64,7 +64,12 @@ function grants(kind: (typeof kinds)[number], plan: readonly Step[], isSteady: b
     else if (what === 'save') limiter.save();
     // eslint-disable-next-line rxjs-x/no-ignored-error -- it is refused
     else if (what === 'brief')
-      limiter.acquire({ cost: ONE, deadlineMs: 1000 }).subscribe({ next: (lease) => lease.release(), error: () => undefined });
+      limiter.acquire({ cost: ONE, deadlineMs: 1000 }).subscribe({
+        next: (lease) => {
+          lease.release();
+        },
+        error: () => undefined,
+      });
     else if (what === 'settle') held?.settle({ inputTokens: at % 40 });
     else if (what === 'limits') {
       isFast = !isFast;

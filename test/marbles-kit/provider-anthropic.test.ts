@@ -328,7 +328,7 @@ describe('anthropic', () => {
       const seen: unknown[] = [];
       const responses: number[] = [];
       const { signal } = new AbortController();
-      const context = { signal, observe: ({ status }: ResponseLike) => responses.push(status as number) };
+      const context = { signal, observe: ({ status }: ResponseLike) => responses.push(status) };
       for (let call = 0; call < 2; call++) {
         provider.workOne(MAIN.body, context).subscribe({ next: (body) => seen.push(body), error: (error: unknown) => seen.push(error) });
         clock.advance(0);

@@ -8,7 +8,7 @@ const model = { doRerank: () => Promise.reject(new Error('never')) };
 export const rows: MisuseTable = {
   operator: 'limitRerankingModel',
   create: (options) => limitRerankingModel(model as never, nested(options) as never),
-  calls: { model: (value) => limitRerankingModel(value as never) },
+  calls: { model: (value) => limitRerankingModel(value) },
   rows: [
     ...connectionRuleRows,
     ...badly('model', 'a model of a provider with `doRerank`', undefined, null, 5, 'm', {}),

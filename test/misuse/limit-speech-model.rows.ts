@@ -8,7 +8,7 @@ const model = { doGenerate: () => Promise.reject(new Error('never')) };
 export const rows: MisuseTable = {
   operator: 'limitSpeechModel',
   create: (options) => limitSpeechModel(model as never, nested(options) as never),
-  calls: { model: (value) => limitSpeechModel(value as never) },
+  calls: { model: (value) => limitSpeechModel(value) },
   rows: [
     ...connectionRuleRows,
     ...badly('model', 'a model of a provider with `doGenerate`', undefined, null, 5, 'm', {}),

@@ -8,7 +8,7 @@ const model = { doGenerate: () => Promise.reject(new Error('never')) };
 export const rows: MisuseTable = {
   operator: 'limitTranscriptionModel',
   create: (options) => limitTranscriptionModel(model as never, nested(options) as never),
-  calls: { model: (value) => limitTranscriptionModel(value as never) },
+  calls: { model: (value) => limitTranscriptionModel(value) },
   rows: [
     ...connectionRuleRows,
     ...badly('model', 'a model of a provider with `doGenerate`', undefined, null, 5, 'm', {}),

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
-import { concatMap, NEVER, of, range, Subject } from 'rxjs';
+import { concatMap, config, NEVER, Observable, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { concatMapBy, isFlowError } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
@@ -74,6 +74,51 @@ const differences: Readonly<Record<string, () => void>> = {
     const rx = delivered(theirs);
     expect(rx.values).toBeLessThan(20_000);
     expect(rx.ended).toBe(false);
+  },
+  'what the teardown of an inner stream throws': () => {
+    const failed = new Error('teardown');
+    const thrownBy = (operator: Operator): unknown => {
+      const inner = (): Observable<string> =>
+        new Observable(() => () => {
+          throw failed;
+        });
+      const subscription = new Observable<string>((subscriber) => {
+        subscriber.next('a');
+      })
+        .pipe(operator(inner) as never)
+        .subscribe();
+      try {
+        subscription.unsubscribe();
+      } catch (error) {
+        return error;
+      }
+      return undefined;
+    };
+    for (const operator of [theirs, ours]) expect(thrownBy(operator)).toMatchObject({ name: 'UnsubscriptionError', errors: [failed] });
+    // An inner stream that ends by itself.
+    const valuesOf = (operator: Operator): unknown[] => {
+      const values: unknown[] = [];
+      const source = new Subject<string>();
+      const inner = (item: string): Observable<string> =>
+        new Observable((subscriber) => {
+          subscriber.add(() => {
+            if (item === 'a') throw failed;
+          });
+          subscriber.next(item);
+          subscriber.complete();
+        });
+      source.pipe(operator(inner as never) as never).subscribe({ next: (value) => values.push(value), error: () => values.push('error') });
+      try {
+        source.next('a');
+        source.next('b');
+      } catch {
+        values.push('thrown');
+      }
+      return values;
+    };
+    const unhandled = config.onUnhandledError;
+    config.onUnhandledError = () => undefined;
+    try { console.log(valuesOf(theirs), valuesOf(ours)); } finally { config.onUnhandledError = unhandled; }
   },
   'a key': () => {
     const order = (operator: Operator): string => {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
-import { mergeMap, NEVER, Observable, of, range, Subject } from 'rxjs';
+import { config, mergeMap, NEVER, Observable, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { bulkheadMap, isFlowError } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
@@ -141,6 +141,51 @@ const differences: Readonly<Record<string, () => void>> = {
     };
     expect(started((project) => mergeMap(project))).toBe(50);
     expect(started((project) => bulkheadMap((item: string) => project(item, 0), { errors: 'propagate' }))).toBe(10);
+  },
+  'what the teardown of an inner stream throws': () => {
+    const failed = new Error('teardown');
+    const thrownBy = (operator: Operator): unknown => {
+      const inner = (): Observable<string> =>
+        new Observable(() => () => {
+          throw failed;
+        });
+      const subscription = new Observable<string>((subscriber) => {
+        subscriber.next('a');
+      })
+        .pipe(operator(inner) as never)
+        .subscribe();
+      try {
+        subscription.unsubscribe();
+      } catch (error) {
+        return error;
+      }
+      return undefined;
+    };
+    for (const operator of [theirs(1), ours(1)]) expect(thrownBy(operator)).toMatchObject({ name: 'UnsubscriptionError', errors: [failed] });
+    // An inner stream that ends by itself.
+    const valuesOf = (operator: Operator): unknown[] => {
+      const values: unknown[] = [];
+      const source = new Subject<string>();
+      const inner = (item: string): Observable<string> =>
+        new Observable((subscriber) => {
+          subscriber.add(() => {
+            if (item === 'a') throw failed;
+          });
+          subscriber.next(item);
+          subscriber.complete();
+        });
+      source.pipe(operator(inner as never) as never).subscribe({ next: (value) => values.push(value), error: () => values.push('error') });
+      try {
+        source.next('a');
+        source.next('b');
+      } catch {
+        values.push('thrown');
+      }
+      return values;
+    };
+    const unhandled = config.onUnhandledError;
+    config.onUnhandledError = () => undefined;
+    try { console.log(valuesOf(theirs(1)), valuesOf(ours(1))); } finally { config.onUnhandledError = unhandled; }
   },
   'a bound for the queue': () => {
     const failure = (operator: Operator): unknown => {

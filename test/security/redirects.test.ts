@@ -166,7 +166,7 @@ describe('without a server', () => {
   const moved = (location: string) => {
     const urls: string[] = [];
     const base: typeof fetch = async (input) => {
-      urls.push(String(input));
+      urls.push(input instanceof Request ? input.url : input.toString());
       return urls.length > 1 ? new Response('there') : new Response(null, { status: 307, headers: { location } });
     };
     return { urls, send: (url: string, init: RequestInit = { method: 'POST', body: 'x' }) => keepOrigin(base)(url, init) };

@@ -1,3 +1,4 @@
+/* oxlint-disable no-restricted-imports -- the meters of reserves are not exported */
 import type { Meter } from '../../operators/kernel/limits/limit.js';
 
 /** The simplest meter of windows that follow each other: all of the capacity in each, nothing carried over. */

@@ -19,7 +19,8 @@ const LONGEST_MS = 2_147_483_647;
 /** `Please try again in 6m0s`, `retry after 20 seconds`: at most four amounts, each with its unit. */
 const IN_WORDS =
   /\b(?:try(?:ing)? again|retry(?:ing)?|available|wait) (?:in|after|for)? ?((?:\d{1,9}(?:\.\d{1,9})? ?(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)\b ?){1,4}|(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h|d)){1,4}\b)/i;
-const AMOUNT = /(\d{1,9}(?:\.\d{1,9})?) ?(ms|milli|s|m|h|d)/gi;
+/** Also without a unit: a number that has none is passed by at once, and not tried again from each of its digits. */
+const AMOUNT = /(\d{1,9}(?:\.\d{1,9})?) ?(ms|milli|s|m|h|d)?/gi;
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, milli: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**

@@ -1,6 +1,6 @@
 import { defer, NEVER, type Observable, switchMap, tap } from 'rxjs';
-import { classifyError } from '../../../operators/classify-error.js';
-import { isAmount, mayPass, retryRule } from '../../../operators/toolkit.js';
+import { isFlowError } from '../../../operators/options/errors.js';
+import { isAmount, retryRule } from '../../../operators/toolkit.js';
 import type { Cost, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
@@ -186,18 +186,14 @@ function asking(
       const { inputTokens, outputTokens = 0 } = estimateChat(body);
       const cost: Cost = { requests: 1, tokens: inputTokens + outputTokens };
       let completion: ChatCompletion;
-      let attempt = 0;
-      const request = (permit: RequestContext): Observable<ChatCompletion> => {
-        ({ attempt } = permit);
-        return send(caller, { body, permit }, context, host);
-      };
+      const request = (permit: RequestContext): Observable<ChatCompletion> => send(caller, { body, permit }, context, host);
       try {
         completion = await context.requestAsync(request, cost);
       } catch (error) {
-        if (host.gaveUp(context, body.model ?? '', error)) return new Promise<never>(() => undefined);
-        if (retry === undefined || retry.budget === Infinity || attempt >= retry.maxAttempts || host.isStopping) throw error;
-        if (!mayPass(classifyError(error, { size: 1, attempt, aborted: false }))) throw error;
-        throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(error).message}`, { cause: error });
+        const cause = isFlowError(error, 'FLOW_RETRY_BUDGET') ? error.cause : undefined;
+        if (host.gaveUp(context, body.model ?? '', cause ?? error)) return new Promise<never>(() => undefined);
+        if (cause === undefined) throw error;
+        throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(cause).message}`, { cause });
       }
       const value = readAnswer(answer, textOf(completion, accept));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);
