@@ -99,7 +99,8 @@ describe('a provider that says the key in its errors', () => {
     [status, isJson] = [400, json];
     write(withSecrets(), 80);
     const result = await run();
-    expect([result.code, result.stderr]).toEqual([1, '']);
+    // Nothing but progress, which a slow machine is told.
+    expect([result.code, result.stderr]).toEqual([1, expect.stringMatching(/^(?:(?:running|writing) \d+ %.*\n)*$/)]);
     const failures = readFileSync(join(cwd, 'out.jsonl.failures.jsonl'), 'utf8').trimEnd().split('\n');
     expect(failures).toHaveLength(80);
     expect(failures[0]).toContain('"error":"400 Bearer *** *** /***/v1/chat/completions?key=***');

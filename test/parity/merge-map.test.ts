@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
-import { config, mergeMap, NEVER, Observable, of, range, Subject } from 'rxjs';
+import { mergeMap, NEVER, Observable, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { bulkheadMap, isFlowError } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
-import { anything, examples, listed } from './merging.js';
+import { anything, examples, listed, TEARDOWN_FAULT, throwingTeardowns } from './merging.js';
 import type { Operator } from './recording.js';
 import { logOf } from './recording.js';
 
@@ -70,7 +70,7 @@ function delivered(operator: Operator, n: number): { readonly values: number; re
 let gate = new Subject<string>();
 
 /** Each of the differences that are meant, by the name it has on the page: throws when there is none. */
-const differences: Readonly<Record<string, () => void>> = {
+const differences: Readonly<Record<string, () => void | Promise<void>>> = {
   'many synchronous inner streams in a queue': () => {
     gate = new Subject();
     const rx = delivered(theirs(1), 20_000);
@@ -142,50 +142,10 @@ const differences: Readonly<Record<string, () => void>> = {
     expect(started((project) => mergeMap(project))).toBe(50);
     expect(started((project) => bulkheadMap((item: string) => project(item, 0), { errors: 'propagate' }))).toBe(10);
   },
-  'what the teardown of an inner stream throws': () => {
-    const failed = new Error('teardown');
-    const thrownBy = (operator: Operator): unknown => {
-      const inner = (): Observable<string> =>
-        new Observable(() => () => {
-          throw failed;
-        });
-      const subscription = new Observable<string>((subscriber) => {
-        subscriber.next('a');
-      })
-        .pipe(operator(inner) as never)
-        .subscribe();
-      try {
-        subscription.unsubscribe();
-      } catch (error) {
-        return error;
-      }
-      return undefined;
-    };
-    for (const operator of [theirs(1), ours(1)]) expect(thrownBy(operator)).toMatchObject({ name: 'UnsubscriptionError', errors: [failed] });
-    // An inner stream that ends by itself.
-    const valuesOf = (operator: Operator): unknown[] => {
-      const values: unknown[] = [];
-      const source = new Subject<string>();
-      const inner = (item: string): Observable<string> =>
-        new Observable((subscriber) => {
-          subscriber.add(() => {
-            if (item === 'a') throw failed;
-          });
-          subscriber.next(item);
-          subscriber.complete();
-        });
-      source.pipe(operator(inner as never) as never).subscribe({ next: (value) => values.push(value), error: () => values.push('error') });
-      try {
-        source.next('a');
-        source.next('b');
-      } catch {
-        values.push('thrown');
-      }
-      return values;
-    };
-    const unhandled = config.onUnhandledError;
-    config.onUnhandledError = () => undefined;
-    try { console.log(valuesOf(theirs(1)), valuesOf(ours(1))); } finally { config.onUnhandledError = unhandled; }
+  'what the teardown of an inner stream throws': async () => {
+    const toldWhoLeaves = { name: 'UnsubscriptionError', errors: [TEARDOWN_FAULT] };
+    expect(await throwingTeardowns(theirs(1))).toMatchObject({ thrown: toldWhoLeaves, values: ['a'] });
+    expect(await throwingTeardowns(ours(1))).toMatchObject({ thrown: toldWhoLeaves, values: ['a', 'b'], unhandled: [toldWhoLeaves] });
   },
   'a bound for the queue': () => {
     const failure = (operator: Operator): unknown => {
@@ -224,8 +184,8 @@ describe('bulkheadMap differs from mergeMap on purpose', () => {
     expect(listed(page, 'bulkheadMap and mergeMap')).toEqual(Object.keys(differences));
   });
 
-  it.each(Object.entries(differences))('%s', (_name, check) => {
+  it.each(Object.entries(differences))('%s', async (_name, check) => {
     expect.hasAssertions();
-    check();
+    await check();
   });
 });

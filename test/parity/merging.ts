@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { EMPTY, NEVER, of, throwError } from 'rxjs';
-import type { Example } from './recording.js';
+import { config, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
+import type { Example, Operator } from './recording.js';
 
 const fault = 'the fault';
 const three = { a: '-x--y-|', b: '---z|', c: 'u-v-w-|' };
@@ -95,4 +95,44 @@ export const anything: fc.Arbitrary<Example> = fc.record(
 export function listed(page: string, heading: string): string[] {
   const section = page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
   return [...section.matchAll(/^\| ([^|]+?) +\|/gm)].map(([, cell = '']) => cell).slice(2);
+}
+
+export const TEARDOWN_FAULT = new Error('teardown');
+
+/** Inner streams whose teardown throws: what a consumer that leaves one is told, and what comes out, and is unhandled, when the first of two ends by itself. */
+export async function throwingTeardowns(operator: Operator): Promise<{ thrown: unknown; values: unknown[]; unhandled: unknown[] }> {
+  const inner = (item: string, ends: boolean): Observable<string> =>
+    new Observable((subscriber) => {
+      if (item === 'a')
+        subscriber.add(() => {
+          throw TEARDOWN_FAULT;
+        });
+      if (!ends) return;
+      subscriber.next(item);
+      subscriber.complete();
+    });
+  const values: unknown[] = [];
+  const unhandled: unknown[] = [];
+  let thrown: unknown;
+  const before = config.onUnhandledError;
+  config.onUnhandledError = (error) => unhandled.push(error);
+  try {
+    const left = new Subject<string>();
+    const subscription = left.pipe(operator((item) => inner(item, false))).subscribe();
+    left.next('a');
+    try {
+      subscription.unsubscribe();
+    } catch (error) {
+      thrown = error;
+    }
+    const source = new Subject<string>();
+    source.pipe(operator((item) => inner(item, true))).subscribe((value) => values.push(value));
+    source.next('a');
+    source.next('b');
+    // Unhandled errors are told on a timer.
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  } finally {
+    config.onUnhandledError = before;
+  }
+  return { thrown, values, unhandled };
 }

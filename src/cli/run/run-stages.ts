@@ -1,5 +1,5 @@
 import { defer, NEVER, type Observable, switchMap, tap } from 'rxjs';
-import { isFlowError } from '../../../operators/options/errors.js';
+import { isFlowError } from '../../../operators/errors.js';
 import { isAmount, retryRule } from '../../../operators/toolkit.js';
 import type { Cost, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
