@@ -23,6 +23,7 @@ const MACHINE = 'kernel/machine/batch-machine.ts';
 const REPAIRER = 'kernel/repair/repairer.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
+const CAPACITY = 'shell/limiter/limiter-capacity.ts';
 const GRANT_LOOP = 'shell/limiter/grant-loop.ts';
 const ITEMS = 'kernel/machine/item-machine.ts';
 const LIMITED: readonly Subject[] = ['createLimiter', 'rateLimit', 'batchMap', 'policy'];
@@ -174,8 +175,8 @@ export const BUGS: readonly Bug[] = [
   }),
   bug(
     'one permit too many',
-    GRANT_LOOP,
-    'GrantLoop.hasSlots',
+    CAPACITY,
+    'LimiterCapacity.hasSlots',
     (hasSlots) =>
       function (charge) {
         return hasSlots.call(this, charge) || this.executing === this.slots;
