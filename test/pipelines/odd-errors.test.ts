@@ -1,6 +1,7 @@
 import type { Observable } from 'rxjs';
 import { lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { robust } from '../../operators/index.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
@@ -83,7 +84,7 @@ const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = 
   ),
   createEmbedder: async (work) => {
     const budget = newBudget();
-    const embedder = createEmbedder({ call: work as () => Observable<readonly number[][]>, model: 'm', budget });
+    const embedder = createEmbedder({ call: work as () => Observable<readonly number[][]>, model: 'm', budget, repair: robust({ retry }) });
     const failure = await failureOf(embedder.embedAsync('text'));
     return { ...failure, isFree: embedder.snapshot().executing === 0 && budget.snapshot().inFlightTokens === 0 };
   },
