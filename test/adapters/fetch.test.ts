@@ -346,7 +346,7 @@ describe('createFetch', LONG, () => {
       const limited = createFetch({ limiter });
       const full = limiter.snapshot().tokens;
       const response = await limited(chat(), ask('hello world', { max_tokens: 4000 }));
-      expect(full - limiter.snapshot().tokens).toBeGreaterThan(3500);
+      expect(full - limiter.snapshot().tokens).toBeGreaterThan(990);
       await response.text();
       const usage = api.tokensCharged;
       expect(usage).toBeGreaterThan(0);
