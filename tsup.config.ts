@@ -37,7 +37,8 @@ const library = {
   splitting: true,
   treeshake: false,
   removeNodeProtocol: false,
-  external: ['#async-context', 'node:async_hooks', 'node:diagnostics_channel'],
+  // The last one is an optional peer of any version, which `peerDependencies` cannot say.
+  external: ['#async-context', 'node:async_hooks', 'node:diagnostics_channel', '@openai/agents'],
   // Of `sluice/fetch` and the chat of `createModelCaller`: 1 kB, and its next version needs a newer Node than we do. And of its cache: 1 kB.
   noExternal: ['eventsource-parser', 'quick-lru'],
 } satisfies Options;

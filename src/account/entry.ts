@@ -20,6 +20,8 @@ export interface CallFacts {
   readonly tokens: RequestTokens;
   /** What its permit was charged with. */
   readonly charged: TokenUnits;
+  /** The same by what is known when it is sent: a call may have waited long for its permit. @defaultValue `charged` */
+  readonly estimate?: () => TokenUnits;
 }
 
 /** One attempt of it. */
@@ -69,6 +71,7 @@ export class Entry {
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #reservation: Reservation | undefined;
+  readonly #charged: TokenUnits;
   #usage: Usage | undefined;
   /** Output tokens of the pieces that have come, estimated. */
   #seen = 0;
@@ -89,6 +92,8 @@ export class Entry {
     const { model, key, tokens } = facts;
     const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
     this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens });
+    this.#charged = facts.estimate?.() ?? facts.charged;
+    if (!isSame(this.#charged, facts.charged)) this.#pay(this.#charged);
   }
 
   get isOver(): boolean {
@@ -101,7 +106,8 @@ export class Entry {
     if (told === undefined || usage === undefined || Object.keys(usage).length === 0 || !this.#wasSent) return;
     this.#usage = usage;
     this.#hasBegun = true;
-    const { provider, charged } = this.#facts;
+    const { provider } = this.#facts;
+    const charged = this.#charged;
     if (this.#isOver) {
       this.#pay(unitsAfter(provider, usage, charged));
       this.#reservation?.settle(usage);
@@ -128,7 +134,8 @@ export class Entry {
   answered(end: EntryEnd = ANSWERED): void {
     if (this.#isOver) return;
     this.#look();
-    const { provider, charged, model } = this.#facts;
+    const { provider, model } = this.#facts;
+    const charged = this.#charged;
     const outputTokens = this.#usage?.outputTokens ?? (this.#seen > 0 ? this.#seen : undefined);
     // An answer that says nothing costs what was expected.
     if (this.#usage !== undefined || outputTokens !== undefined)
@@ -142,7 +149,8 @@ export class Entry {
   failed(error: unknown, end: EntryEnd): void {
     if (this.#isOver) return;
     this.#look();
-    const { provider, charged } = this.#facts;
+    const { provider } = this.#facts;
+    const charged = this.#charged;
     const status = statusOf(error);
     // What never arrived has cost no more than what was refused.
     const isRefused = status === undefined ? wasFree(error) : REFUSED.has(status);
@@ -186,7 +194,8 @@ export class Entry {
 
   /** What has come of an answer that is not whole. */
   #payForPart(): void {
-    const { provider, charged } = this.#facts;
+    const { provider } = this.#facts;
+    const charged = this.#charged;
     const outputTokens = Math.max(this.#usage?.outputTokens ?? 0, this.#seen);
     this.#pay(unitsAfter(provider, { ...this.#usage, outputTokens }, charged));
   }
@@ -217,6 +226,10 @@ export class Entry {
 }
 
 const NOTHING: TokenUnits = { inputTokens: 0, outputTokens: 0, tokens: 0 };
+
+function isSame(one: TokenUnits, other: TokenUnits): boolean {
+  return one.tokens === other.tokens && one.inputTokens === other.inputTokens && one.outputTokens === other.outputTokens;
+}
 
 function statusOf(error: unknown): number | undefined {
   return linksOf(error)

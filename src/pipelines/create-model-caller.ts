@@ -24,7 +24,7 @@ import type { AttemptFacts, CallFacts } from '../account/entry.js';
 import { Entry } from '../account/entry.js';
 import type { Ledger } from '../account/ledger.js';
 import { ledgerOf } from '../account/ledger.js';
-import type { RequestTokens } from '../account/providers.js';
+import type { RequestTokens, TokenUnits } from '../account/providers.js';
 import { unitsBefore } from '../account/providers.js';
 import { CallStats } from '../metrics/call-stats.js';
 import { EventChannel } from './event-channel.js';
@@ -381,8 +381,8 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const { provider } = this.#config;
     const model = this.#modelOf(request);
     const tokens = this.#estimateOf(request);
-    const charged = unitsBefore(provider, tokens, this.#ledger.expected.of(model, tokens.maxOutputTokens));
-    return { name, model, lane, key, provider, tokens, charged };
+    const estimate = (): TokenUnits => unitsBefore(provider, tokens, this.#ledger.expected.of(model, tokens.maxOutputTokens));
+    return { name, model, lane, key, provider, tokens, charged: estimate(), estimate };
   }
 
   /** A mere number is of both kinds together. */

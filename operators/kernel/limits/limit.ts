@@ -74,6 +74,8 @@ export interface RateSpec {
   /** Most that can be saved up and spent at once; undefined for what comes in within `burstMs`. Neither says anything of a strict rate. */
   readonly burst?: number | undefined;
   readonly burstMs: number;
+  /** The same of a limit that is learned alone, from responses that also tell what is left of it. @defaultValue `burstMs` */
+  readonly learnedBurstMs?: number | undefined;
   /** Whether the amount is never exceeded in any window, so that a whole window's worth may be spent at once. */
   readonly isStrict: boolean;
   /** Whether a job that costs more than can be saved up may go into debt. */

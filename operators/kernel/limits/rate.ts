@@ -159,10 +159,11 @@ export class Rate {
 
   /** Most that can be saved up under a limit. */
   private capacityFor(limit: number): number {
-    const { unit, isStrict, burst, burstMs, amount, windowMs } = this.rule;
+    const { unit, isStrict, burst, learnedBurstMs = 0, amount, windowMs } = this.rule;
     // A slow rate must still be able to save up one whole request. Units of one's own may come in fractions.
     const least = unit === 'requests' || isTokenUnit(unit) ? 1 : Math.min(1, burst ?? limit);
     if (isStrict) return Math.max(least, limit * this.headroom);
+    const burstMs = Math.max(this.rule.burstMs, amount === Infinity ? learnedBurstMs : 0);
     if (burst === undefined) return Math.max(least, (limit * this.headroom * burstMs) / windowMs);
     return Math.max(least, amount === Infinity ? burst : (burst * limit) / amount);
   }

@@ -26,6 +26,8 @@ export interface RatedLimiter {
 export interface Learner {
   /** Something was paid or, below 0, refunded, by unit. Answers a mark of it; `read` gets it back in the lease. */
   paid(amounts: Amounts): unknown;
+  /** What was paid for a lease is other than it was. Answers its mark anew: what it pays itself is not spent by others. */
+  corrected(mark: unknown, differences: Amounts): unknown;
   /** Sets rates, and pauses if the response asks for that. */
   read(response: ResponseLike, lease: Lease | undefined, sentAt: number): void;
   /** A pause was ended by hand. */
@@ -203,7 +205,7 @@ export class Rates {
     }
     lease.used = used;
     lease.correction = ++this.payments;
-    this.learner?.paid(differences);
+    if (this.learner) lease.mark = this.learner.corrected(lease.mark, differences);
     return isBack;
   }
 
