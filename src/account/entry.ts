@@ -1,10 +1,12 @@
 import { evidenceOf, linksOf } from '../../operators/toolkit.js';
-import type { ErrorClass, Usage } from '../../operators/types.js';
+import type { ErrorClass, ResponseLike, Usage } from '../../operators/types.js';
 import type { CallStatus } from '../metrics/call-record.js';
 import { errorCodeOf } from '../metrics/error-code.js';
 import type { Reservation } from '../pipelines/budget/budget-types.js';
 import { wasFree } from '../pipelines/budget/was-free.js';
 import type { Ledger } from './ledger.js';
+import type { SentCall } from './output-charging.js';
+import { remainingOutput } from './output-charging.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
 import { unitsAfter, unitsWithoutAnswer } from './providers.js';
 import { mostOf } from './read-usage.js';
@@ -72,6 +74,8 @@ export class Entry {
   readonly #startedAt: number;
   readonly #reservation: Reservation | undefined;
   readonly #charged: TokenUnits;
+  /** For finding out how the provider charges output. */
+  readonly #sent: SentCall | undefined;
   #usage: Usage | undefined;
   /** Output tokens of the pieces that have come, estimated. */
   #seen = 0;
@@ -94,6 +98,17 @@ export class Entry {
     this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens });
     this.#charged = facts.estimate?.() ?? facts.charged;
     if (!isSame(this.#charged, facts.charged)) this.#pay(this.#charged);
+    if (outputTokens === 0 || facts.provider.outputCharged === 'onArrival') return;
+    this.#sent = { sentAt: this.#startedAt, maxOutputTokens: outputTokens, endedAt: Infinity };
+    ledger.charging.sent(model, this.#sent);
+  }
+
+  /** A response has come: its headers may show that the provider charges output on arrival. */
+  observe(response: ResponseLike): void {
+    const remaining = this.#sent && remainingOutput(response);
+    if (remaining === undefined) return;
+    const { model } = this.#facts;
+    if (this.#ledger.charging.told(model, this.#sent as SentCall, remaining)) this.#ledger.tell({ type: 'chargedOnArrival', model });
   }
 
   get isOver(): boolean {
@@ -204,9 +219,15 @@ export class Entry {
     this.#settle({ ...this.#usage, units: { tokens, inputTokens, outputTokens } });
   }
 
-  #over({ status, errorCode }: EntryEnd, isEstimated: boolean): void {
+  #over(end: EntryEnd, isEstimated: boolean): void {
     this.#isOver = true;
+    if (this.#sent) {
+      this.#sent.endedAt = this.#now();
+      const outputTokens = Math.max(this.#usage?.outputTokens ?? 0, this.#seen);
+      if (end.status === 'success') this.#sent.outputTokens = outputTokens;
+    }
     if (!this.#ledger.isRead) return;
+    const { status, errorCode } = end;
     const { name, lane, key, model } = this.#facts;
     const usage = this.#usage;
     const { costUsd } = this.#reservation ?? {};

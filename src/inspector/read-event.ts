@@ -31,6 +31,7 @@ const FIELDS: Readonly<Record<Type, string>> = {
   hintClamped: 'askedMs pauseMs',
   usageClamped: 'unit reported charged',
   costClamped: 'unit cost charged',
+  chargedOnArrival: 'model',
   limitChanged: 'concurrency',
   budgetLow: 'position unit spent limit',
   budgetOverrun: 'position unit limit over',

@@ -1,5 +1,7 @@
 import { VirtualTimeScheduler } from 'rxjs';
 
+/** How long work outside of the clock may take when nothing is scheduled: a client that loads a module, or waits for a timer of the host. */
+const PATIENCE_MS = 10_000;
 /** Turns of the event loop in which whatever waits for a promise, or for a part of a body, goes on. */
 const TURNS = 4;
 
@@ -14,7 +16,8 @@ export class PatientClock extends VirtualTimeScheduler {
     promise.then(settled, settled);
     await this.#rest();
     while (!isSettled) {
-      const next = this.#next();
+      const next = await this.#nextOr(() => isSettled);
+      if (isSettled) break;
       if (next === undefined) throw new Error(`nothing is scheduled at ${String(this.frame)} ms, and it has not ended`);
       if (next > mostMs) throw new Error(`it has not ended after ${String(this.frame)} ms`);
       this.#moveTo(next);
@@ -42,6 +45,17 @@ export class PatientClock extends VirtualTimeScheduler {
       this.#moveTo(next);
       await this.#rest();
     }
+  }
+
+  /** Waits for a while when nothing is scheduled. */
+  async #nextOr(isOver: () => boolean): Promise<number | undefined> {
+    const endsAt = performance.now() + PATIENCE_MS;
+    while (this.#next() === undefined && !isOver() && performance.now() < endsAt) {
+      await new Promise<void>((resolve) => {
+        setTimeout(resolve, 1);
+      });
+    }
+    return this.#next();
   }
 
   #next(): number | undefined {

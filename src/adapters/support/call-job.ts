@@ -6,7 +6,7 @@ import type { CallFacts } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import { ledgerOf } from '../../account/ledger.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from '../../account/providers.js';
-import { providerOption, providers, unitsBefore } from '../../account/providers.js';
+import { providerOption, providers } from '../../account/providers.js';
 import { ambientJob } from '../../account/with-job.js';
 import type { CallRules } from './call-rules.js';
 
@@ -90,7 +90,7 @@ export function callOptionsOf<Q>(
 function callFacts(adapter: string, { model, tokens }: RequestFacts, job: CallJob, ledger: Ledger, provider: ProviderRules): CallFacts {
   const named = job.model ?? model ?? 'default';
   const estimate = (): TokenUnits => ({
-    ...unitsBefore(provider, tokens, ledger.expected.of(named, tokens.maxOutputTokens)),
+    ...ledger.estimate(provider, named, tokens),
     ...given(job.cost),
   });
   return {

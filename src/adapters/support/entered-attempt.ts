@@ -119,7 +119,11 @@ class Entered implements EnteredAttempt {
 
   constructor(context: AttemptContext, entry: Entry) {
     this.#context = context;
-    ({ attempt: this.attempt, deadlineAt: this.deadlineAt, queuedMs: this.queuedMs, lease: this.lease, observe: this.observe } = context);
+    ({ attempt: this.attempt, deadlineAt: this.deadlineAt, queuedMs: this.queuedMs, lease: this.lease } = context);
+    this.observe = (response) => {
+      entry.observe(response);
+      context.observe(response);
+    };
     this.settle = (usage) => {
       entry.report(usage);
     };
