@@ -120,7 +120,7 @@ class HeaderLearner implements Learner {
         const left = mostLeft(about, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs));
         if (isNews) rate.lower(left, now);
         // What nothing is said of may have been spent by others.
-        if (isNew && left === Infinity) rate.lower(rate.refillIn(rate.rule.burstMs), now);
+        if (isNew && left === Infinity && rate.rule.learnedBurstMs !== undefined) rate.lower(rate.refillIn(rate.rule.burstMs), now);
         isChanged ||= rate.perMinute !== before;
       }
     }

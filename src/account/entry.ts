@@ -1,4 +1,5 @@
-import { evidenceOf, linksOf } from '../../operators/toolkit.js';
+import type { AttemptContext } from '../../operators/policy.js';
+import { boundedTo, evidenceOf, linksOf } from '../../operators/toolkit.js';
 import type { ErrorClass, ResponseLike, Usage } from '../../operators/types.js';
 import type { CallStatus } from '../metrics/call-record.js';
 import { errorCodeOf } from '../metrics/error-code.js';
@@ -24,6 +25,15 @@ export interface CallFacts {
   readonly charged: TokenUnits;
   /** The same by what is known when it is sent: a call may have waited long for its permit. @defaultValue `charged` */
   readonly estimate?: () => TokenUnits;
+}
+
+/** The same of a call whose permit was granted for less: rates bound what one job is charged. It keeps to that until its real usage is known. */
+export function asGranted(facts: CallFacts, lease: AttemptContext['lease']): CallFacts {
+  const { charged } = facts;
+  const paid = (unit: keyof TokenUnits): number => Math.min(charged[unit], boundedTo(lease, unit) ?? Infinity);
+  const granted: TokenUnits = { inputTokens: paid('inputTokens'), outputTokens: paid('outputTokens'), tokens: paid('tokens') };
+  if (isSame(granted, charged)) return facts;
+  return { ...facts, charged: granted, estimate: () => granted };
 }
 
 /** One attempt of it. */

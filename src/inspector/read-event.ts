@@ -77,7 +77,7 @@ export function fieldsOf(type: unknown): readonly Field[] | undefined {
 }
 
 function fieldsIn(names: string): Field[] {
-  const isText = /Id$|^(operator|instance|lane|policy|reason|outcome|class|action|unit|state)$/;
+  const isText = /Id$|^(operator|instance|lane|policy|reason|outcome|class|action|unit|state|model)$/;
   return names.split(' ').map((name) => [name, isText.test(name) ? 'string' : name === 'high' ? 'boolean' : 'number']);
 }
 

@@ -21,7 +21,7 @@ import {
 } from '../../operators/toolkit.js';
 import type { ErrorClass, FlowEvent, Settled, Usage, WorkResult } from '../../operators/types.js';
 import type { AttemptFacts, CallFacts } from '../account/entry.js';
-import { Entry } from '../account/entry.js';
+import { asGranted, Entry } from '../account/entry.js';
 import type { Ledger } from '../account/ledger.js';
 import { ledgerOf } from '../account/ledger.js';
 import type { RequestTokens, TokenUnits } from '../account/providers.js';
@@ -374,7 +374,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   /** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
   #enter({ facts }: ModelCall, attempt: AttemptFacts, { lease, settle }: AttemptRules): Entry {
     try {
-      return new Entry(this.#ledger, facts, attempt, settle, () => this.now());
+      return new Entry(this.#ledger, asGranted(facts, lease), attempt, settle, () => this.now());
     } catch (error) {
       lease?.release('unused');
       throw error;

@@ -133,6 +133,7 @@ export class Rates {
     const { time } = this.limiter;
     const isBounded = this.all.some((rate) => rate.costOf(estimate) > rate.heaviest);
     const charge = isBounded ? (lease.charge = this.bounded(estimate)) : estimate;
+    if (isBounded) lease.isBounded = true;
     lease.grantedAt = time;
     lease.payment = ++this.payments;
     for (const rate of this.all) rate.meter?.pay(rate.costOf(charge), time);

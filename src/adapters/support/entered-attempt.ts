@@ -3,7 +3,7 @@ import type { AttemptContext, AttemptWork } from '../../../operators/policy.js';
 import { isPromise, streamOf, verdictOrFatal } from '../../../operators/toolkit.js';
 import type { Classify, ResponseLike, Usage, WorkResult } from '../../../operators/types.js';
 import type { EntryEnd, Progress } from '../../account/entry.js';
-import { Entry, endOf } from '../../account/entry.js';
+import { asGranted, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import type { AccountedCall } from './call-job.js';
 
@@ -59,7 +59,7 @@ class EntryOf {
 /** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
 function enter({ rules, facts, about, context }: EntryOf, { lease }: AttemptContext): Entry {
   try {
-    const entry = new Entry(rules.ledger, facts, about, context.settle, () => rules.now());
+    const entry = new Entry(rules.ledger, asGranted(facts, lease), about, context.settle, () => rules.now());
     context.whenAborted = () => {
       entry.left(cutOff(context, rules.now()));
     };
