@@ -43,7 +43,10 @@ export interface ModelLimits extends AccountRates {
 export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rates' | 'queue' | 'learn'> {
   /** Requests that may be saved up and sent at once, > 0. @defaultValue what comes in within `burstSeconds` */
   readonly burst?: number;
-  /** Seconds of rate that may be saved up and spent at once, 0.001 to 86400. @defaultValue 2 */
+  /**
+   * Seconds of rate that may be saved up and spent at once, 0.001 to 86400. @defaultValue 2; 60 of tokens whose limit is learned alone, up to what responses
+   * say is left
+   */
   readonly burstSeconds?: number;
   /** When the day of `requestsPerDay` and `tokensPerDay` begins. @defaultValue midnight UTC */
   readonly dayStartsAt?: DayStart;
@@ -100,12 +103,14 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 export function createAccount(options: AccountOptions = {}): Limiter {
   // Those of the limiter, but for what it is told here.
   onlyKnown(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => name !== 'rates' && name !== 'queue')]);
-  const { lanes: given = LANES, learn = true, models, burst, burstSeconds = 2, dayStartsAt, ...rest } = options;
+  const { lanes: given = LANES, learn = true, models, burst, burstSeconds, dayStartsAt, ...rest } = options;
   const isRate = new Set<string>([...MINUTE, ...DAY]);
   const common = Object.fromEntries(Object.entries(rest).filter(([option]) => !isRate.has(option))) as LimiterOptions;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = {
-    burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400),
+    burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds ?? 2, 0.001, 86_400),
+    // A provider that tells what is left lets it be spent.
+    learnedBurstMs: burstSeconds === undefined ? 60_000 : undefined,
     burst: optional(finitePositive)(NAME, 'burst', burst),
     dayStartsAt,
   };
@@ -140,17 +145,18 @@ export function createAccount(options: AccountOptions = {}): Limiter {
 
 interface Savings {
   readonly burstMs: number;
+  readonly learnedBurstMs: number | undefined;
   readonly burst: number | undefined;
   readonly dayStartsAt: DayStart | undefined;
 }
 
 /** @throws FlowConfigError */
-function ratesOf(given: AccountRates, { burstMs, burst, dayStartsAt }: Savings, within = ''): RateRule[] {
+function ratesOf(given: AccountRates, { burstMs, learnedBurstMs, burst, dayStartsAt }: Savings, within = ''): RateRule[] {
   const amountOf = (name: keyof AccountRates): number => startingRate(NAME, within + name, orDefault(given[name], Infinity));
   const rates = MINUTE.map((name): RateRule => {
     const unit = name.slice(0, -'PerMinute'.length);
     const amount = amountOf(name);
-    return { ...perMinute(unit, amount), ...{ burstMs, ...(unit === 'requests' && { burst }) } };
+    return { ...perMinute(unit, amount), ...{ burstMs, ...(unit === 'requests' ? { burst } : { learnedBurstMs }) } };
   });
   const days = DAY.map((name) => ({ unit: name.slice(0, -'PerDay'.length), amount: amountOf(name) }));
   // Input and output apart, and days, are for accounts that have such limits.

@@ -64,14 +64,13 @@ class HeaderLearner implements Learner {
     this.setsRates = setsRates;
   }
 
-  paid({ requests = 0, tokens = 0, inputTokens = 0, outputTokens = 0 }: Amounts): Paid {
-    const before = this.paidSoFar;
-    return (this.paidSoFar = {
-      requests: before.requests + requests,
-      tokens: before.tokens + tokens,
-      inputTokens: before.inputTokens + inputTokens,
-      outputTokens: before.outputTokens + outputTokens,
-    });
+  paid(amounts: Amounts): Paid {
+    return (this.paidSoFar = sumOf(this.paidSoFar, amounts));
+  }
+
+  corrected(mark: unknown, differences: Amounts): Paid | undefined {
+    this.paid(differences);
+    return mark === undefined ? undefined : sumOf(mark as Paid, differences);
   }
 
   resumed(now: number): void {
@@ -111,16 +110,36 @@ class HeaderLearner implements Learner {
     let isChanged = false;
     for (const unit of RATE_UNITS) {
       const most = lesson.perMinute(unit);
-      if (most < Infinity && rates.of(unit).length === 0) rates.set(perMinute(unit, Infinity) as RateSpec & RateRule);
+      if (most < Infinity && rates.of(unit).length === 0) rates.set(this.newRate(unit));
       for (const rate of rates.of(unit)) {
         const before = rate.perMinute;
+        const isNew = rate.meter === undefined;
         rate.learn(most, lesson.share, now);
         if (backoffMs !== undefined) rate.empty(backoffMs, now);
         const about = reports.filter(({ windowMs = 0 }) => rate.isAbout(windowMs));
-        if (isNews) rate.lower(mostLeft(about, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs)), now);
+        const left = mostLeft(about, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs));
+        if (isNews) rate.lower(left, now);
+        // What nothing is said of may have been spent by others.
+        if (isNew && left === Infinity && rate.rule.learnedBurstMs !== undefined) rate.lower(rate.refillIn(rate.rule.burstMs), now);
         isChanged ||= rate.perMinute !== before;
       }
     }
     if (isChanged) limiter.freed(true);
   }
+
+  /** Saves up as much as the rate of all tokens does. */
+  private newRate(unit: RateUnit): RateSpec & RateRule {
+    const [alike] = unit === 'requests' ? [] : this.rates.of('tokens');
+    const { burstMs, learnedBurstMs } = (alike?.rule ?? {}) as Partial<RateSpec>;
+    return { ...(perMinute(unit, Infinity) as RateSpec & RateRule), ...(burstMs !== undefined && { burstMs, learnedBurstMs }) };
+  }
+}
+
+function sumOf(before: Paid, { requests = 0, tokens = 0, inputTokens = 0, outputTokens = 0 }: Amounts): Paid {
+  return {
+    requests: before.requests + requests,
+    tokens: before.tokens + tokens,
+    inputTokens: before.inputTokens + inputTokens,
+    outputTokens: before.outputTokens + outputTokens,
+  };
 }

@@ -54,6 +54,7 @@ export { fromSubscribable } from './from-subscribable.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HedgeStats, hedge } from './hedge.js';
 export { heldBy } from './held-by.js';
+export type { ReserveRule } from './kernel/limits/limit.js';
 export type { ItemNote } from './kernel/machine/batch-host.js';
 export type { GrantQueue, KeyTurn, LaneRule, Queue, QueueRule, Waiter } from './kernel/queues/queue.js';
 export type { BackoffOptions } from './kernel/repair/backoff.js';

@@ -39,7 +39,7 @@ export { attach, connect } from './shell/connect.js';
 export { currentReader, readBy } from './shell/demand.js';
 export { evidenceOf, isA, linksOf } from './shell/error-evidence.js';
 export { lastOf } from './shell/last-value.js';
-export { whenGivenUp } from './shell/limiter/ticket.js';
+export { boundedTo, whenGivenUp } from './shell/limiter/ticket.js';
 export { createPace } from './shell/pace.js';
 export { checkPullSource, openPull } from './shell/pull.js';
 export { report } from './shell/report.js';

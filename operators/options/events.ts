@@ -88,6 +88,8 @@ export type FlowEventBody =
       | { type: 'usageClamped'; unit: string; reported: number; charged: number }
       /** A job was estimated to cost more than its rate pays in one window: so many tokens of this unit were charged instead. */
       | { type: 'costClamped'; unit: string; cost: number; charged: number }
+      /** The headers of responses show that the provider charges `max_tokens` of this model when a request comes in: so are its estimates from now on. */
+      | { type: 'chargedOnArrival'; model: string }
       | { type: 'limitChanged'; concurrency: number }
       /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
       | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }

@@ -1,10 +1,13 @@
-import { evidenceOf, linksOf } from '../../operators/toolkit.js';
-import type { ErrorClass, Usage } from '../../operators/types.js';
+import type { AttemptContext } from '../../operators/policy.js';
+import { boundedTo, evidenceOf, linksOf } from '../../operators/toolkit.js';
+import type { ErrorClass, ResponseLike, Usage } from '../../operators/types.js';
 import type { CallStatus } from '../metrics/call-record.js';
 import { errorCodeOf } from '../metrics/error-code.js';
 import type { Reservation } from '../pipelines/budget/budget-types.js';
 import { wasFree } from '../pipelines/budget/was-free.js';
 import type { Ledger } from './ledger.js';
+import type { SentCall } from './output-charging.js';
+import { remainingOutput } from './output-charging.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
 import { unitsAfter, unitsWithoutAnswer } from './providers.js';
 import { mostOf } from './read-usage.js';
@@ -20,8 +23,19 @@ export interface CallFacts {
   readonly tokens: RequestTokens;
   /** What its permit was charged with. */
   readonly charged: TokenUnits;
+  /** The same by what is known when it is sent: a call may have waited long for its permit. @defaultValue `charged` */
+  readonly estimate?: () => TokenUnits;
   /** A budget pays nothing for what is refused, also as invalid: no filter has read it. */
   readonly refusalsAreFree?: boolean;
+}
+
+/** The same of a call whose permit was granted for less: rates bound what one job is charged. It keeps to that until its real usage is known. */
+export function asGranted(facts: CallFacts, lease: AttemptContext['lease']): CallFacts {
+  const { charged } = facts;
+  const paid = (unit: keyof TokenUnits): number => Math.min(charged[unit], boundedTo(lease, unit) ?? Infinity);
+  const granted: TokenUnits = { inputTokens: paid('inputTokens'), outputTokens: paid('outputTokens'), tokens: paid('tokens') };
+  if (isSame(granted, charged)) return facts;
+  return { ...facts, charged: granted, estimate: () => granted };
 }
 
 /** One attempt of it. */
@@ -71,6 +85,9 @@ export class Entry {
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #reservation: Reservation | undefined;
+  readonly #charged: TokenUnits;
+  /** For finding out how the provider charges output. */
+  readonly #sent: SentCall | undefined;
   #usage: Usage | undefined;
   /** Output tokens of the pieces that have come, estimated. */
   #seen = 0;
@@ -91,6 +108,19 @@ export class Entry {
     const { model, key, tokens } = facts;
     const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
     this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens });
+    this.#charged = facts.estimate?.() ?? facts.charged;
+    if (!isSame(this.#charged, facts.charged)) this.#pay(this.#charged);
+    if (outputTokens === 0 || facts.provider.outputCharged === 'onArrival') return;
+    this.#sent = { sentAt: this.#startedAt, maxOutputTokens: outputTokens, endedAt: Infinity };
+    ledger.charging.sent(model, this.#sent);
+  }
+
+  /** A response has come: its headers may show that the provider charges output on arrival. */
+  observe(response: ResponseLike): void {
+    const remaining = this.#sent && remainingOutput(response);
+    if (remaining === undefined) return;
+    const { model } = this.#facts;
+    if (this.#ledger.charging.told(model, this.#sent as SentCall, remaining)) this.#ledger.tell({ type: 'chargedOnArrival', model });
   }
 
   /** A budget was asked, whose listeners may have ended the call. */
@@ -108,7 +138,8 @@ export class Entry {
     if (told === undefined || usage === undefined || Object.keys(usage).length === 0 || !this.#wasSent) return;
     this.#usage = usage;
     this.#hasBegun = true;
-    const { provider, charged } = this.#facts;
+    const { provider } = this.#facts;
+    const charged = this.#charged;
     if (this.#isOver) {
       this.#pay(unitsAfter(provider, usage, charged));
       this.#reservation?.settle(usage);
@@ -135,7 +166,8 @@ export class Entry {
   answered(end: EntryEnd = ANSWERED): void {
     if (this.#isOver) return;
     this.#look();
-    const { provider, charged, model } = this.#facts;
+    const { provider, model } = this.#facts;
+    const charged = this.#charged;
     const outputTokens = this.#usage?.outputTokens ?? (this.#seen > 0 ? this.#seen : undefined);
     // An answer that says nothing costs what was expected.
     if (this.#usage !== undefined || outputTokens !== undefined)
@@ -149,7 +181,8 @@ export class Entry {
   failed(error: unknown, end: EntryEnd): void {
     if (this.#isOver) return;
     this.#look();
-    const { provider, charged, refusalsAreFree = false } = this.#facts;
+    const { provider, refusalsAreFree = false } = this.#facts;
+    const charged = this.#charged;
     const status = statusOf(error);
     // What never arrived has cost no more than what was refused.
     const isRefused = status === undefined ? wasFree(error) : REFUSED.has(status);
@@ -193,7 +226,8 @@ export class Entry {
 
   /** What has come of an answer that is not whole. */
   #payForPart(): void {
-    const { provider, charged } = this.#facts;
+    const { provider } = this.#facts;
+    const charged = this.#charged;
     const outputTokens = Math.max(this.#usage?.outputTokens ?? 0, this.#seen);
     this.#pay(unitsAfter(provider, { ...this.#usage, outputTokens }, charged));
   }
@@ -202,9 +236,15 @@ export class Entry {
     this.#settle({ ...this.#usage, units: { tokens, inputTokens, outputTokens } });
   }
 
-  #over({ status, errorCode }: EntryEnd, isEstimated: boolean): void {
+  #over(end: EntryEnd, isEstimated: boolean): void {
     this.#isOver = true;
+    if (this.#sent) {
+      this.#sent.endedAt = this.#now();
+      const outputTokens = Math.max(this.#usage?.outputTokens ?? 0, this.#seen);
+      if (end.status === 'success') this.#sent.outputTokens = outputTokens;
+    }
     if (!this.#ledger.isRead) return;
+    const { status, errorCode } = end;
     const { name, lane, key, model } = this.#facts;
     const usage = this.#usage;
     const { costUsd } = this.#reservation ?? {};
@@ -224,6 +264,10 @@ export class Entry {
 }
 
 const NOTHING: TokenUnits = { inputTokens: 0, outputTokens: 0, tokens: 0 };
+
+function isSame(one: TokenUnits, other: TokenUnits): boolean {
+  return one.tokens === other.tokens && one.inputTokens === other.inputTokens && one.outputTokens === other.outputTokens;
+}
 
 function statusOf(error: unknown): number | undefined {
   return linksOf(error)

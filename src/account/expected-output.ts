@@ -4,6 +4,8 @@ const NEWEST = 0.1;
 const MARGIN = 1.1;
 /** Share of `max_tokens` that is expected of a model of which no answer is known yet. */
 const UNKNOWN_SHARE = 0.25;
+/** A bound up to this many tokens is mostly made for the answer that is wanted. */
+const SHORT = 1000;
 /** Most models that are remembered; the one not used for longest is forgotten. */
 const MOST_MODELS = 100;
 
@@ -26,7 +28,7 @@ export class ExpectedOutput {
   /** Tokens of the next answer, at most `bound`. Without a bound, of a model of which nothing is known, 0. */
   of(model: string, bound: number | undefined): number {
     const learned = this.#models.get(model);
-    if (learned === undefined) return bound === undefined ? 0 : Math.ceil(bound * UNKNOWN_SHARE);
+    if (learned === undefined) return bound === undefined ? 0 : Math.min(bound, Math.max(SHORT, Math.ceil(bound * UNKNOWN_SHARE)));
     return Math.min(bound ?? Infinity, Math.ceil(learned.mean * MARGIN + learned.spread));
   }
 

@@ -1,9 +1,12 @@
 import { Subject } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
+import type { FlowEvent } from '../../operators/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import type { BudgetCall, BudgetPort, Reservation } from '../pipelines/budget/budget-types.js';
 import { ExpectedOutput } from './expected-output.js';
-import type { ProviderRules } from './providers.js';
+import { OutputCharging } from './output-charging.js';
+import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
+import { unitsBefore } from './providers.js';
 
 /** What an account is told of the calls made under it. */
 export interface LedgerOptions {
@@ -20,29 +23,52 @@ const LEDGER = Symbol.for('sluice.ledger');
 
 interface Kept {
   readonly parent?: object;
+  /** Tells its listeners. */
+  readonly tell?: ((note: object) => void) | undefined;
   [LEDGER]?: Ledger;
 }
 
 /** What an account writes down: who spent what, and what answers of its models have been like. All that makes calls under the account shares it. */
 export class Ledger {
   readonly expected: ExpectedOutput;
+  readonly charging: OutputCharging;
   readonly provider: ProviderRules | undefined;
   readonly #above: Ledger | undefined;
   readonly #budget: BudgetPort | undefined;
   readonly #records = new Subject<CallRecord>();
+  /** Whose ledger it is. */
+  #owner: Kept | undefined;
 
   constructor({ budget, onRecord, provider }: LedgerOptions = {}, above?: Ledger) {
     this.#above = above;
     this.#budget = budget;
     this.expected = above?.expected ?? new ExpectedOutput();
+    this.charging = above?.charging ?? new OutputCharging();
     this.provider = provider ?? above?.provider;
-    // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
     if (onRecord) this.watch(onRecord);
   }
 
   /** The same ledger for one of its users, who has a budget and a log besides. */
   with(options: LedgerOptions): Ledger {
     return new Ledger(options, this);
+  }
+
+  /** What a call is charged before it is sent, by what is known of its model now. */
+  estimate(rules: ProviderRules, model: string, tokens: RequestTokens): TokenUnits {
+    const isOnArrival = rules.outputCharged === 'asGenerated' && this.charging.isOnArrival(model);
+    const known = isOnArrival ? ({ ...rules, outputCharged: 'onArrival' } as const) : rules;
+    return unitsBefore(known, tokens, this.expected.of(model, tokens.maxOutputTokens));
+  }
+
+  /** Tells the listeners of the limiter. */
+  tell(note: Omit<Extract<FlowEvent, { type: 'chargedOnArrival' }>, 'operator' | 'at' | 'instance'>): void {
+    if (this.#above) this.#above.tell(note);
+    else this.#owner?.tell?.(note);
+  }
+
+  belongsTo(limiter: object): this {
+    this.#owner = limiter;
+    return this;
   }
 
   /** Charges a call to the budget; undefined without one. @throws BudgetExceededError, or what else the budget refuses it with */
@@ -69,6 +95,7 @@ export class Ledger {
 
   /** The returned function stops it. What a listener throws is its own fault. */
   watch(listener: (record: CallRecord) => void): () => void {
+    // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
     const subscription = this.#records.subscribe((record) => {
       try {
         listener(record);
@@ -117,6 +144,6 @@ export function ledgerOf(limiter: object | undefined): Ledger {
 }
 
 function define(limiter: object, ledger: Ledger): Ledger {
-  Object.defineProperty(limiter, LEDGER, { value: ledger });
+  Object.defineProperty(limiter, LEDGER, { value: ledger.belongsTo(limiter) });
   return ledger;
 }

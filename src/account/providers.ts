@@ -139,7 +139,10 @@ export function unitsAfter(rules: ProviderRules, usage: Usage, charged: TokenUni
       : inputTokens - (rules.cacheReads === 'free' ? Math.min(inputTokens, cacheReadTokens) : 0);
   const isKept = rules.outputCharged === 'onArrival' && rules.unusedOutput === 'kept';
   const output = outputTokens === undefined ? charged.outputTokens : isKept ? Math.max(charged.outputTokens, outputTokens) : outputTokens;
-  return { inputTokens: input, outputTokens: output, tokens: together(rules, input, output) };
+  // By as much as the sum was bounded when the permit was granted, unless that much was really used.
+  const bounded = isKept ? Math.max(0, together(rules, charged.inputTokens, charged.outputTokens) - charged.tokens) : 0;
+  const tokens = Math.max(together(rules, input, outputTokens ?? 0), together(rules, input, output) - bounded);
+  return { inputTokens: input, outputTokens: output, tokens };
 }
 
 /** The same of a call to which no answer came: refused, or broken off before its first byte. */

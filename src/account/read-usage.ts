@@ -93,11 +93,9 @@ function ofGemini(usage: Fields): Usage | undefined {
 }
 
 /** Without what is not known; undefined when nothing is. */
-function told(
-  usage: Readonly<Record<keyof Usage & string, number | undefined>> | Partial<Record<string, number | undefined>>,
-): Usage | undefined {
+function told(usage: Readonly<Partial<Record<string, number | undefined>>>): Usage | undefined {
   const known = Object.entries(usage).filter(([, value]) => value !== undefined);
-  return known.length === 0 ? undefined : (Object.fromEntries(known) as Usage);
+  return known.length === 0 ? undefined : Object.fromEntries(known);
 }
 
 function fields(value: unknown): Fields {

@@ -44,7 +44,7 @@ export function withJob<R>(job: AmbientJob, run: () => R): R {
   onlyKnown(NAME, job, FIELDS, 'job', 'job.');
   for (const field of FIELDS) {
     const value = job[field];
-    if (value !== undefined && !(field === 'key' && typeof value === 'number')) nonEmpty(NAME, `job.${field}`, value as string);
+    if (value !== undefined && !(field === 'key' && typeof value === 'number')) nonEmpty(NAME, `job.${field}`, value);
   }
   if (typeof run !== 'function') throw new FlowConfigError(NAME, 'run', 'a function', run);
   return AMBIENT.run({ ...AMBIENT.get(), ...job }, run);

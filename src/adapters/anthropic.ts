@@ -4,6 +4,8 @@ import type { Anthropic, BaseAnthropic } from '@anthropic-ai/sdk';
 import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { VERSION } from '@anthropic-ai/sdk/version';
 import { FlowConfigError } from '../../operators/errors.js';
+import type { Usage } from '../../operators/types.js';
+import { mostOf, readUsage } from '../account/read-usage.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import { keepOrigin } from '../pipelines/keep-origin.js';
 import { isLimited, markLimited } from '../pipelines/limited.js';
@@ -134,10 +136,7 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
       ),
     model: ({ model }) => model,
     // That of a stream comes in parts.
-    usage: (answer) => {
-      const { content, usage } = answer as Partial<Anthropic.Message>;
-      return content && usage && { inputTokens: usage.input_tokens, outputTokens: usage.output_tokens };
-    },
+    usage: (answer) => ('content' in answer ? readUsage(answer) : undefined),
     estimateTokens: requestUsage,
   };
 }
@@ -147,11 +146,10 @@ async function* counted(
   events: AsyncIterable<Anthropic.MessageStreamEvent>,
   context: Pick<ModelContext, 'settle'>,
 ): AsyncGenerator<Anthropic.MessageStreamEvent, void, undefined> {
-  let started = 0;
+  let usage: Usage | undefined;
   for await (const event of events) {
-    if (event.type === 'message_start') started = event.message.usage.input_tokens;
-    if (event.type === 'message_delta')
-      context.settle({ inputTokens: event.usage.input_tokens || started, outputTokens: event.usage.output_tokens });
+    usage = mostOf(usage, readUsage(event));
+    if (event.type === 'message_delta' && usage) context.settle(usage);
     yield event;
   }
 }

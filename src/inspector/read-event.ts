@@ -31,6 +31,7 @@ const FIELDS: Readonly<Record<Type, string>> = {
   hintClamped: 'askedMs pauseMs',
   usageClamped: 'unit reported charged',
   costClamped: 'unit cost charged',
+  chargedOnArrival: 'model',
   limitChanged: 'concurrency',
   budgetLow: 'position unit spent limit',
   budgetOverrun: 'position unit limit over',
@@ -76,7 +77,7 @@ export function fieldsOf(type: unknown): readonly Field[] | undefined {
 }
 
 function fieldsIn(names: string): Field[] {
-  const isText = /Id$|^(operator|instance|lane|policy|reason|outcome|class|action|unit|state)$/;
+  const isText = /Id$|^(operator|instance|lane|policy|reason|outcome|class|action|unit|state|model)$/;
   return names.split(' ').map((name) => [name, isText.test(name) ? 'string' : name === 'high' ? 'boolean' : 'number']);
 }
 

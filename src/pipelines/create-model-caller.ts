@@ -21,11 +21,11 @@ import {
 } from '../../operators/toolkit.js';
 import type { ErrorClass, FlowEvent, Settled, Usage, WorkResult } from '../../operators/types.js';
 import type { AttemptFacts, CallFacts } from '../account/entry.js';
-import { Entry } from '../account/entry.js';
+import { asGranted, Entry } from '../account/entry.js';
 import type { Ledger } from '../account/ledger.js';
 import { ledgerOf } from '../account/ledger.js';
-import type { RequestTokens } from '../account/providers.js';
-import { unitsBefore } from '../account/providers.js';
+import type { RequestTokens, TokenUnits } from '../account/providers.js';
+import { ambientJob } from '../account/with-job.js';
 import { CallStats } from '../metrics/call-stats.js';
 import { EventChannel } from './event-channel.js';
 import { AnswerCache } from './models/answer-cache.js';
@@ -253,10 +253,20 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     });
   }
 
+  /** What `withJob` says of a call. A lane of it that this limiter does not know is for another one. */
+  #ambient() {
+    const { lane, key, name = 'call', traceId } = ambientJob();
+    const { limiter, defaultLane } = this.#config;
+    const isKnown = lane !== undefined && limiter.lanes?.includes(lane) === true;
+    return { lane: isKnown ? lane : defaultLane, key: key === undefined ? undefined : String(key), name, traceId };
+  }
+
   /** Takes somebody in, anew for each subscriber: counted when the caller shuts down, and over with its signal. */
   #accept<V>(options: ModelCallOptions, endsAt: number, work: (asker: Asker) => Observable<V>): Observable<V> {
     checkCall(options);
-    const { lane = this.#config.defaultLane, key, signal, name = 'call' } = options;
+    const { signal } = options;
+    const { lane, key, name, traceId } = this.#ambient();
+    const { lane: inLane = lane, key: ofKey = key, name: called = name } = options;
     return new Observable((subscriber) => {
       if (this.shutdown.isClosed) {
         subscriber.error(new ClosedError(NAME));
@@ -268,7 +278,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
         });
         if (subscriber.closed) return;
       }
-      const asker: Asker = { inquiry: new Inquiry(options.traceId ?? this.#newTraceId(), name, lane, key, endsAt) };
+      const asker: Asker = { inquiry: new Inquiry(options.traceId ?? traceId ?? this.#newTraceId(), called, inLane, ofKey, endsAt) };
       this.#askers.set(asker, (error) => {
         subscriber.error(error);
       });
@@ -365,7 +375,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   /** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
   #enter({ facts }: ModelCall, attempt: AttemptFacts, { lease, settle }: AttemptRules): Entry {
     try {
-      return new Entry(this.#ledger, facts, attempt, settle, () => this.now());
+      return new Entry(this.#ledger, asGranted(facts, lease), attempt, settle, () => this.now());
     } catch (error) {
       lease?.release('unused');
       throw error;
@@ -382,8 +392,8 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const { provider } = this.#config;
     const model = this.#modelOf(request);
     const tokens = this.#estimateOf(request);
-    const charged = unitsBefore(provider, tokens, this.#ledger.expected.of(model, tokens.maxOutputTokens));
-    return { name, model, lane, key, provider, tokens, charged };
+    const estimate = (): TokenUnits => this.#ledger.estimate(provider, model, tokens);
+    return { name, model, lane, key, provider, tokens, charged: estimate(), estimate };
   }
 
   /** A mere number is of both kinds together. */

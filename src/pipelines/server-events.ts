@@ -77,8 +77,8 @@ function readerOf(body: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>):
   const iterator = body[Symbol.asyncIterator]();
   return {
     read: async () => {
-      const { done, value } = await iterator.next();
-      return done === true ? { done: true, value: undefined } : { done: false, value };
+      const step = await iterator.next();
+      return step.done === true ? { done: true, value: undefined } : { done: false, value: step.value };
     },
     cancel: async () => {
       await iterator.return?.();

@@ -120,8 +120,7 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
   const laneNames = queue.lanes.map(({ name }) => name);
   const reserves = queue.reserve?.shares ?? [];
   const given = sharedLimiter(operator, rules);
-  const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, laneNames, reserves);
-  const limiter = given ?? (ownLimiter as Limiter);
+  const limiter = given ?? newLimiter(operator, rules, defaults.concurrency, laneNames, reserves);
   const ledger = ledgerOf(limiter).with({ budget: calls.budget });
   const own = providerOption(operator, 'provider', rules.provider);
   const provider = own ?? ledger.provider ?? calls.provider ?? providers.other;
@@ -152,7 +151,7 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
       dedupe: (text) => text,
     },
     laneNames,
-    ownLimiter,
+    ownLimiter: given ? undefined : limiter,
     charged: (work) => {
       const taught = learned ? teaching(work, learned) : work;
       const made = given ? inPermit({ operator, kind: 'request', limiter: given }, taught) : taught;

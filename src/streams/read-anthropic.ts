@@ -1,3 +1,4 @@
+import { readUsage } from '../account/read-usage.js';
 import type { ModelPart } from './model-part.js';
 import { NOTHING, stringOf, textPart, usagePart } from './model-part.js';
 import type { OpenCalls } from './open-calls.js';
@@ -106,5 +107,7 @@ function isSigned(thought: Thought | undefined): thought is Thought {
 }
 
 function usageOf(counts: Counts | null | undefined): readonly ModelPart[] {
-  return usagePart(counts?.input_tokens, counts?.output_tokens);
+  // Cached tokens are counted beside the input.
+  const { inputTokens, outputTokens } = readUsage({ usage: counts }) ?? {};
+  return usagePart(inputTokens, outputTokens);
 }

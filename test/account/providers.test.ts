@@ -65,13 +65,15 @@ describe('what the rates of a provider count', () => {
 describe('expected output', () => {
   it('is a share of max_tokens until an answer is known, and never above it', () => {
     const expected = new ExpectedOutput();
-    expect(expected.of('m', 400)).toBe(100);
+    expect(expected.of('m', 8000)).toBe(2000);
+    expect(expected.of('m', 1500)).toBe(1000);
+    expect(expected.of('m', 400)).toBe(400);
     expect(expected.of('m', undefined)).toBe(0);
     expected.learn('m', 500);
     expect(expected.of('m', 32_000)).toBe(550);
     expect(expected.of('m', undefined)).toBe(550);
     expect(expected.of('m', 60)).toBe(60);
-    expect(expected.of('another', 400)).toBe(100);
+    expect(expected.of('another', 8000)).toBe(2000);
   });
 
   it('holds what most answers have after ten of them, within twice their mean', () => {
@@ -99,7 +101,7 @@ describe('expected output', () => {
       expected.learn(`m${String(i)}`, 500);
       expected.learn('kept', 500);
     }
-    expect(expected.of('m0', 400)).toBe(100);
+    expect(expected.of('m0', 8000)).toBe(2000);
     expect(expected.of('kept', 4000)).toBe(550);
     expect(expected.of('m100', 4000)).toBe(550);
   });

@@ -42,6 +42,7 @@ const EVENTS: { readonly [T in FlowEvent['type']]: Extract<FlowEvent, { type: T 
   hintClamped: { ...common, type: 'hintClamped', askedMs: 172_800_000, pauseMs: 86_400_000 },
   usageClamped: { ...common, type: 'usageClamped', unit: 'tokens', reported: 1e12, charged: 1000 },
   costClamped: { ...common, type: 'costClamped', unit: 'outputTokens', cost: 1e9, charged: 1000 },
+  chargedOnArrival: { ...common, type: 'chargedOnArrival', model: 'claude' },
   limitChanged: { ...common, type: 'limitChanged', concurrency: 8 },
   budgetLow: { ...common, type: 'budgetLow', position: 0, unit: 'usd', spent: 4, limit: 5 },
   budgetOverrun: { ...common, type: 'budgetOverrun', position: 1, unit: 'tokens', limit: 1000, over: 20 },

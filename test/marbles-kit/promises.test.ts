@@ -58,10 +58,18 @@ describe.each(PROMISED)('a marble run of %s', (_name, build) => {
   });
 
   it('fails with the matchers, also negated', () => {
-    expect(() =>{  expect(build).toMatchMarbles({ inputs, expected: '---------|' }); }).toThrow(SAYS);
-    expect(() =>{  expect(build).not.toMatchMarbles({ inputs, expected: '---------|' }); }).toThrow(SAYS);
-    expect(() =>{  expect(build).toLeaveNothing({ inputs }); }).toThrow(SAYS);
-    expect(() =>{  expect(build).not.toLeaveNothing({ inputs }); }).toThrow(SAYS);
+    expect(() => {
+      expect(build).toMatchMarbles({ inputs, expected: '---------|' });
+    }).toThrow(SAYS);
+    expect(() => {
+      expect(build).not.toMatchMarbles({ inputs, expected: '---------|' });
+    }).toThrow(SAYS);
+    expect(() => {
+      expect(build).toLeaveNothing({ inputs });
+    }).toThrow(SAYS);
+    expect(() => {
+      expect(build).not.toLeaveNothing({ inputs });
+    }).toThrow(SAYS);
   });
 });
 

@@ -410,7 +410,9 @@ describe('whoever leaves in a burst of listeners', () => {
         };
         const work = (_: unknown, { signal }: { readonly signal: AbortSignal }) => {
           signals.push(signal);
-          signal.addEventListener('abort', () =>{  onAbort.forEach(perform); });
+          signal.addEventListener('abort', () => {
+            onAbort.forEach(perform);
+          });
           return NEVER;
         };
         const subscription = new Subscription();

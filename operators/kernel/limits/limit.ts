@@ -70,6 +70,10 @@ export interface ReserveRule {
   readonly shares: readonly number[];
   /** Their sum. */
   readonly share: number;
+}
+
+/** The same as `lanes()` makes it. */
+export interface ReserveSpec extends ReserveRule {
   /** Makes the meter of a rate. */
   meterOf(rule: RateSpec, perMinute: number, capacity: number, now: number): Meter;
   /** Makes the meter of what lanes may spend while a lower lane has its turn and waits for the rate. */
@@ -94,6 +98,8 @@ export interface RateSpec {
   /** Most that can be saved up and spent at once; undefined for what comes in within `burstMs`. Neither says anything of a strict rate. */
   readonly burst?: number | undefined;
   readonly burstMs: number;
+  /** The same of a limit that is learned alone, from responses that also tell what is left of it. @defaultValue `burstMs` */
+  readonly learnedBurstMs?: number | undefined;
   /** Whether the amount is never exceeded in any window, so that a whole window's worth may be spent at once. */
   readonly isStrict: boolean;
   /** Whether a job that costs more than can be saved up may go into debt. */

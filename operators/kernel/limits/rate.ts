@@ -1,4 +1,4 @@
-import type { Charge, Meter, RateSpec, ReserveRule } from './limit.js';
+import type { Charge, Meter, RateSpec, ReserveSpec } from './limit.js';
 import { amountOf, isTokenUnit } from './limit.js';
 
 const MINUTE_MS = 60_000;
@@ -17,14 +17,14 @@ export class Rate {
   /** What lanes may spend of their reserves while a lower lane has its turn; only with reserves. */
   passes: Meter | undefined = undefined;
   private readonly headroom: number;
-  private readonly reserve: ReserveRule | undefined;
+  private readonly reserve: ReserveSpec | undefined;
   /** What was learned, per minute. */
   private learned = Infinity;
   private share = 1;
   /** Most in one window, by rule and by what was learned. */
   private limit = Infinity;
 
-  constructor(rule: RateSpec, headroom: number, now: number, reserve?: ReserveRule) {
+  constructor(rule: RateSpec, headroom: number, now: number, reserve?: ReserveSpec) {
     this.rule = rule;
     this.headroom = headroom;
     this.reserve = reserve;
@@ -178,10 +178,11 @@ export class Rate {
 
   /** Most that can be saved up under a limit. */
   private capacityFor(limit: number): number {
-    const { unit, isStrict, burst, burstMs, amount, windowMs } = this.rule;
+    const { unit, isStrict, burst, learnedBurstMs = 0, amount, windowMs } = this.rule;
     // A slow rate must still be able to save up one whole request. Units of one's own may come in fractions.
     const least = unit === 'requests' || isTokenUnit(unit) ? 1 : Math.min(1, burst ?? limit);
     if (isStrict) return Math.max(least, limit * this.headroom);
+    const burstMs = Math.max(this.rule.burstMs, amount === Infinity ? learnedBurstMs : 0);
     if (burst === undefined) return Math.max(least, (limit * this.headroom * burstMs) / windowMs);
     return Math.max(least, amount === Infinity ? burst : (burst * limit) / amount);
   }
@@ -199,7 +200,7 @@ export class Rate {
     const { passes, reserve } = this;
     if (spent) {
       spent.resize(perMinute, room, now);
-      passes?.resize(perMinute * (reserve as ReserveRule).share, 0, now);
+      passes?.resize(perMinute * (reserve as ReserveSpec).share, 0, now);
     } else if (reserve) {
       this.spent = reserve.meterOf(this.rule, perMinute, room, now);
       this.passes = reserve.passesOf(this.rule, perMinute, now);

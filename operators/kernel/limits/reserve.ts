@@ -1,10 +1,10 @@
-import type { ReserveRule } from './limit.js';
+import type { ReserveSpec } from './limit.js';
 import { ReservedBucket } from './reserved-bucket.js';
 import { ReservedDay } from './reserved-day.js';
 import { ReservedWindow } from './reserved-window.js';
 
 /** How rates keep the reserves of lanes; undefined where no lane keeps anything from one below it. */
-export function reserveOf(reserves: readonly number[]): ReserveRule | undefined {
+export function reserveOf(reserves: readonly number[]): ReserveSpec | undefined {
   // No lane is below the last.
   const shares = reserves.map((share, lane) => (lane === reserves.length - 1 ? 0 : share));
   const share = shares.reduce((sum, each) => sum + each, 0);

@@ -1,4 +1,4 @@
-import type { Charge, RateKey, RateSpec } from '../../kernel/limits/limit.js';
+import type { Charge, RateKey, RateSpec, ReserveSpec } from '../../kernel/limits/limit.js';
 import { amountOf, isSameRate } from '../../kernel/limits/limit.js';
 import { Rate } from '../../kernel/limits/rate.js';
 import type { Amounts } from '../../kernel/limits/usage.js';
@@ -26,6 +26,8 @@ export interface RatedLimiter {
 export interface Learner {
   /** Something was paid or, below 0, refunded, by unit. Answers a mark of it; `read` gets it back in the lease. */
   paid(amounts: Amounts): unknown;
+  /** What was paid for a lease is other than it was. Answers its mark anew: what it pays itself is not spent by others. */
+  corrected(mark: unknown, differences: Amounts): unknown;
   /** Sets rates, and pauses if the response asks for that. */
   read(response: ResponseLike, lease: Lease | undefined, sentAt: number): void;
   /** A pause was ended by hand. */
@@ -97,7 +99,7 @@ export class Rates {
     const now = this.limiter.now();
     const known = this.find(rule);
     const { headroom, queue } = this.limiter.settings;
-    const rate = known ?? new Rate(rule, headroom, now, queue.reserve);
+    const rate = known ?? new Rate(rule, headroom, now, queue.reserve as ReserveSpec | undefined);
     if (rule.amount < Infinity && known?.meter === undefined) rate.since = this.payments;
     if (known) known.change(rule, now);
     else this.all.push(rate);
@@ -140,6 +142,7 @@ export class Rates {
     const { time } = this.limiter;
     const isBounded = this.all.some((rate) => rate.costOf(estimate) > rate.heaviest);
     const charge = isBounded ? (lease.charge = this.bounded(estimate)) : estimate;
+    if (isBounded) lease.isBounded = true;
     lease.grantedAt = time;
     lease.payment = ++this.payments;
     for (const rate of this.all) {
@@ -217,7 +220,7 @@ export class Rates {
     }
     lease.used = used;
     lease.correction = ++this.payments;
-    this.learner?.paid(differences);
+    if (this.learner) lease.mark = this.learner.corrected(lease.mark, differences);
     return isBack;
   }
 

@@ -2,7 +2,7 @@ import type { Subscriber, Unsubscribable } from 'rxjs';
 import { Subscription } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
-import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import { amountOf, ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Amounts } from '../../kernel/limits/usage.js';
 import { usedOf } from '../../kernel/limits/usage.js';
 import type { Chain, Linked } from '../../kernel/queues/line.js';
@@ -77,6 +77,8 @@ export class Lease implements Permit {
   /** The number of its last correction, in the order of all payments. */
   declare correction?: number;
   declare mark?: unknown;
+  /** Its charge is less than its estimate. */
+  declare isBounded?: boolean;
   /** The lease of the work that asked for this one. */
   declare holder?: Lease | undefined;
   /** Why the work was cancelled. */
@@ -356,4 +358,12 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
   private isOver(): void {
     this.lease.limiter.running.remove(this);
   }
+}
+
+/** What a lease was charged of a unit when it was granted, where the rates of a limiter bounded its estimate; undefined where none did. */
+export function boundedTo(lease: object | undefined, unit: string): number | undefined {
+  let least: number | undefined;
+  for (let at = lease instanceof Lease ? lease : undefined; at; at = at.parent)
+    if (at.isBounded) least = Math.min(least ?? Infinity, amountOf(at.charge, unit));
+  return least;
 }

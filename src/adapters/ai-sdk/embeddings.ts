@@ -127,7 +127,7 @@ export function opener(
       {
         ...options,
         weigh: weigh ?? estimatorFor(model.modelId),
-        ...(lane !== undefined && place),
+        ...((lane !== undefined || key !== undefined) && place),
         maxSize,
         ...(oneByOne && { concurrency: 1 }),
       },

@@ -4,8 +4,8 @@ import type { Cost, Limiter } from '../../../operators/types.js';
 import type { CallFacts } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import { ledgerOf } from '../../account/ledger.js';
-import type { ProviderRules, RequestTokens } from '../../account/providers.js';
-import { providerOption, providers, unitsBefore } from '../../account/providers.js';
+import type { ProviderRules, RequestTokens, TokenUnits } from '../../account/providers.js';
+import { providerOption, providers } from '../../account/providers.js';
 import { ambientJob } from '../../account/with-job.js';
 import type { AccountedCall } from './accounted-call.js';
 import type { CallRules } from './call-rules.js';
@@ -84,7 +84,10 @@ export function callOptionsOf<Q>(
 
 function callFacts(adapter: string, { model, tokens }: RequestFacts, job: CallJob, ledger: Ledger, provider: ProviderRules): CallFacts {
   const named = job.model ?? model ?? 'default';
-  const charged = unitsBefore(provider, tokens, ledger.expected.of(named, tokens.maxOutputTokens));
+  const estimate = (): TokenUnits => ({
+    ...ledger.estimate(provider, named, tokens),
+    ...given(job.cost),
+  });
   return {
     name: job.name ?? adapter,
     model: named,
@@ -92,7 +95,8 @@ function callFacts(adapter: string, { model, tokens }: RequestFacts, job: CallJo
     key: job.key,
     provider,
     tokens,
-    charged: { ...charged, ...given(job.cost) },
+    charged: estimate(),
+    estimate,
   };
 }
 

@@ -3,7 +3,7 @@ import type { AttemptContext, AttemptWork } from '../../../operators/policy.js';
 import { isPromise, streamOf, verdictOrFatal } from '../../../operators/toolkit.js';
 import type { Classify, ResponseLike, Usage, WorkResult } from '../../../operators/types.js';
 import type { EntryEnd, Progress } from '../../account/entry.js';
-import { Entry, endOf } from '../../account/entry.js';
+import { asGranted, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import type { AccountedCall } from './accounted-call.js';
 
@@ -59,7 +59,7 @@ class EntryOf {
 /** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
 function enter({ rules, facts, about, context }: EntryOf, { lease }: AttemptContext): Entry {
   try {
-    const entry = new Entry(rules.ledger, facts, about, context.settle, () => rules.now());
+    const entry = new Entry(rules.ledger, asGranted(facts, lease), about, context.settle, () => rules.now());
     context.whenAborted = () => {
       entry.left(cutOff(context, rules.now()));
     };
@@ -101,8 +101,8 @@ function settledBy<R>(entry: Entry, work: () => WorkResult<R>, judge: (error: un
   return answer;
 }
 
-function classOf(operator: string, { classify, now }: EntryRules, error: unknown, attempt: number) {
-  return verdictOrFatal(operator, classify, error, { size: 1, attempt, aborted: false, epochMs: now() }).class;
+function classOf(operator: string, rules: EntryRules, error: unknown, attempt: number) {
+  return verdictOrFatal(operator, rules.classify, error, { size: 1, attempt, aborted: false, epochMs: rules.now() }).class;
 }
 
 /** The attempt, whose usage goes to the ledger. */
@@ -119,7 +119,11 @@ class Entered implements EnteredAttempt {
 
   constructor(context: AttemptContext, entry: Entry) {
     this.#context = context;
-    ({ attempt: this.attempt, deadlineAt: this.deadlineAt, queuedMs: this.queuedMs, lease: this.lease, observe: this.observe } = context);
+    ({ attempt: this.attempt, deadlineAt: this.deadlineAt, queuedMs: this.queuedMs, lease: this.lease } = context);
+    this.observe = (response) => {
+      entry.observe(response);
+      context.observe(response);
+    };
     this.settle = (usage) => {
       entry.report(usage);
     };

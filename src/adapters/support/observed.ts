@@ -84,7 +84,7 @@ export async function learned<T>(answer: PromiseLike<T>, to: Observer, headersOf
     for (const link of linksOf(error)) {
       const { status, headers } = link as Partial<ResponseLike>;
       if (typeof status !== 'number' || typeof headers !== 'object') continue;
-      const lesson = lessonOf({ status, headers } as ResponseLike, error);
+      const lesson = lessonOf({ status, headers }, error);
       if (lesson) to.observe(lesson);
       break;
     }

@@ -190,10 +190,10 @@ function asking(
       try {
         completion = await context.requestAsync(request, cost);
       } catch (error) {
-        const cause = isFlowError(error, 'FLOW_RETRY_BUDGET') ? error.cause : undefined;
-        if (host.gaveUp(context, body.model ?? '', cause ?? error)) return new Promise<never>(() => undefined);
-        if (cause === undefined) throw error;
-        throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(cause).message}`, { cause });
+        const refused = isFlowError(error, 'FLOW_RETRY_BUDGET') ? error : undefined;
+        if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);
+        if (refused === undefined) throw error;
+        throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(refused.cause).message}`, { cause: error });
       }
       const value = readAnswer(answer, textOf(completion, accept));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);

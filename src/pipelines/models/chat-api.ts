@@ -89,7 +89,7 @@ export async function* chunksIn(response: Response): AsyncGenerator<ChatChunk, v
       isEmpty = false;
       const chunk = answerIn(jsonOf(data)) as ChatChunk;
       const { choices } = chunk as Partial<ChatChunk>;
-      hasEnded ||= choices?.some((choice) => isReason(choice?.finish_reason)) ?? false;
+      hasEnded ||= choices?.some((choice: ChatChunk['choices'][number] | null) => isReason(choice?.finish_reason)) ?? false;
       yield chunk;
     }
   }

@@ -83,6 +83,7 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   }
 
   readonly observe = (response: ResponseLike): void => {
+    this.#entry.observe(response);
     this.#rules.observe(response);
   };
 

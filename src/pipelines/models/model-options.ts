@@ -41,7 +41,7 @@ import type { BudgetPort } from '../budget/budget-types.js';
 import { endpointOf } from '../endpoint.js';
 import { withoutEnd } from '../without-end.js';
 import type { CacheRules } from './answer-cache.js';
-import { chatUsage, estimateChat, requestChat, streamChat } from './chat-api.js';
+import { estimateChat, requestChat, streamChat } from './chat-api.js';
 import type {
   ChatCallerOptions,
   ModelCacheOptions,

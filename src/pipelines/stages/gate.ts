@@ -288,7 +288,7 @@ class Bid implements Bidder {
     const { inputTokens = 0, outputTokens = 0, tokens = inputTokens + outputTokens, ...own } = others;
     this.requests = requests;
     const isPlain = slots === 1 && inputTokens + outputTokens === 0 && Object.keys(own).length === 0;
-    this.units = isPlain ? undefined : ({ slots, ...others, tokens } as Record<string, number>);
+    this.units = isPlain ? undefined : { slots, ...others, tokens };
     return tokens;
   }
 
