@@ -108,7 +108,7 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   const common = Object.fromEntries(Object.entries(rest).filter(([option]) => !isRate.has(option))) as LimiterOptions;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = {
-    burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds ?? 2, 0.001, 86_400),
+    burstMs: 1000 * ratio(NAME, 'burstSeconds', orDefault(burstSeconds, 2), 0.001, 86_400),
     // A provider that tells what is left lets it be spent.
     learnedBurstMs: burstSeconds === undefined ? 60_000 : undefined,
     burst: optional(finitePositive)(NAME, 'burst', burst),

@@ -326,7 +326,7 @@ const finiteCount = /* @__PURE__ */ check<number>('a whole number >= 1', (value:
 const savedState = /* @__PURE__ */ check<BreakerState>('what `save()` of a breaker has returned', (saved) => {
   const { state, at = 0, openMs, leftMs, counted } = Object(saved) as Partial<BreakerState>;
   const numbers: readonly unknown[] = [at, openMs, leftMs, ...(Array.isArray(counted) ? (counted as readonly unknown[]) : [undefined])];
-  return typeof state === 'string' && numbers.every((each) => typeof each === 'number');
+  return typeof state === 'string' && numbers.every(Number.isFinite);
 });
 
 function someOf<W extends string>(words: readonly W[]) {

@@ -138,27 +138,7 @@ function windowOption(operator: string, option: string, given: Window | undefine
 }
 
 /** Longest that a batch which is not full is held when no window is given. */
-const LONGEST_WINDOW_MS = 100;
-
-/** What a machine says of its fresh items. */
-interface FreshItems {
-  readonly fresh: number;
-  readonly freshWeight: number;
-  readonly now: number;
-  readonly oldestAt: number;
-}
-
-/** How long a batch that is not full is held now. @throws CallbackError */
-export function windowMs(
-  { window }: { readonly window?: Window | undefined },
-  items: FreshItems,
-  permits: Omit<Permits, 'enlist'>,
-): number {
-  const { executing, concurrency, load } = permits;
-  if (!window) return LONGEST_WINDOW_MS * load;
-  const { fresh: queued, freshWeight: queuedWeight, now, oldestAt } = items;
-  return window({ executing, concurrency, load, queued, queuedWeight, oldestMs: now - oldestAt });
-}
+export const LONGEST_WINDOW_MS = 100;
 
 function rules(operator: string, option: string, given: Repairs = []): readonly RepairRule[] {
   const all = [given].flat(2) as readonly RepairRule[];

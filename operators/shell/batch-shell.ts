@@ -16,7 +16,7 @@ import { Alarm } from './alarm.js';
 import type { Effect } from './batch-call.js';
 import { BatchCall } from './batch-call.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
-import { windowMs } from './batch-options.js';
+import { LONGEST_WINDOW_MS } from './batch-options.js';
 import { describe } from './describe-item.js';
 import { Slots } from './slots.js';
 
@@ -131,11 +131,10 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** The second half of `add`; queues nothing for an item that was given up in between. */
   submit(job: Job<T, R>): void {
     const { machine } = this;
-    const { lane, index } = job;
     this.entering--;
     if (job.state === ACCEPTED && !this.isOver) {
-      this.tell?.({ type: 'accepted', lane: machine.laneName(lane), queued: machine.queued, seq: index });
-      if (machine.enter(job)) this.added(lane);
+      this.tell?.({ type: 'accepted', lane: machine.laneName(job.lane), queued: machine.queued, seq: job.index });
+      if (machine.enter(job)) this.added(job.lane);
       else this.run();
       if (job.deadlineAt !== Infinity || machine.results.length > 0) this.run();
     } else if (machine.isFinishing) this.run();
@@ -158,11 +157,10 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** Reads what the permits can grant at most, for the weight of a batch. Answers the most that one item may weigh. */
   readCapacity(): number {
     const { machine, permits, config } = this;
-    const { tokenCapacity } = permits;
     if (!config.weigh) return Infinity;
-    machine.charges = tokenCapacity !== Infinity;
-    machine.aim = Math.min(config.maxWeight, tokenCapacity);
-    return permits.borrows ? Infinity : tokenCapacity;
+    machine.charges = permits.tokenCapacity !== Infinity;
+    machine.aim = Math.min(config.maxWeight, permits.tokenCapacity);
+    return permits.borrows ? Infinity : permits.tokenCapacity;
   }
 
   /** What has come waits for the end of its frame; false when that is over already. Apart, or its closure would cost each item an object. */
@@ -304,9 +302,8 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** Hands out results, then releases their permits, so that the next call's results cannot overtake them. False when it was closed. */
   private deliver(): boolean {
     const { machine } = this;
-    const { results } = machine;
-    while (results.length > 0) {
-      this.settled(results.shift() as Job<T, R>);
+    while (machine.results.length > 0) {
+      this.settled(machine.results.shift() as Job<T, R>);
       if (this.isOver) return false;
     }
     const { overflowed } = machine;
@@ -350,15 +347,17 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   private isDue(lead: number): boolean {
     const { machine, config } = this;
     if (machine.isUrgent) return true;
-    if (machine.dueAt(this.windowMs) > machine.now) return false;
     // The window may have failed, or changed anything, after another lane was found to be due.
-    return !config.window || (machine.results.length === 0 && machine.lead === lead);
+    return machine.dueAt(this.windowMs) <= machine.now && (!config.window || (machine.results.length === 0 && machine.lead === lead));
   }
 
   /** How long a batch that is not full is held now. */
   private readonly windowMs = (): number => {
+    const { executing, concurrency, load } = this.permits;
+    if (!this.config.window) return LONGEST_WINDOW_MS * load;
+    const { fresh: queued, freshWeight: queuedWeight, now, oldestAt } = this.machine;
     try {
-      return windowMs(this.config, this.machine, this.permits);
+      return this.config.window({ executing, concurrency, load, queued, queuedWeight, oldestMs: now - oldestAt });
     } catch (fault) {
       this.failed(fault);
       return Infinity;
@@ -461,11 +460,10 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   /** A call is over. What becomes of its items is decided before anything else happens. */
   ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
     const { machine, isBusy } = this;
-    const { batch } = call;
-    if (!batch.isUnderWay) return;
+    if (!call.batch.isUnderWay) return;
     this.isBusy = true;
-    machine.over(batch);
-    machine.ending.push(batch);
+    machine.over(call.batch);
+    machine.ending.push(call.batch);
     if (!isBusy) machine.now = this.alarm.now();
     call.conclude(answer, fault);
     machine.ending.pop();

@@ -66,9 +66,10 @@ export interface CallRecordJson {
  * ```ts
  * import { callRecordToJson } from 'sluice';
  *
- * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', model: 'gpt-4', attempt: 1 };
- * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, inputTokens: 850, outputTokens: 120 } as const;
- * const record = { ...call, ...outcome };
+ * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', key: 'acme', model: 'gpt-4', attempt: 1 };
+ * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, costUsd: 0.0327, isEstimated: false } as const;
+ * const tokens = { inputTokens: 850, cacheReadTokens: 0, cacheWriteTokens: 0, outputTokens: 120, reasoningTokens: null };
+ * const record = { ...call, ...outcome, ...tokens };
  * const { property, latency_ms, prompt_tokens } = callRecordToJson(record);
  * [property, latency_ms, prompt_tokens]; // => ['approved_drug_count', 2341, 850]
  * ```

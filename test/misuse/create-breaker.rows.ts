@@ -33,6 +33,13 @@ export const rows: MisuseTable = {
     ...badly('closes.probes', 'a whole number >= 1', 0, -1, 1.5, NaN, Infinity, '1', null),
     ...badly('closes.share', 'a number from 0 to 1', -0.1, 1.1, 50, NaN, Infinity, '0.5', null),
     ...badly('state', 'what `save()` of a breaker has returned', 5, null, 'open', {}, { state: 'open' }),
+    ...badly(
+      'state',
+      'what `save()` of a breaker has returned',
+      { state: 'open', at: '0', openMs: 5000, leftMs: 0, counted: [0, 0, 0, 0] },
+      { state: 'open', at: NaN, openMs: 5000, leftMs: 0, counted: [0, 0, 0, 0] },
+      { state: 'open', at: 0, openMs: 5000, leftMs: Infinity, counted: [0, 0, 0, 0] },
+    ),
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('openMs', 'a number > 0 or Infinity', 0, -1, NaN, '5000', null),
     ...badly('maxOpenMs', 'a number > 0 or Infinity', 0, -1, NaN, '60000', null),

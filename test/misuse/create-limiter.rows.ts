@@ -11,6 +11,8 @@ const bidder = { granted: ignore, refused: ignore };
 const withLanes = () => createLimiter({ queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
 const lease = () => createLimiter({ rates: [perMinute('tokens', 1000)] }).tryAcquire()!;
 
+const USAGE = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'reasoningTokens', 'units'];
+
 /** What is said in a call, not when the limiter is made. `runAsync` and `acquireAsync` say the same in their rejections. */
 const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'run.work': (value) => createLimiter().run(value),
@@ -19,6 +21,7 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'LimiterJob.lane': (value) => withLanes().acquire({ lane: value }),
   'LimiterJob.signal': (value) => createLimiter().acquire({ signal: value }),
   'LimiterJob.deadlineMs': (value) => createLimiter().acquire({ deadlineMs: value }),
+  'LimiterJob.model': (value) => createLimiter().acquire({ model: value }),
   'LimiterJob.holder': (value) => createLimiter().acquire({ holder: value }),
   'onRelease.listener': (value) => createLimiter().onRelease(value),
   'childOf.options': (value) => childOf(createLimiter(), value),
@@ -30,6 +33,8 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'LimiterJob.cost.slots': (value) => createLimiter().tryAcquire({ cost: { slots: value } }),
   'LimiterJob.cost.requests': (value) => createLimiter().acquire({ cost: { requests: value } }),
   'LimiterJob.cost.tokens': (value) => createLimiter().tryAcquire({ cost: { tokens: value } }),
+  'LimiterJob.cost.inputTokens': (value) => createLimiter().tryAcquire({ cost: { inputTokens: value } }),
+  'LimiterJob.cost.outputTokens': (value) => createLimiter().tryAcquire({ cost: { outputTokens: value } }),
   'DrainOptions.timeoutMs': (value) => createLimiter().drain({ timeoutMs: value }),
   'shutdownOn.signal': (value) => createLimiter().shutdownOn(value),
   'clear.reason': (value) => {
@@ -45,6 +50,9 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   },
   'ObserveOptions.sentAt': (value) => {
     createLimiter().observe({ status: 200, headers: {} }, { sentAt: value });
+  },
+  'ObserveOptions.model': (value) => {
+    createLimiter().observe({ status: 200, headers: {} }, { model: value });
   },
   'ObserveOptions.at': (value) => {
     createLimiter().observe({ status: 200, headers: {} }, { at: value } as never);
@@ -65,12 +73,14 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'enlist.bidder': (value) => createLimiter().enlist(value),
   'enlist.lane': (value) => withLanes().enlist(bidder, value),
   'watch.listener': (value) => createLimiter().watch(value),
-  'Usage.inputTokens': (value) => {
-    lease().settle({ inputTokens: value });
-  },
-  'Usage.outputTokens': (value) => {
-    lease().settle({ outputTokens: value });
-  },
+  ...Object.fromEntries(
+    USAGE.map((field) => [
+      `Usage.${field}`,
+      (value: never) => {
+        lease().settle({ [field]: value });
+      },
+    ]),
+  ),
   'release.outcome': (value) => {
     lease().release(value);
   },
@@ -84,6 +94,18 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
     createLimiter().observe({ status: 429, headers: value });
   },
 };
+
+/** What `save` of an account cannot have answered of its models. */
+const savedModels: readonly unknown[] = [
+  null,
+  {},
+  [null],
+  [{ model: ['large'], at: 0, pausedForMs: 0 }],
+  [{ model: ['large'], at: null, pausedForMs: 0, rates: [] }],
+  [{ model: ['large'], at: 0, pausedForMs: '0', rates: [] }],
+  [{ model: ['large'], at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false, spent: [null] }] }],
+  [{ model: ['large'], at: 0, pausedForMs: 0, rates: [], models: {} }],
+];
 
 const ownRows: readonly MisuseRow[] = [
   ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, 2 ** 60, '4', null, true),
@@ -109,6 +131,7 @@ const ownRows: readonly MisuseRow[] = [
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, spent: [1] }] },
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', isStrict: false, spent: [1] }] },
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false, spent: [null] }] },
+    ...savedModels.map((models) => ({ at: 0, pausedForMs: 0, rates: [], models })),
   ),
   ...badly('random', 'a function', 0.5, 'Math.random', null, {}),
   ...badly('abortGraceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '1000', null),
@@ -134,6 +157,7 @@ const callsBelow: Readonly<Record<string, (value: never) => unknown>> = Object.f
 /** A job with a key is otherwise a job. */
 const jobRows: readonly MisuseRow[] = [
   ...badly('LimiterJob.signal', 'an AbortSignal', NaN, 0, 'text', null, {}, () => undefined),
+  ...badly('LimiterJob.model', 'a non-empty string', '', NaN, 5, null, {}),
   ...badly('LimiterJob.holder', 'made by heldBy', NaN, 0, 'text', null, {}, () => undefined),
   ...badly('LimiterJob.cost', 'an object', null, 5, 'much'),
   ...badly('LimiterJob.cost.token', 'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts', 5),
@@ -141,7 +165,9 @@ const jobRows: readonly MisuseRow[] = [
   ...badly('LimiterJob.cost.slots', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
   ...badly('LimiterJob.cost.slots', 'a whole number >= 0', 0.5, 1.000001),
   ...badly('LimiterJob.cost.requests', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
-  ...badly('LimiterJob.cost.tokens', 'a finite number >= 0', -0.5, NaN, Infinity, '800', null),
+  ...['tokens', 'inputTokens', 'outputTokens'].flatMap((unit) =>
+    badly(`LimiterJob.cost.${unit}`, 'a finite number >= 0', -0.5, NaN, Infinity, '800', null),
+  ),
 ];
 const keyedRows = jobRows.map((row) => ({ ...row, option: row.option.replace('LimiterJob', 'KeyedJob') }));
 const keyedCalls: Readonly<Record<string, (value: never) => unknown>> = {
@@ -183,6 +209,7 @@ export const rows: MisuseTable = {
     ...badly('watch.listener', 'a function', undefined, null, 'on'),
     ...badly('run.work', 'a function', undefined, null, 5, {}, 'work'),
     ...badly('ObserveOptions.sentAt', 'a finite number', NaN, Infinity, '5', null, {}),
+    ...badly('ObserveOptions.model', 'a non-empty string', '', NaN, 5, null, {}),
     ...badly('ObserveOptions.at', 'absent (known options: sentAt, model)', 5),
     ...badly('observe.options', 'an object', null, 5, 'now'),
     ...badly('penalize.pauseMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null, undefined),

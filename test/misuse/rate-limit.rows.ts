@@ -14,6 +14,8 @@ export const rows: MisuseTable = {
     slots: (value) => rateLimit(limiter, { slots: value }),
     requests: (value) => rateLimit(limiter, { requests: value }),
     tokens: (value) => rateLimit(limiter, { tokens: value }),
+    inputTokens: (value) => rateLimit(limiter, { inputTokens: value }),
+    outputTokens: (value) => rateLimit(limiter, { outputTokens: value }),
     token: (value) => rateLimit(limiter, { token: value }),
   },
   rows: [
@@ -22,6 +24,8 @@ export const rows: MisuseTable = {
     ...badly('slots', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('requests', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('tokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
+    ...badly('inputTokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
+    ...badly('outputTokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('token', 'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts', 5),
     ...badly('lane', 'a non-empty string', '', 5, null, {}),
     ...badly('lane', 'a lane the limiter has (p0,p1)', 'p2'),

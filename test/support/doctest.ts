@@ -91,6 +91,8 @@ function compiledEntries(): Promise<ReadonlyMap<string, string>> {
       outdir: FOLDER,
       outExtension: { '.js': '.mjs' },
       splitting: true,
+      // Node's, as a program on Node finds it.
+      alias: { '#async-context': join(ROOT, 'src/async-context.ts') },
     });
     return new Map(sources.map(({ name, out }) => [name, pathToFileURL(join(FOLDER, `${out}.mjs`)).href]));
   })();

@@ -99,20 +99,23 @@ class Reader {
     return records.flatMap((record) => this.#fields(record, `${record.symbol.name}.`));
   }
 
-  #fields(record: ts.Type, prefix: string): string[] {
+  /** Without the fields of a record inside another one of its type. */
+  #fields(record: ts.Type, prefix: string, around: readonly ts.Type[] = []): string[] {
+    if (around.includes(record)) return [];
+    const inside = [...around, record];
     return record.getProperties().flatMap((field) => {
       const name = `${prefix}${field.name}`;
       const type = this.#typeOf(field);
       const records = this.#parts(type).filter((part) => this.#isRecord(part));
-      return [name, ...records.flatMap((part) => this.#fields(part, `${name}.`)), ...this.#elements(type, name)];
+      return [name, ...records.flatMap((part) => this.#fields(part, `${name}.`, inside)), ...this.#elements(type, name, inside)];
     });
   }
 
-  #elements(type: ts.Type, name: string): string[] {
+  #elements(type: ts.Type, name: string, around: readonly ts.Type[] = []): string[] {
     return this.#parts(type)
       .flatMap((part) => this.#checker.getIndexTypeOfType(part, ts.IndexKind.Number) ?? [])
       .filter((element) => this.#isRecord(element))
-      .flatMap((element) => [`${name}[0]`, ...this.#fields(element, `${name}[0].`)]);
+      .flatMap((element) => [`${name}[0]`, ...this.#fields(element, `${name}[0].`, around)]);
   }
 
   /** The type itself and what an Observable or promise of it carries. */

@@ -197,7 +197,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   /** Takes the slots, and pays the rates. */
   protected book(lease: Lease, above: Lease | undefined): void {
     this.leases++;
-    lease.charge = this.clamp(lease.charge);
+    if (lease.charge.slots > 1) lease.charge = this.clamp(lease.charge);
     this.executing += lease.charge.slots;
     if (above) lease.parent = above;
     if (this.releases.observed) lease.grantedAt = this.isTimed ? this.time : this.now();

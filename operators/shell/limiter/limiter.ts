@@ -17,7 +17,7 @@ import type {
   Release,
   SavedLimits,
 } from '../../options/limiter.js';
-import { amount, count, onlyKnown, orDefault, requiredFunction } from '../../options/options.js';
+import { amount, count, nonEmpty, onlyKnown, orDefault, requiredFunction } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
 import type { ResponseLike, WorkOutcome, WorkResult } from '../../options/types.js';
 import { laneAt } from '../describe-item.js';
@@ -188,8 +188,9 @@ export class FlowLimiter extends GrantLoop implements Limiter {
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
     onlyKnown(NAME, options, ['sentAt', 'model']);
-    const { sentAt } = options;
+    const { sentAt, model } = options;
     if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
+    if (model !== undefined) nonEmpty(NAME, 'model', model);
     // The time here is ahead of a clock that was set back.
     const ahead = this.now() - this.settings.scheduler.now();
     this.learn(response, undefined, sentAt === undefined ? undefined : sentAt + ahead);

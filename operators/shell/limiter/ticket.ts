@@ -363,7 +363,8 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
 /** What a lease was charged of a unit when it was granted, where the rates of a limiter bounded its estimate; undefined where none did. */
 export function boundedTo(lease: object | undefined, unit: string): number | undefined {
   let least: number | undefined;
-  for (let at = lease instanceof Lease ? lease : undefined; at; at = at.parent)
-    if (at.isBounded) least = Math.min(least ?? Infinity, amountOf(at.charge, unit));
+  // A lease of another copy of the package counts too, and a lease of a caller's own limiter has neither field.
+  for (let at = lease as Partial<Lease> | undefined; at; at = at.parent)
+    if (at.isBounded && at.charge) least = Math.min(least ?? Infinity, amountOf(at.charge, unit));
   return least;
 }
