@@ -1,5 +1,6 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
+import type { CircuitState } from './kernel/limits/circuit.js';
 import { Circuit } from './kernel/limits/circuit.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { verdictOf } from './options/ask.js';
@@ -323,10 +324,12 @@ function closeRule(rule: CloseRule = {}) {
 /** With no bound it would never close. */
 const finiteCount = /* @__PURE__ */ check<number>('a whole number >= 1', (value: number) => Number.isSafeInteger(value) && value >= 1);
 
+const STATES: readonly unknown[] = ['closed', 'open', 'halfOpen'] satisfies CircuitState[];
+
 const savedState = /* @__PURE__ */ check<BreakerState>('what `save()` of a breaker has returned', (saved) => {
   const { state, at = 0, openMs, leftMs, counted } = Object(saved) as Partial<BreakerState>;
   const numbers: readonly unknown[] = [at, openMs, leftMs, ...(Array.isArray(counted) ? (counted as readonly unknown[]) : [undefined])];
-  return typeof state === 'string' && numbers.every(Number.isFinite);
+  return STATES.includes(state) && numbers.every(Number.isFinite);
 });
 
 function someOf<W extends string>(words: readonly W[]) {

@@ -63,7 +63,6 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'createLimiter.restore.pausedForMs': 'as above',
   'createLimiter.restore.rates': 'as above',
   'createLimiter.restore.rates[0]': 'as above',
-  'createLimiter.restore.rates[0].unit': 'as above',
   'createLimiter.restore.rates[0].windowMs': 'as above',
   'createLimiter.restore.rates[0].isStrict': 'as above',
   'createLimiter.restore.rates[0].spent': 'as above',
@@ -73,12 +72,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'createLimiter.restore.models[0].pausedForMs': 'as above',
   'createLimiter.restore.models[0].rates': 'as above',
   'createLimiter.restore.models[0].rates[0]': 'as above',
-  'createLimiter.restore.models[0].rates[0].unit': 'as above',
   'createLimiter.restore.models[0].rates[0].windowMs': 'as above',
   'createLimiter.restore.models[0].rates[0].isStrict': 'as above',
   'createLimiter.restore.models[0].rates[0].spent': 'as above',
   'createLimiter.restore.models[0].models': 'as above',
   'createLimiter.restore.models[0].models[0]': 'as above',
+  'createLimiter.restore.rates[0].unit':
+    'a rate that the limiter does not have is passed over: it may have other rates than when it was saved',
+  'createLimiter.restore.models[0].rates[0].unit': 'as above',
   'createLimiter.restore.models[0].model':
     'a model without limits of its own is passed over: an account may have other models than when it was saved',
   'createLimiter.LimiterJob.holder.granted': 'refused as a whole: `holder`',

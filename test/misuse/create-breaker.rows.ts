@@ -36,6 +36,7 @@ export const rows: MisuseTable = {
     ...badly(
       'state',
       'what `save()` of a breaker has returned',
+      { state: 'ajar', at: 0, openMs: 5000, leftMs: 0, counted: [0, 0, 0, 0] },
       { state: 'open', at: '0', openMs: 5000, leftMs: 0, counted: [0, 0, 0, 0] },
       { state: 'open', at: NaN, openMs: 5000, leftMs: 0, counted: [0, 0, 0, 0] },
       { state: 'open', at: 0, openMs: 5000, leftMs: Infinity, counted: [0, 0, 0, 0] },

@@ -131,6 +131,7 @@ const ownRows: readonly MisuseRow[] = [
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, spent: [1] }] },
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', isStrict: false, spent: [1] }] },
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false, spent: [null] }] },
+    { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false, spent: 5 }] },
     ...savedModels.map((models) => ({ at: 0, pausedForMs: 0, rates: [], models })),
   ),
   ...badly('random', 'a function', 0.5, 'Math.random', null, {}),

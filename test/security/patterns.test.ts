@@ -37,6 +37,8 @@ const WHOLE = 1_000_000;
 const MOST_WHOLE = 6;
 /** Of the processor's time: a busy machine takes none of it. */
 const MOST_MS = 50;
+/** How many times longer a machine may take than the one on which {@link MOST_MS} holds. */
+const SLOW_MACHINE = 8;
 /** Taking in a match costs something by itself, and a text may be nothing but matches. */
 const MATCH_MS = 0.0002;
 
@@ -103,7 +105,14 @@ function slowness(pattern: RegExp, attack: Attack, length: number, times: Map<At
   if (ms <= MOST_MS) return undefined;
   for (let again = 1; again < 3 && ms < 20 * MOST_MS; again++) ms = Math.min(ms, timeOf(pattern, text));
   const mostMs = MOST_MS + (pattern.global ? (text.match(pattern)?.length ?? 0) * MATCH_MS : 0);
-  return ms > mostMs ? { text: JSON.stringify(textOf(attack, 20)), length, ms } : undefined;
+  if (ms <= mostMs || (ms < SLOW_MACHINE * mostMs && isLinear(pattern, attack, length, ms))) return undefined;
+  return { text: JSON.stringify(textOf(attack, 20)), length, ms };
+}
+
+/** A slow or busy machine takes longer for everything; only what is worse than linear takes more than twice as long for twice as much. */
+function isLinear(pattern: RegExp, attack: Attack, length: number, ms: number): boolean {
+  const half = textOf(attack, length / 2);
+  return ms < 3 * Math.min(...Array.from({ length: 3 }, () => timeOf(pattern, half)));
 }
 
 function timeOf(pattern: RegExp, text: string): number {
