@@ -295,7 +295,7 @@ describe('createFetch', LONG, () => {
 
   it('cuts off a body that takes longer than an attempt may, and says so to its reader', async () => {
     const limiter = createLimiter({ concurrency: 1 });
-    const response = await createFetch({ limiter, retry, timeoutMs: 60 })(chat(), ask(LONG_TEXT, stream));
+    const response = await createFetch({ limiter, retry, timeoutMs: 120 })(chat(), ask(LONG_TEXT, stream));
     await expect(response.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
     await expect.poll(() => api.aborted, soon).toBe(1);
     expect(limiter.executing).toBe(0);

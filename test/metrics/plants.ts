@@ -99,7 +99,7 @@ const over = (result: Observable<unknown>): Promise<void> =>
   });
 const quiet = (promise: Promise<unknown>): Promise<unknown> => promise.catch(() => undefined);
 
-const retry = { maxAttempts: 2, initialMs: 1, budget: 1 } as const;
+const retry = { maxAttempts: 2, initialMs: 1, maxThrottledMs: 5, budget: 1 } as const;
 const key = (item: Item): string => item.id;
 
 /** What anybody does with a limiter. */
