@@ -19,6 +19,12 @@ const bug = (name: string, file: string, of: string, wrong: Wrong, only?: readon
   ...(only && { only }),
 });
 
+/** One that was real, as it stood in the text. */
+const was = (name: string, file: string, of: string, right: string, wrong: string, only: readonly Subject[]): Bug => ({
+  ...bug(name, file, of, (same) => same, only),
+  was: [right, wrong],
+});
+
 const MACHINE = 'kernel/machine/batch-machine.ts';
 const REPAIRER = 'kernel/repair/repairer.ts';
 const SHELL = 'shell/batch-shell.ts';
@@ -299,5 +305,21 @@ export const BUGS: readonly Bug[] = [
         this.slots?.close();
       },
     ['batchMap'],
+  ),
+  was(
+    'a refund to a rate that was added after it was paid',
+    'shell/limiter/rates.ts',
+    'Rates.refund',
+    'correction > rate.since ? paid(rate, lease, used) : 0',
+    'paid(rate, lease, used)',
+    ['createLimiter'],
+  ),
+  was(
+    'time that is lost when the clock is set back and read',
+    'shell/alarm.ts',
+    'Alarm.now',
+    'if (lost < this.#lost || read < this.#time || firesAt - read > COARSE_MS)',
+    'if (read < this.#time)',
+    ['createLimiter'],
   ),
 ];

@@ -9,6 +9,8 @@ export type Step =
   | { readonly do: 'pass'; readonly ms: number }
   /** Somebody sets the clock. */
   | { readonly do: 'jump'; readonly ms: number }
+  /** The clock is set back when it has not been read for a while; no timer is late. */
+  | { readonly do: 'setBack'; readonly ms: number; readonly unseenMs: number }
   /** Time goes by in which no timer runs: they are late. */
   | { readonly do: 'sleep'; readonly ms: number };
 
@@ -92,6 +94,20 @@ export function drawPlan(seed: number, only?: readonly Subject[]): Plan {
   const steps: Step[] = [];
   const length = Math.min(dice.int(5, 30), dice.int(5, 30));
   while (steps.length < length) steps.push(drawStep(dice, actors));
+  const isLimiter = subjects.includes('createLimiter');
+  if (dice.chance(isLimiter ? 0.4 : 0.12)) {
+    // While much waits, or at any time.
+    const at = dice.chance(0.5) ? length : dice.int(0, length);
+    const setBack = (): Step => ({
+      do: 'setBack',
+      ms: dice.pick([7, 300, 3000, 100_000, 3_600_000]),
+      unseenMs: dice.pick([0, 2, 4, 7, 7, 20, 300, 30_000]),
+    });
+    const actor = dice.int(0, actors - 1);
+    const more = isLimiter ? dice.int(0, 3) : 0;
+    const sends = Array.from({ length: more }, (): Step => ({ do: 'act', actor, act: 'send' }));
+    steps.splice(at, 0, ...sends, setBack(), ...(dice.chance(0.3) ? [{ do: 'pass', ms: dice.int(0, 20) } as const, setBack()] : []));
+  }
   return { seed, subjects, hasLimiter, steps, traps };
 }
 

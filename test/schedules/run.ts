@@ -33,6 +33,11 @@ export async function runPlan(plan: Plan, log?: string[]): Promise<readonly stri
         await world.turn();
         world.clock.jump(step.ms);
         break;
+      case 'setBack':
+        await world.turn();
+        world.clock.setBack(step.ms, step.unseenMs);
+        await world.turn();
+        break;
       case 'sleep':
         await world.turn();
         world.clock.sleep(step.ms);

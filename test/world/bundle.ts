@@ -10,6 +10,8 @@ export interface Planted {
   readonly file: string;
   /** What the module exports: `stitch`, or the method of a class, `Call.release`. */
   readonly of: string;
+  /** What stands in the module, and what stood there: for a bug that was real, in the midst of a function. */
+  readonly was?: readonly [right: string, wrong: string];
   /** Makes the wrong one of the right one. Its text goes into the bundle: it can use nothing but what it is given. */
   readonly bug: (right: never) => unknown;
 }
@@ -47,7 +49,8 @@ export async function bundle(entry: string, planted?: Planted): Promise<string> 
             bundler.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
               seen.add(path);
               if (path !== join(OPERATORS, planted.file)) return undefined;
-              return { contents: (await readFile(path, 'utf8')) + planting(planted), loader: 'ts' };
+              const text = await readFile(path, 'utf8');
+              return { contents: planted.was ? replaced(text, planted.was) : text + planting(planted), loader: 'ts' };
             });
         },
       },
@@ -55,6 +58,16 @@ export async function bundle(entry: string, planted?: Planted): Promise<string> 
   });
   if (planted && !seen.has(join(OPERATORS, planted.file))) throw new Error(`operators/${planted.file} is not in the bundle`);
   return outputFiles[0]?.text ?? '';
+}
+
+/**
+ * The text of a module with a bug that was once in it.
+ *
+ * @throws Error when the text is not there any more: the bug must be planted anew
+ */
+export function replaced(text: string, [right, wrong]: readonly [string, string]): string {
+  if (text.split(right).length !== 2) throw new Error(`'${right}' stands not once in the module`);
+  return text.replace(right, () => wrong);
 }
 
 /** Goes behind the text of the module, where what it exports can be changed. It imports itself: what is not exported cannot be built. */

@@ -10,6 +10,8 @@ interface Alarm {
 /** More than any small schedule needs: an operator that asks the time so often is in a loop. */
 const MOST_READINGS = 60_000;
 const MOST_ALARMS = 10_000;
+/** A set-back of less looks like a clock that is rounded down. */
+const COARSE_MS = 250;
 
 /** Something went round and round; thrown at whoever asks next, so that the loop ends here and not at the end of the day. */
 export class Runaway extends Error {
@@ -27,6 +29,11 @@ export class Clock {
   get elapsed(): number {
     return this.passed + this.#leaps;
   }
+
+  /** The clock was set forward, or back when it had just been read, or timers were late. */
+  hasLeapt = false;
+  /** By how much it was set back, in all. */
+  setBackMs = 0;
 
   #shift = 0;
   #leaps = 0;
@@ -48,14 +55,25 @@ export class Clock {
   /** Sets the clock forward or back. */
   jump(ms: number): void {
     this.isSteady = false;
+    this.hasLeapt = true;
     this.#shift += ms;
-    this.#leaps += Math.max(0, ms);
+    if (ms > 0) this.#leaps += ms;
+    else this.setBackMs -= ms;
   }
 
   /** Lets time pass in which nothing runs: what was due then is late. */
   sleep(ms: number): void {
     this.isSteady = false;
+    this.hasLeapt = true;
     this.passed += ms;
+  }
+
+  /** Sets the clock back so much later than it was last read, but before the next timer is due: no timer is late. */
+  setBack(ms: number, unseenMs: number): void {
+    this.isSteady = false;
+    this.passed += Math.max(0, Math.min(unseenMs, this.next - this.passed));
+    this.#shift -= ms;
+    this.setBackMs += ms;
   }
 
   after(ms: number, run: () => void): () => void {
@@ -133,7 +151,28 @@ export class Timers implements SchedulerLike {
   /** From outside: 'it is over, and timers are left' is looked for then. */
   constructor(readonly clock: Clock) {}
 
+  #readAt = 0;
+  #setBackMs = 0;
+  /** The first readings after a set-back: by how much, and how long ago the last reading was. */
+  readonly #backs: { readonly at: number; readonly ms: number; readonly unseenMs: number }[] = [];
+
+  /**
+   * How much later than without set-backs something may come that a timer has been running for since `since`. What passed between the readings
+   * before and after a set-back is not known without a timer that ran meanwhile. With one all of it is, but a set-back that a coarse clock hides.
+   */
+  behind(since = Infinity): number {
+    let sum = 0;
+    for (const { at, ms, unseenMs } of this.#backs) sum += at <= since ? unseenMs : ms <= COARSE_MS ? Math.min(ms, unseenMs) : 0;
+    return sum;
+  }
+
   now(): number {
+    const { passed, setBackMs } = this.clock;
+    if (setBackMs > this.#setBackMs) {
+      this.#backs.push({ at: passed, ms: setBackMs - this.#setBackMs, unseenMs: passed - this.#readAt });
+      this.#setBackMs = setBackMs;
+    }
+    this.#readAt = passed;
     return this.clock.now();
   }
 

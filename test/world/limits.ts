@@ -13,7 +13,7 @@ import {
   strictWithFloor,
   weighted,
 } from '../../operators/index.js';
-import { Budget, type RateKind, type RatePlan } from './budget.js';
+import { Budget, type PageBill, PageBudget, type RateKind, type RatePlan } from './budget.js';
 import { Timers } from './clock.js';
 import { lane } from './lanes.js';
 import { Width } from './width.js';
@@ -29,6 +29,7 @@ interface Job {
   state: 'waiting' | 'running' | 'over' | 'refused' | 'left';
   /** Gives the job up. */
   leave: () => void;
+  readonly pages: PageBill;
 }
 
 /** A limiter of the tree: the one at the root, a child, or that of a key. */
@@ -50,6 +51,12 @@ export class SharedLimiter implements Actor {
   readonly index: number;
   readonly #width: Width;
   readonly #budget: Budget;
+  /** A rate that `setLimits` adds. */
+  readonly #pages: PageBudget;
+  #pageRate = Infinity;
+  readonly #hasTokens: boolean;
+  /** Since when jobs have waited for nothing but a rate or a pause. */
+  #heldSince: number | undefined;
   readonly #jobs: Job[] = [];
   readonly #levels: Level[];
   readonly #controller = new AbortController();
@@ -66,8 +73,10 @@ export class SharedLimiter implements Actor {
     this.#width = new Width(world, choose('slots', 1, 2, 3), true);
     const kind = choose<RateKind>('rate', 'none', 'bucket', 'strict');
     const plan: RatePlan = { kind, everyMs: 10, burst: 2, perMinute: 4 };
-    this.#budget = new Budget(world, plan);
+    this.#budget = new Budget(world, this.timers, plan);
+    this.#pages = new PageBudget(world, this.timers);
     const tokens = choose<'none' | 'many' | 'few'>('tokens', 'none', 'many', 'few');
+    this.#hasTokens = kind !== 'strict' && tokens !== 'none';
     const options = {
       concurrency: this.#width.now,
       rates: [...ratesOf(plan, 1), ...(kind !== 'strict' ? tokenRates[tokens] : [])],
@@ -143,16 +152,45 @@ export class SharedLimiter implements Actor {
 
   /** A permit has been given, by whoever uses it. */
   granted(): void {
+    this.#checkWait();
     this.#budget.grant();
+  }
+
+  /** What a timer has been running for since before a clock was set back comes when it would have come. */
+  #checkWait(): void {
+    if (this.#heldSince === undefined || this.#isUnheard) return;
+    const { dueAt } = this.#budget;
+    if (dueAt === undefined) return;
+    const late = this.world.clock.passed - Math.max(dueAt, this.#heldSince) - this.timers.behind(this.#heldSince);
+    // Timers run for whole milliseconds.
+    if (late > 1) this.world.problem(`a job waits ${Math.round(late)} ms longer than its rate or pause asks`);
+  }
+
+  /** Leases may have been granted that are not heard of yet. */
+  get #isUnheard(): boolean {
+    return this.#jobs.some(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
+  }
+
+  get #isSure(): boolean {
+    return !this.world.isInside && !this.#isUnheard;
   }
 
   change(): void {
     const slots = this.#width.now === 1 ? 2 : 1;
     const scale = this.world.choose(`scale ${this.world.sprung}`, 1, 0.5, 2);
     this.#width.note(slots);
-    const isWaiting = this.#jobs.some(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
-    this.#budget.scale(scale, !this.world.isInside && !isWaiting);
-    this.limiter.setLimits({ concurrency: slots, rates: ratesOf(this.#budget.plan, scale) });
+    this.#budget.scale(scale, this.#isSure);
+    const pages = this.world.choose(`page rate ${this.world.sprung}`, this.#pageRate, 5, 5, 12, Infinity);
+    const isNew = pages !== this.#pageRate;
+    if (isNew) this.#pages.set(pages, this.#isSure);
+    this.#pageRate = pages;
+    this.limiter.setLimits({
+      concurrency: slots,
+      rates: [
+        ...ratesOf(this.#budget.plan, scale),
+        ...(isNew ? [per({ unit: 'pages', amount: pages, windowMs: 50, burst: Math.min(pages, 12) })] : []),
+      ],
+    });
   }
 
   drain(): void {
@@ -180,7 +218,9 @@ export class SharedLimiter implements Actor {
       'enlist',
     );
     const level = this.#levels[Math.floor(world.choose(`level ${n}`, 0, 0.34, 0.67, 0.99) * this.#levels.length)]!;
-    const job: Job = { n, way, level, state: 'waiting', leave: () => undefined };
+    // A place in the queue asks for one request, and a job for no unit that was never heard of.
+    const estimate = way === 'enlist' || this.#pages.isUnknown ? 0 : world.choose(`pages ${n}`, 0, 1, 3);
+    const job: Job = { n, way, level, state: 'waiting', leave: () => undefined, pages: this.#pages.bill(estimate) };
     this.#jobs.push(job);
     world.say(`job ${n} ${way}`);
     const lane = this.limiter.lanes && { lane: world.choose(`job lane ${n}`, 'later', 'urgent') };
@@ -191,6 +231,7 @@ export class SharedLimiter implements Actor {
     const key = world.choose(`job key ${n}`, undefined, 'a', 'b');
     const given = {
       ...(key !== undefined && { key }),
+      ...(estimate > 0 && { cost: { pages: estimate } }),
       ...level.extra,
       ...lane,
       ...(deadline !== Infinity && { deadlineMs: deadline }),
@@ -349,7 +390,8 @@ export class SharedLimiter implements Actor {
 
   #take(job: Job): void {
     job.state = 'running';
-    this.#budget.grant();
+    this.granted();
+    this.#pages.grant(job.pages, job.way !== 'acquireAsync');
     this.#leases++;
     const root = this.#levels[0]!;
     for (const level of new Set([root, job.level])) {
@@ -374,6 +416,13 @@ export class SharedLimiter implements Actor {
     if (job.state !== 'waiting') world.problem(`a job (${job.way}) gets a lease when it is ${job.state}`);
     this.#take(job);
     job.leave = () => undefined;
+    const { elapsed } = world.clock;
+    const tell = (when: string): void => {
+      const used = world.choose(`pages used ${job.n} ${when}`, undefined, 0, 2, 8);
+      if (used === undefined) return;
+      this.#pages.correct(job.pages, used, this.#isSure);
+      lease.settle({ units: { pages: used } });
+    };
     const release = (): void => {
       if (job.state !== 'running') return;
       job.state = 'over';
@@ -386,14 +435,22 @@ export class SharedLimiter implements Actor {
         'unused',
         'error',
       );
-      const isWaiting = this.#jobs.some(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
-      if (outcome === 'unused') this.#budget.refund(!world.isInside && !isWaiting && world.actors.length === 1);
+      tell('at its end');
+      if (outcome === 'unused') {
+        this.#budget.refund(this.#isSure && world.actors.length === 1, elapsed);
+        this.#pages.correct(job.pages, 0, this.#isSure);
+      }
       if (world.choose(`usage ${job.n}`, false, false, true)) lease.settle({ inputTokens: 1e12 });
       lease.release(outcome);
       if (world.choose(`twice ${job.n}`, false, true)) lease.release('ok');
+      tell('late');
     };
     const ms = world.choose(`hold ${job.n}`, 5, 0, 1, 20, 40, 20);
     if (ms > 0) world.clock.after(ms, release);
+    if (ms > 1)
+      world.clock.after(ms >> 1, () => {
+        tell('meanwhile');
+      });
     try {
       world.at('lease', this.index);
     } finally {
@@ -406,7 +463,8 @@ export class SharedLimiter implements Actor {
     const { world } = this;
     this.#take(job);
     job.leave = () => undefined;
-    const inner: Job = { n: this.#jobs.length, way: 'acquire', level: job.level, state: 'waiting', leave: () => undefined };
+    const pages = this.#pages.bill(job.pages.estimate);
+    const inner: Job = { n: this.#jobs.length, way: 'acquire', level: job.level, state: 'waiting', leave: () => undefined, pages };
     this.#jobs.push(inner);
     const over = (): void => {
       if (job.state !== 'running') return;
@@ -448,7 +506,12 @@ export class SharedLimiter implements Actor {
   }
 
   rest(): void {
-    const { requests } = this.limiter.snapshot();
+    const { requests, rates, heldByRate, executing, concurrency } = this.limiter.snapshot();
+    if (this.#pageRate !== Infinity) this.#pages.rest(rates.find(({ unit }) => unit === 'pages')?.left ?? Infinity);
+    // What a rate of tokens or pages, a child's slot or another actor keeps waiting is not in these books.
+    const isAlone = this.#levels.length === 1 && this.world.actors.length === 1 && !this.#hasTokens && this.#pageRate === Infinity;
+    const isHeld = isAlone && heldByRate > 0 && executing < concurrency;
+    this.#heldSince = isHeld ? (this.#heldSince ?? this.world.clock.passed) : undefined;
     if (this.world.actors.length === 1 && this.#budget.differs(requests)) this.world.problem('the limiter has other than what it was paid');
     if (this.limiter.executing < this.#leases)
       this.world.problem(`the limiter counts ${this.limiter.executing} leases, ${this.#leases} are out`);

@@ -290,7 +290,8 @@ export class Results {
     const isRefused = (settled.reason as { code?: unknown } | undefined)?.code === 'FLOW_CALLBACK';
     if (!isRefused) this.#checkOrder(item, settled.index);
     const { clock } = world;
-    if (this.order === 'completion' && clock.isSteady && clock.passed - (this.pipe.sentAt.get(item) ?? 0) > this.deadlineMs)
+    const sentAt = this.pipe.sentAt.get(item) ?? 0;
+    if (this.order === 'completion' && !clock.hasLeapt && clock.passed - sentAt > this.deadlineMs + this.pipe.timers.behind())
       world.problem(`${name}: a result after the deadline`);
   };
 
