@@ -95,7 +95,7 @@ export function connectSource(
         return;
       }
       for (const [limiter, gauges] of Object.entries(observed)) model.sample(sampleOf(now, limiter, gauges));
-      if (calls && calls.attempts > 0) model.recordedTokens = calls.inputTokens + calls.outputTokens;
+      if (calls && calls.attempts > 0) model.recordedTokens = calls.promptTokens + calls.completionTokens;
     });
   }
 
@@ -119,5 +119,5 @@ export function connectSource(
 /** Of metrics. */
 interface Snapshot {
   readonly observed?: Readonly<Record<string, object>>;
-  readonly calls?: { readonly attempts: number; readonly inputTokens: number; readonly outputTokens: number };
+  readonly calls?: { readonly attempts: number; readonly promptTokens: number; readonly completionTokens: number };
 }

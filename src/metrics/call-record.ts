@@ -23,12 +23,12 @@ export interface CallRecord {
   /** What went wrong, as a word from a closed set (`HTTP_429`, `ECONNRESET`, `FLOW_ATTEMPT_TIMEOUT`, `PARSE_FAILED`, …); null on success. */
   readonly errorCode: string | null;
   /** All input, as the provider counted it; null when it did not say. */
-  readonly inputTokens: number | null;
+  readonly promptTokens: number | null;
   /** Of the input: read from the provider's prompt cache, and written to it. */
   readonly cacheReadTokens: number | null;
   readonly cacheWriteTokens: number | null;
   /** All output. */
-  readonly outputTokens: number | null;
+  readonly completionTokens: number | null;
   /** Of the output: reasoning. */
   readonly reasoningTokens: number | null;
   /** What a budget was charged, in USD; null without one, or without a price. */
@@ -68,7 +68,7 @@ export interface CallRecordJson {
  *
  * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', key: 'acme', model: 'gpt-4', attempt: 1 };
  * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, costUsd: 0.0327, isEstimated: false } as const;
- * const tokens = { inputTokens: 850, cacheReadTokens: 0, cacheWriteTokens: 0, outputTokens: 120, reasoningTokens: null };
+ * const tokens = { promptTokens: 850, cacheReadTokens: 0, cacheWriteTokens: 0, completionTokens: 120, reasoningTokens: null };
  * const record = { ...call, ...outcome, ...tokens };
  * const { property, latency_ms, prompt_tokens } = callRecordToJson(record);
  * [property, latency_ms, prompt_tokens]; // => ['approved_drug_count', 2341, 850]
@@ -87,10 +87,10 @@ export function callRecordToJson(record: CallRecord): CallRecordJson {
     queued_ms: Math.round(record.queuedMs),
     status: record.status,
     error_code: record.errorCode,
-    prompt_tokens: record.inputTokens,
+    prompt_tokens: record.promptTokens,
     cache_read_tokens: record.cacheReadTokens,
     cache_write_tokens: record.cacheWriteTokens,
-    completion_tokens: record.outputTokens,
+    completion_tokens: record.completionTokens,
     reasoning_tokens: record.reasoningTokens,
     cost_usd: record.costUsd,
     is_estimated: record.isEstimated,

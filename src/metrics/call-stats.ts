@@ -9,43 +9,43 @@ export interface CallMetrics extends AttemptMetrics {
   /** How long attempts waited for their permits. */
   readonly queuedMs: Distribution;
   /** As the provider counted them; attempts it said nothing about are left out. */
-  readonly inputTokens: number;
-  readonly outputTokens: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
 }
 
 /** Adds up {@link CallRecord}s. */
 export class CallStats {
   readonly #attempts: AttemptStats;
   readonly #queued = new Histogram();
-  #inputTokens = 0;
-  #outputTokens = 0;
+  #promptTokens = 0;
+  #completionTokens = 0;
 
   constructor(maxCodes: number) {
     this.#attempts = new AttemptStats(maxCodes);
   }
 
-  add({ status, errorCode, attempt, latencyMs, queuedMs, inputTokens, outputTokens }: CallRecord): void {
+  add({ status, errorCode, attempt, latencyMs, queuedMs, promptTokens, completionTokens }: CallRecord): void {
     const end = status === 'success' ? 'ok' : status === 'cancelled' ? 'cancelled' : { code: errorCode ?? status };
     this.#attempts.add(end, attempt, latencyMs);
     this.#queued.add(queuedMs);
-    this.#inputTokens += inputTokens ?? 0;
-    this.#outputTokens += outputTokens ?? 0;
+    this.#promptTokens += promptTokens ?? 0;
+    this.#completionTokens += completionTokens ?? 0;
   }
 
   /** Takes all that another one was given. */
   merge(other: CallStats): void {
     this.#attempts.merge(other.#attempts);
     this.#queued.merge(other.#queued);
-    this.#inputTokens += other.#inputTokens;
-    this.#outputTokens += other.#outputTokens;
+    this.#promptTokens += other.#promptTokens;
+    this.#completionTokens += other.#completionTokens;
   }
 
   snapshot(): CallMetrics {
     return {
       ...this.#attempts.snapshot(),
       queuedMs: this.#queued.distribution(),
-      inputTokens: this.#inputTokens,
-      outputTokens: this.#outputTokens,
+      promptTokens: this.#promptTokens,
+      completionTokens: this.#completionTokens,
     };
   }
 }

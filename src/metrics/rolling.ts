@@ -12,7 +12,7 @@ export interface FlowWindow extends FlowMetrics {
 
 /** {@link CallMetrics} of the last window. */
 export interface CallWindow extends CallMetrics {
-  readonly perSecond: Readonly<Record<'attempts' | 'failures' | 'inputTokens' | 'outputTokens', number>>;
+  readonly perSecond: Readonly<Record<'attempts' | 'failures' | 'promptTokens' | 'completionTokens', number>>;
 }
 
 /** The last window: rates, shares and percentiles of what was told in it, and of nothing before. */
@@ -73,7 +73,7 @@ export class Rolling {
       windowMs,
       ...all.show(
         (flow) => ({ ...flow, perSecond: perSecond(flow, 'accepted', 'calls', 'retries', 'fulfilled', 'rejected') }),
-        (calls) => ({ ...calls, perSecond: perSecond(calls, 'attempts', 'failures', 'inputTokens', 'outputTokens') }),
+        (calls) => ({ ...calls, perSecond: perSecond(calls, 'attempts', 'failures', 'promptTokens', 'completionTokens') }),
       ),
     };
   }

@@ -158,9 +158,9 @@ describe.each(Object.keys(ADAPTERS))('calls by %s', (adapter) => {
     await clock.until(Promise.resolve(askOf({ ...(key !== null && { key }), lane: 'P0' })('How many are there?')));
     // LangChain's embeddings say neither their model nor their usage.
     const isEstimated = adapter === 'FlowEmbeddings';
-    const inputTokens = (isEstimated ? null : expect.toSatisfy((tokens: unknown) => Number(tokens) > 0)) as unknown;
+    const promptTokens = (isEstimated ? null : expect.toSatisfy((tokens: unknown) => Number(tokens) > 0)) as unknown;
     const noTokens = expect.toSatisfy((tokens: unknown) => tokens === null || tokens === 0) as unknown;
-    const outputTokens = EMBEDDINGS.has(adapter) ? noTokens : 7;
+    const completionTokens = EMBEDDINGS.has(adapter) ? noTokens : 7;
     expect(records).toMatchObject([
       {
         model: adapter === 'FlowEmbeddings' ? 'default' : 'm',
@@ -169,8 +169,8 @@ describe.each(Object.keys(ADAPTERS))('calls by %s', (adapter) => {
         attempt: 1,
         status: 'success',
         errorCode: null,
-        inputTokens,
-        outputTokens,
+        promptTokens,
+        completionTokens,
         isEstimated,
       },
     ]);

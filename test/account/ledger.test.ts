@@ -53,7 +53,7 @@ describe('an attempt in the ledger', () => {
       {
         ...{ traceId: 't', spanId: 's', attempt: 2, queuedMs: 7, name: 'n', lane: 'P1', key: 'acme', model: 'm' },
         ...{ latencyMs: 20, status: 'success', errorCode: null },
-        ...{ inputTokens: 90, cacheReadTokens: 40, cacheWriteTokens: 5, outputTokens: 200, reasoningTokens: 20 },
+        ...{ promptTokens: 90, cacheReadTokens: 40, cacheWriteTokens: 5, completionTokens: 200, reasoningTokens: 20 },
         ...{ costUsd: expect.closeTo((85 + 5 * 2 + 200 * 10) / 1e6, 9) as unknown, isEstimated: false },
       },
     ]);
@@ -65,7 +65,7 @@ describe('an attempt in the ledger', () => {
     const { entry, records, settled } = entered({ budget: spent });
     entry.answered();
     expect(settled).toEqual([]);
-    expect(records[0]).toMatchObject({ inputTokens: null, outputTokens: null, isEstimated: true });
+    expect(records[0]).toMatchObject({ promptTokens: null, completionTokens: null, isEstimated: true });
     expect(spent.snapshot().limits[0]?.spent).toBeCloseTo(WORST_USD, 9);
   });
 

@@ -450,9 +450,9 @@ describe('anthropicChat', LONG, () => {
     const events = await lastValueFrom(models.stream(ask('hello again')).pipe(toArray()));
     expect(events.map(({ type }) => type)).toContain('content_block_delta');
     expect(records).toMatchObject([
-      { model: 'm', attempt: 1, status: 'error', errorCode: 'HTTP_529', inputTokens: null },
-      { model: 'm', attempt: 2, status: 'success', inputTokens: 3, outputTokens: 3 },
-      { model: 'm', attempt: 1, status: 'success', inputTokens: 3, outputTokens: 3 },
+      { model: 'm', attempt: 1, status: 'error', errorCode: 'HTTP_529', promptTokens: null },
+      { model: 'm', attempt: 2, status: 'success', promptTokens: 3, completionTokens: 3 },
+      { model: 'm', attempt: 1, status: 'success', promptTokens: 3, completionTokens: 3 },
     ]);
   });
 

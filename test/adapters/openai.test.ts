@@ -373,10 +373,10 @@ describe('openAIChat', LONG, () => {
       { model: 'm', stream: false },
       { model: 'other', stream: true, stream_options: { include_usage: true }, max_completion_tokens: 50 },
     ]);
-    expect(records.map(({ model, inputTokens, outputTokens }) => ({ model, inputTokens, outputTokens }))).toEqual(
+    expect(records.map(({ model, promptTokens, completionTokens }) => ({ model, promptTokens, completionTokens }))).toEqual(
       expect.arrayContaining([
-        { model: 'm', inputTokens: 3, outputTokens: 3 },
-        { model: 'other', inputTokens: 3, outputTokens: 3 },
+        { model: 'm', promptTokens: 3, completionTokens: 3 },
+        { model: 'other', promptTokens: 3, completionTokens: 3 },
       ]),
     );
   });

@@ -55,7 +55,7 @@ const busy = Object.assign(new Error('busy'), { status: 503 });
 
 const record: CallRecord = {
   ...{ traceId: '3f5d6c1c3f5d6c1c0000000000000001', spanId: '00f067aa0ba902b7', name: 'count', lane: 'P0', model: 'gpt', attempt: 1 },
-  ...{ latencyMs: 2000, queuedMs: 500, status: 'success', errorCode: null, inputTokens: 850, outputTokens: 120 },
+  ...{ latencyMs: 2000, queuedMs: 500, status: 'success', errorCode: null, promptTokens: 850, completionTokens: 120 },
   ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
 };
 
@@ -242,7 +242,7 @@ describe('measurements', () => {
   it('have own names, and those of the conventions when they are asked for', async () => {
     const own = measured();
     own.record(record);
-    own.record({ ...record, status: 'error', errorCode: 'HTTP_429', inputTokens: null, outputTokens: null });
+    own.record({ ...record, status: 'error', errorCode: 'HTTP_429', promptTokens: null, completionTokens: null });
     const metrics = await own.read();
     const durations = metrics.get('flow.model.duration');
     expect(durations?.unit).toBe('s');

@@ -72,7 +72,7 @@ describe('parameters for several properties', () => {
     expect(new Set(log.map(({ trace_id }) => trace_id)).size).toBe(1);
     expect(log.every((line) => line.llm_model === 'small' && line.lane === 'P0')).toBe(true);
     const { calls } = models.metrics();
-    expect(calls).toMatchObject({ attempts: 3, retries: 1, failures: 1, inputTokens: 80, outputTokens: 16 });
+    expect(calls).toMatchObject({ attempts: 3, retries: 1, failures: 1, promptTokens: 80, completionTokens: 16 });
   });
 
   it('fail as a whole when something is left out, without asking again', async () => {

@@ -60,7 +60,7 @@ describe('a source', () => {
     metrics.sink(accepted(0));
     metrics.record({
       ...{ traceId: 't', spanId: 's', name: 'call', lane: 'P0', model: 'm', attempt: 1, latencyMs: 1, queuedMs: 0 },
-      ...{ status: 'success', errorCode: null, inputTokens: 30, outputTokens: 12 },
+      ...{ status: 'success', errorCode: null, promptTokens: 30, completionTokens: 12 },
       ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
     });
     connection.look();

@@ -76,7 +76,9 @@ describe('a caller over the client of OpenAI', () => {
     const { choices } = await models.callAsync(body, { lane: 'P0' });
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(29);
     expect(choices[0]?.message.content).toBe('hi');
-    expect(records.map(({ errorCode, model, inputTokens, outputTokens }) => [errorCode, model, inputTokens, outputTokens])).toEqual([
+    expect(
+      records.map(({ errorCode, model, promptTokens, completionTokens }) => [errorCode, model, promptTokens, completionTokens]),
+    ).toEqual([
       ['HTTP_429', 'small', null, null],
       ['HTTP_503', 'small', null, null],
       [null, 'small', 7, 1],
@@ -145,7 +147,7 @@ describe('a caller over the client of Anthropic', () => {
     });
     const { content } = await models.callAsync({ model: 'm', max_tokens: 10, messages: [{ role: 'user', content: 'hello' }] });
     expect(content).toMatchObject([{ text: 'hi' }]);
-    expect(records.map(({ errorCode, inputTokens }) => [errorCode, inputTokens])).toEqual([
+    expect(records.map(({ errorCode, promptTokens }) => [errorCode, promptTokens])).toEqual([
       ['HTTP_529', null],
       [null, 5],
     ]);

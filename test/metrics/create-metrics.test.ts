@@ -21,8 +21,8 @@ const record: CallRecord = {
   queuedMs: 12.6,
   status: 'success',
   errorCode: null,
-  inputTokens: 850,
-  outputTokens: 120,
+  promptTokens: 850,
+  completionTokens: 120,
   ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
 };
 
@@ -211,15 +211,15 @@ describe('what records add up to', () => {
       attempt: 2,
       status: 'error',
       errorCode: 'HTTP_429',
-      inputTokens: null,
-      outputTokens: null,
+      promptTokens: null,
+      completionTokens: null,
     });
     metrics.record({ ...record, lane: 'P2', attempt: 3, status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT' });
     metrics.record({ ...record, model: 'small', status: 'cancelled', errorCode: 'CANCELLED' });
     const { calls, lanes, models } = metrics.snapshot();
     expect(calls).toMatchObject({ attempts: 4, retries: 2, retryRate: 0.5, failures: 2, failureRate: 2 / 3, cancelled: 1 });
     expect(calls.byCode).toEqual({ HTTP_429: { count: 1, rate: 1 / 3 }, FLOW_ATTEMPT_TIMEOUT: { count: 1, rate: 1 / 3 } });
-    expect(calls).toMatchObject({ inputTokens: 3 * 850, outputTokens: 3 * 120 });
+    expect(calls).toMatchObject({ promptTokens: 3 * 850, completionTokens: 3 * 120 });
     expect(calls.queuedMs).toMatchObject({ count: 4, max: 12.6 });
     expect([lanes['P0']?.failures, lanes['P2']?.failures]).toEqual([0, 2]);
     expect([models['gpt-4']?.attempts, models['small']?.attempts]).toEqual([3, 1]);

@@ -12,7 +12,7 @@ const PART_MS = WINDOW_MS / 10;
 const call = { lane: 'default', batchId: 'b', size: 1, attempt: 1 } as const;
 const record: CallRecord = {
   ...{ traceId: 't', spanId: 's', name: 'call', lane: 'P0', model: 'm', attempt: 1, latencyMs: 5, queuedMs: 0 },
-  ...{ status: 'success', errorCode: null, inputTokens: 100, outputTokens: 10 },
+  ...{ status: 'success', errorCode: null, promptTokens: 100, completionTokens: 10 },
   ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
 };
 
@@ -91,7 +91,7 @@ describe('a window', () => {
           const covered = window?.windowMs ?? NaN;
           expect(covered).toBe(now() - Math.max(0, from));
           expect(window?.flow.perSecond.accepted).toBeCloseTo((flow.accepted * 1000) / Math.max(covered, PART_MS), 6);
-          expect(window?.calls.perSecond.inputTokens).toBeCloseTo((calls.inputTokens * 1000) / Math.max(covered, PART_MS), 6);
+          expect(window?.calls.perSecond.promptTokens).toBeCloseTo((calls.promptTokens * 1000) / Math.max(covered, PART_MS), 6);
         });
       }),
       { numRuns: sized(60, 200) },

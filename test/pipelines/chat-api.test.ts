@@ -148,7 +148,9 @@ describe('a chat over HTTP', () => {
     expect(calls).toEqual([
       { url: '/v1/chat/completions', authorization: 'Bearer key', body: { model: 'small', ...hello, temperature: 0, stream: false } },
     ]);
-    expect(records).toMatchObject([{ model: 'small', name: 'greeting', lane: 'P0', status: 'success', inputTokens: 11, outputTokens: 2 }]);
+    expect(records).toMatchObject([
+      { model: 'small', name: 'greeting', lane: 'P0', status: 'success', promptTokens: 11, completionTokens: 2 },
+    ]);
   });
 
   it('may be to another model, which the record names', async () => {
@@ -233,7 +235,7 @@ describe('a streamed chat', () => {
     const chunks = await lastValueFrom(models.stream(hello).pipe(toArray()));
     expect(contents(chunks)).toBe('to be');
     expect(calls[0]?.body).toEqual({ model: 'small', stream_options: { include_usage: true }, ...hello, stream: true });
-    expect(records).toMatchObject([{ status: 'success', inputTokens: 9, outputTokens: 4 }]);
+    expect(records).toMatchObject([{ status: 'success', promptTokens: 9, completionTokens: 4 }]);
   });
 
   it('that is left ends the request, and gives the permit back', async () => {

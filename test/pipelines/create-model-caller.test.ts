@@ -76,8 +76,8 @@ describe('one call', () => {
           queuedMs: 0,
           status: 'success',
           errorCode: null,
-          inputTokens: 850,
-          outputTokens: 120,
+          promptTokens: 850,
+          completionTokens: 120,
           ...{ key: null, cacheReadTokens: null, cacheWriteTokens: 0, reasoningTokens: null, costUsd: null, isEstimated: false },
         },
       ]);
@@ -102,7 +102,7 @@ describe('one call', () => {
       ]);
       expect(new Set(records.map((record) => record.traceId)).size).toBe(1);
       expect(new Set(records.map((record) => record.spanId)).size).toBe(3);
-      expect(records.map((record) => record.inputTokens)).toEqual([null, null, null]);
+      expect(records.map((record) => record.promptTokens)).toEqual([null, null, null]);
     });
   });
 
@@ -153,13 +153,13 @@ describe('one call', () => {
       flush();
       expect(thrown).toBe(missing);
       expect(log).toEqual(['a sent at 0', 'b sent at 0', 'result: status 503 at 10']);
-      expect(records.map((record) => [record.status, record.errorCode, record.inputTokens])).toEqual([
+      expect(records.map((record) => [record.status, record.errorCode, record.promptTokens])).toEqual([
         ['error', 'PARSE_FAILED', 850],
         ['error', 'PARSE_FAILED', 850],
       ]);
       records.forEach(metrics.record);
       expect(metrics.snapshot().calls).toMatchObject({ failureRate: 1, byCode: { PARSE_FAILED: { count: 2, rate: 1 } } });
-      expect(caller.snapshot()).toMatchObject({ failures: 2, byCode: { PARSE_FAILED: { count: 2, rate: 1 } }, inputTokens: 1700 });
+      expect(caller.snapshot()).toMatchObject({ failures: 2, byCode: { PARSE_FAILED: { count: 2, rate: 1 } }, promptTokens: 1700 });
     });
   });
 
@@ -485,7 +485,7 @@ describe('a stream', () => {
       flush();
       expect(log).toEqual(['a: "to" at 10', 'a: "be" at 20', 'b: "to" at 30', 'b: "be" at 40']);
       expect(records).toMatchObject([
-        { status: 'success', latencyMs: 20, queuedMs: 0, inputTokens: 3, outputTokens: 2 },
+        { status: 'success', latencyMs: 20, queuedMs: 0, promptTokens: 3, completionTokens: 2 },
         { status: 'success', latencyMs: 20, queuedMs: 20 },
       ]);
     });
@@ -846,7 +846,7 @@ describe('what is told', () => {
         byCode: { HTTP_503: { count: 1, rate: 1 / 8 } },
       });
       expect(calls.latencyMs.p50).toBeGreaterThan(980);
-      expect(lanes['P2']).toMatchObject({ attempts: 8, inputTokens: 7 * 850, outputTokens: 7 * 120 });
+      expect(lanes['P2']).toMatchObject({ attempts: 8, promptTokens: 7 * 850, completionTokens: 7 * 120 });
     });
   });
 

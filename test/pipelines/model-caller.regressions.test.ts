@@ -151,8 +151,8 @@ describe('a record', () => {
       onRecord: (record) => records.push(record),
     });
     models.stream('a').subscribe();
-    expect(records).toMatchObject([{ status: 'success', inputTokens: 7, outputTokens: 3 }]);
-    expect(models.snapshot()).toMatchObject({ inputTokens: 7, outputTokens: 3 });
+    expect(records).toMatchObject([{ status: 'success', promptTokens: 7, completionTokens: 3 }]);
+    expect(models.snapshot()).toMatchObject({ promptTokens: 7, completionTokens: 3 });
   });
 
   it('has a model, or there is no call', async () => {

@@ -104,7 +104,7 @@ export class Instruments {
     }
   }
 
-  record({ lane, model, errorCode, latencyMs, queuedMs, inputTokens, outputTokens }: CallRecord): void {
+  record({ lane, model, errorCode, latencyMs, queuedMs, promptTokens, completionTokens }: CallRecord): void {
     const names = this.#names;
     const about: Attributes = {
       ...this.#modelAttributes,
@@ -114,8 +114,8 @@ export class Instruments {
     const failed: Attributes = errorCode === null ? {} : { [names.errorType]: this.#labels.errorType.of(errorCode) };
     this.#seconds.modelDuration.record(latencyMs / 1000, { ...about, ...failed });
     this.#seconds.modelWait.record(queuedMs / 1000, about);
-    if (inputTokens !== null) this.#modelTokens.record(inputTokens, { ...about, [names.tokenType]: 'input' });
-    if (outputTokens !== null) this.#modelTokens.record(outputTokens, { ...about, [names.tokenType]: 'output' });
+    if (promptTokens !== null) this.#modelTokens.record(promptTokens, { ...about, [names.tokenType]: 'input' });
+    if (completionTokens !== null) this.#modelTokens.record(completionTokens, { ...about, [names.tokenType]: 'output' });
   }
 
   observe(name: string, observed: Observed): () => void {

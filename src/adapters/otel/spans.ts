@@ -208,13 +208,13 @@ export class Spans {
     return span.spanContext();
   }
 
-  #modelAttributesOf({ lane, model, attempt, name, traceId, inputTokens, outputTokens }: CallRecord): Attributes {
+  #modelAttributesOf({ lane, model, attempt, name, traceId, promptTokens, completionTokens }: CallRecord): Attributes {
     const names = this.#names;
     return {
       ...this.#modelAttributes,
       ...{ [names.lane]: lane, [names.model]: model, [names.attempt]: attempt, [names.callName]: name, [names.traceId]: traceId },
-      ...(inputTokens !== null && { [names.inputTokens]: inputTokens }),
-      ...(outputTokens !== null && { [names.outputTokens]: outputTokens }),
+      ...(promptTokens !== null && { [names.inputTokens]: promptTokens }),
+      ...(completionTokens !== null && { [names.outputTokens]: completionTokens }),
     };
   }
 

@@ -43,8 +43,8 @@ export interface RunSummary {
   /** Rows in progress on average, as a share of those that may be. */
   readonly meanFill: number;
   readonly stages: readonly StageSummary[];
-  readonly inputTokens: number;
-  readonly outputTokens: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
   /** Of how many answers those are estimates: they did not say what they took. */
   readonly estimatedCalls: number;
   /** What the budget was charged: with the estimate where nobody knows what was used. Undefined where a model has no price. */
@@ -55,7 +55,8 @@ export interface RunSummary {
 
 /** What a run did, for people. */
 export function runSummaryText(summary: RunSummary): string {
-  const { rows, items, calls, retries, recalled, splits, splitInto, stages, inputTokens, outputTokens, estimatedCalls, costUsd } = summary;
+  const { rows, items, calls, retries, recalled, splits, splitInto, stages, promptTokens, completionTokens, estimatedCalls, costUsd } =
+    summary;
   const byEstimate = estimatedCalls === 0 ? '' : `, of ${formatCount(estimatedCalls)} calls by estimate: no \`usage\` in their answers`;
   const known = recalled === 0 ? '' : `, ${formatCount(recalled)} answers from the journal`;
   return [
@@ -64,7 +65,7 @@ export function runSummaryText(summary: RunSummary): string {
     `throughput: ${perSecond(summary.rowsPerSecond)} rows/s, ${formatCount(summary.callsPerMinute)} calls/min, ${formatCount(summary.tokensPerMinute)} tokens/min; rows in progress ${formatShare(summary.meanFill)} full`,
     ...stages.map(stageLine),
     `calls: ${formatCount(calls)}, retries: ${formatCount(retries)}, splits: ${formatCount(splits)}${splits === 0 ? '' : ` into ${formatCount(splitInto)}`}${known}`,
-    `tokens: ${formatCount(inputTokens)} sent, ${formatCount(outputTokens)} received${byEstimate}; cost: ${formatUsd(costUsd)}`,
+    `tokens: ${formatCount(promptTokens)} sent, ${formatCount(completionTokens)} received${byEstimate}; cost: ${formatUsd(costUsd)}`,
     `took ${formatMs(summary.durationMs)}`,
     outcome(summary),
   ].join('\n');

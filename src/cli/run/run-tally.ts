@@ -13,8 +13,8 @@ const LEAST_MS = 1000;
 /** What is counted of calls in some time. */
 interface Calls {
   readonly attempts: number;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
 }
 
 interface Pace {
@@ -65,8 +65,8 @@ export class RunTally {
 
   /** All calls of the run. */
   totals(nowMs: number): Calls & Pace {
-    const { attempts, inputTokens, outputTokens } = this.#metrics.snapshot().calls;
-    const calls = { attempts, inputTokens, outputTokens };
+    const { attempts, promptTokens, completionTokens } = this.#metrics.snapshot().calls;
+    const calls = { attempts, promptTokens, completionTokens };
     return { ...calls, ...perMinute(calls, nowMs - this.#startedAtMs) };
   }
 
@@ -78,7 +78,7 @@ export class RunTally {
   }
 }
 
-function perMinute({ attempts, inputTokens, outputTokens }: Calls, ms: number): Pace {
+function perMinute({ attempts, promptTokens, completionTokens }: Calls, ms: number): Pace {
   const minutes = Math.max(ms, LEAST_MS) / MINUTE_MS;
-  return { callsPerMinute: attempts / minutes, tokensPerMinute: (inputTokens + outputTokens) / minutes };
+  return { callsPerMinute: attempts / minutes, tokensPerMinute: (promptTokens + completionTokens) / minutes };
 }

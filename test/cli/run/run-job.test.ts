@@ -292,17 +292,17 @@ describe('what a run has cost', () => {
   });
 
   it.each<[string, unknown, object]>([
-    ['as they say', { prompt_tokens: 7, completion_tokens: 2 }, { inputTokens: 21, outputTokens: 6, estimatedCalls: 0 }],
-    ['by estimate when they say nothing', undefined, { inputTokens: 21, outputTokens: 12, estimatedCalls: 3 }],
-    ['by estimate when they say half of it', { prompt_tokens: 999, completion_tokens: null }, { inputTokens: 21, estimatedCalls: 3 }],
-    ['by estimate when they cannot count', { prompt_tokens: 1e300, completion_tokens: '2' }, { inputTokens: 21, estimatedCalls: 3 }],
-    ['by estimate when it is less than nothing', { prompt_tokens: -7, completion_tokens: 2 }, { inputTokens: 21, estimatedCalls: 3 }],
+    ['as they say', { prompt_tokens: 7, completion_tokens: 2 }, { promptTokens: 21, completionTokens: 6, estimatedCalls: 0 }],
+    ['by estimate when they say nothing', undefined, { promptTokens: 21, completionTokens: 12, estimatedCalls: 3 }],
+    ['by estimate when they say half of it', { prompt_tokens: 999, completion_tokens: null }, { promptTokens: 21, estimatedCalls: 3 }],
+    ['by estimate when they cannot count', { prompt_tokens: 1e300, completion_tokens: '2' }, { promptTokens: 21, estimatedCalls: 3 }],
+    ['by estimate when it is less than nothing', { prompt_tokens: -7, completion_tokens: 2 }, { promptTokens: 21, estimatedCalls: 3 }],
   ])('is that of its answers: %s', async (_what, usage, tokens) => {
     const model = { ...(await serve({ usage: () => usage })), maxTokens: 100 };
     const priced = { m: { inputUsdPerMillion: 1000, outputUsdPerMillion: 1000 } };
     const summary = await run(planOf({ model, prices: priced }, ROWS));
     expect(summary).toMatchObject(tokens);
-    expect(summary.costUsd).toBeCloseTo((summary.inputTokens + summary.outputTokens) / 1000, 9);
+    expect(summary.costUsd).toBeCloseTo((summary.promptTokens + summary.completionTokens) / 1000, 9);
     const saved = readFileSync(join(folder, 'out.jsonl.budget'), 'utf8').split('\n').at(-2) ?? '';
     expect(saved).toContain(`"charged":${String(Math.round((summary.costUsd ?? 0) * 1e9))}}`);
     expect(runSummaryText(summary).includes('by estimate')).toBe(summary.estimatedCalls > 0);
