@@ -67,7 +67,7 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
       // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
       const numbersOf = (rate: unknown): readonly unknown[] => {
         const { windowMs, isStrict, spent } = Object(rate) as SavedLimits['rates'][0];
-        return [windowMs, Number(isStrict), ...(Array.isArray(spent) ? spent : [undefined])];
+        return [windowMs, Number(isStrict), ...(Array.isArray(spent) ? (spent as readonly unknown[]) : [undefined])];
       };
       return [at, pausedForMs, ...rates.flatMap(numbersOf)].every(Number.isFinite) && models.every((model) => isSaved(model as never));
     }),
