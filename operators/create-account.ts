@@ -56,8 +56,8 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
    */
   readonly models?: readonly ModelLimits[];
   /**
-   * Names of lanes, or what `lanes` takes, most urgent first. A lane's `reserve` is a share of every rate that lanes below may not take.
-   * @defaultValue ['P0', 'P1', 'P2']
+   * Names of lanes, or what `lanes` takes, most urgent first. A lane's `reserve` is a share of every rate that lanes below may not take, 0.05 for a first
+   * lane that says nothing. @defaultValue ['P0', 'P1', 'P2']
    */
   readonly lanes?: readonly (string | LaneOptions)[];
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
@@ -69,6 +69,8 @@ const MINUTE = ['requestsPerMinute', 'tokensPerMinute', 'inputTokensPerMinute', 
 const DAY = ['requestsPerDay', 'tokensPerDay'] as const;
 const OWN: readonly string[] = [...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes'];
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
+/** Of every rate, for a first lane that says nothing itself. */
+const FIRST_RESERVE = 0.05;
 
 /**
  * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute and day, limits per model, lanes P0 (somebody
@@ -119,7 +121,10 @@ export function createAccount(options: AccountOptions = {}): Limiter {
     ...common,
     rates: ratesOf(options, savings),
     queue: lanes(
-      (given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane)),
+      (given as readonly (string | LaneOptions)[]).map((lane, i) => ({
+        ...(i === 0 && { reserve: FIRST_RESERVE }),
+        ...(typeof lane === 'string' ? { name: lane } : lane),
+      })),
       { key: keyOf },
     ),
     learn: fromHeaders({ rates: learns }),

@@ -351,7 +351,7 @@ describe('createAnthropicMiddleware', LONG, () => {
   });
 
   it('leaves trying again to the client with `retry: false`, each time with a permit of its own', async () => {
-    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 600, headroom: 1 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, headroom: 1 });
     const client = clientWith({ maxRetries: 1, middleware: [createAnthropicMiddleware({ limiter, retry: false })] });
     const { requests } = limiter.snapshot();
     api.fail('cutSocket');

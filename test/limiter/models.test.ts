@@ -10,6 +10,7 @@ const account = (options: AccountOptions = {}): Limiter =>
     headroom: 1,
     burst: 1,
     burstSeconds: 1,
+    lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'],
     models: [
       { model: 'slow', requestsPerMinute: 60 },
       { model: ['a', 'b'], concurrency: 1 },

@@ -45,7 +45,7 @@ describe('perDay', () => {
   it('is spent at once, goes on from what was saved that day, and is whole on the next', () => {
     const scheduler = new From(Date.parse('2026-05-05T13:30:00Z'));
     const make = (saved?: ReturnType<Limiter['save']>): Limiter =>
-      createAccount({ requestsPerDay: 3, tokensPerDay: 1000, headroom: 1, scheduler, ...(saved && { restore: saved }) });
+      createAccount({ requestsPerDay: 3, tokensPerDay: 1000, headroom: 1, scheduler, lanes: ['all'], ...(saved && { restore: saved }) });
     const account = make();
     const ask = (limiter: Limiter): boolean => limiter.tryAcquire({ cost: { inputTokens: 5 } }) !== undefined;
     expect([ask(account), ask(account)]).toEqual([true, true]);

@@ -381,19 +381,20 @@ describe('the reserve of a lane', () => {
     expect(limiter.load).toBe(1);
   });
 
-  it('is none in an account that says nothing, and what its lanes say otherwise', () => {
+  it('is 0.05 for the first lane of an account that says nothing, and what its lanes say otherwise', () => {
     const spendable = (given?: readonly (string | LaneOptions)[]): number =>
       createAccount({ tokensPerMinute: AMOUNT, ...(given && { lanes: given }) }).snapshot().tokens;
-    expect(spendable()).toBeCloseTo(1800, 6);
+    expect(spendable()).toBeCloseTo(1800 + 2700, 6);
+    expect(spendable(['a', 'b'])).toBeCloseTo(1800 + 2700, 6);
     expect(spendable([{ name: 'a', reserve: 0.05 }, 'b'])).toBeCloseTo(1800 + 2700, 6);
     expect(spendable(['one'])).toBeCloseTo(1800, 6);
     expect(spendable([{ name: 'a', reserve: 0 }, 'b'])).toBeCloseTo(1800, 6);
-    expect(spendable(['a', { name: 'b', reserve: 0.1 }, 'c'])).toBeCloseTo(1800 + 5400, 6);
+    expect(spendable(['a', { name: 'b', reserve: 0.1 }, 'c'])).toBeCloseTo(1800 + 2700 + 5400, 6);
   });
 
   it('lets no minute of an account have more than 0.98 of the amount', () => {
     const scheduler = new CountingScheduler();
-    const limiter = createAccount({ tokensPerMinute: AMOUNT, scheduler, lanes: [{ name: 'P0', reserve: RESERVE }, 'P1', 'P2'] });
+    const limiter = createAccount({ tokensPerMinute: AMOUNT, scheduler });
     const paid: { at: number; cost: number }[] = [];
     const ask = (lane: string): void => {
       limiter.acquire({ lane, cost: { tokens: 100 } }).subscribe((lease) => {

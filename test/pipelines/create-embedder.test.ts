@@ -450,18 +450,19 @@ describe('what the provider allows', () => {
   });
 
   it.each([
-    [400, providers.other, 100],
-    [400, { ...providers.other, refusedInput: 'kept' } as const, 90],
-    [413, providers.openai, 100],
-    [422, providers.other, 100],
-    [401, providers.other, 100],
-    [500, providers.other, 90],
-    [500, { ...providers.other, failedInput: 'returned' } as const, 100],
-  ])('after a %i, by the rules %j, %i of 100 tokens are left', async (status, provider, left) => {
+    [400, providers.other, 0],
+    [400, { ...providers.other, refusedInput: 'kept' } as const, 10],
+    [413, providers.openai, 0],
+    [422, providers.other, 0],
+    [401, providers.other, 0],
+    [500, providers.other, 10],
+    [500, { ...providers.other, failedInput: 'returned' } as const, 0],
+  ])('after a %i, by the rules %j, %i tokens are charged', async (status, provider, charged) => {
     const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const { tokens } = limiter.snapshot();
     const made = scripted(() => new Response('no', { status }), { limiter, provider, countTokens: () => 10 });
     await expect(made.embedAsync('a')).rejects.toBeInstanceOf(ProviderError);
-    expect(Math.round(limiter.snapshot().tokens)).toBe(left);
+    expect(Math.round(tokens - limiter.snapshot().tokens)).toBe(charged);
     limiter.close();
   });
 });

@@ -11,7 +11,12 @@ const name = () => z.string().regex(NAME);
 const laneSchema = /* @__PURE__ */ (() =>
   z.strictObject({
     name: name().describe('Name of the lane.'),
-    reserve: z.number().min(0).lt(1).optional().describe('Share of every rate that lanes below may not take; 0 by default.'),
+    reserve: z
+      .number()
+      .min(0)
+      .lt(1)
+      .optional()
+      .describe('Share of every rate that lanes below may not take; 0.05 by default for the first lane, 0 for the others.'),
   }))();
 
 /** What may be wrong with an answer that came. */
@@ -58,6 +63,9 @@ const retrySchema = /* @__PURE__ */ (() =>
       initialMs: positive().optional().describe('The first pause, in ms; 200 by default.'),
       factor: z.number().min(1).optional().describe('By how much each pause is longer than the one before; 2 by default.'),
       maxMs: positive().optional().describe('The longest pause, in ms; a `retry-after` may be longer.'),
+      maxThrottledMs: positive()
+        .optional()
+        .describe('How long one call waits out refusals for its rate, in ms; up to `deadlineMs` by default, or 600000 without one.'),
       jitter: z
         .enum(['full', 'equal', 'none'])
         .optional()
