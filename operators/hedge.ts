@@ -192,8 +192,7 @@ function readOptions(options: HedgeOptions) {
       ...EVENT_CHECKS,
     },
   );
-  jobOption(NAME, settings.job, settings.limiter);
-  return settings;
+  return { ...settings, job: jobOption(NAME, settings.job, settings.limiter) };
 }
 
 const hedges = /* @__PURE__ */ check<number>('a whole number >= 0', (value: number) => Number.isSafeInteger(value) && value >= 0);

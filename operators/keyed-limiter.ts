@@ -3,7 +3,16 @@ import { defer } from 'rxjs';
 import { limiterBelow } from './child-of.js';
 import { DeadlineHeap } from './kernel/queues/deadline-heap.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
-import type { ChildLimiterOptions, Lease, LeaseContext, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
+import type {
+  ChildLimiterOptions,
+  Lease,
+  LeaseContext,
+  LeasedWork,
+  Limiter,
+  LimiterJob,
+  LimiterOptions,
+  RateRule,
+} from './options/limiter.js';
 import { count, object } from './options/options.js';
 import type { Handle, WorkOutcome } from './options/types.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
@@ -80,7 +89,9 @@ export function keyedLimiter(options: KeyedLimiterOptions & LimiterOptions): Key
 export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOptions), options: KeyedLimiterOptions = {}): KeyedLimiter {
   const isBelow = 'enlist' in Object(first);
   const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : first;
-  const { maxKeys = 10_000, ...limits } = object(NAME, 'options', given);
+  const { maxKeys = 10_000, rates, ...rest } = object(NAME, 'options', given);
+  // Read for each new key, so that a later change of the list must not reach it.
+  const limits = { ...rest, ...(rates !== undefined && { rates: Array.isArray(rates) ? [...(rates as readonly RateRule[])] : rates }) };
   const make = isBelow ? () => limiterBelow(first as Limiter, limits) : () => new FlowLimiter(limiterSettings(limits));
   return new FlowKeyedLimiter(make, count(NAME, 'maxKeys', maxKeys));
 }

@@ -8,7 +8,7 @@ import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
-import { jobOption, limiterOption } from './options/limiter-option.js';
+import { givenOf, jobOption, limiterOption } from './options/limiter-option.js';
 import { callback, checked, durationMs, flag, madeBy, oneOf, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, WorkOutcome } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
@@ -173,13 +173,6 @@ export function policyOf<F = never>(
   };
 }
 
-/** A copy, so that later changes to the object have no effect. As everywhere, what is undefined is left out. */
-function givenOf(job: LimiterJob): LimiterJob {
-  const given: LimiterJob = Object.fromEntries(Object.entries(job).filter(([, value]) => value !== undefined));
-  const { cost } = given;
-  return typeof cost === 'object' && !Array.isArray(cost) ? { ...given, cost: { ...cost } } : given;
-}
-
 function readOptions<F>(operator: string, options: PolicyOptions<F>) {
   const read = checked(
     operator,
@@ -202,7 +195,7 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
     },
   );
   const job = jobOption(operator, read.job, limiterOption(operator, read.limiter));
-  return { ...read, job: job && givenOf(job), tell: teller(operator, read, () => read.scheduler.now()) };
+  return { ...read, job, tell: teller(operator, read, () => read.scheduler.now()) };
 }
 
 function callOptions(operator: string, call: PolicyCallOptions | number | undefined, permits: object | undefined): PolicyCallOptions {

@@ -32,10 +32,17 @@ export function laneOption(operator: string, lane: string | undefined, limiter: 
   return lane;
 }
 
-/** The `job` option of what makes calls under a `limiter`; what is in it is for the limiter to judge. */
+/** The `job` option of what makes calls under a `limiter`, copied; what is in it is for the limiter to judge. */
 export function jobOption(operator: string, job: LimiterJob | undefined, limiter: object | undefined): LimiterJob | undefined {
   if (job === undefined) return undefined;
   object(operator, 'job', job);
   if (limiter === undefined) throw new FlowConfigError(operator, 'job', 'absent without a `limiter`', job);
-  return job;
+  return givenOf(job);
+}
+
+/** A copy, so that later changes to the object have no effect. As everywhere, what is undefined is left out. */
+export function givenOf(job: LimiterJob): LimiterJob {
+  const given: LimiterJob = Object.fromEntries(Object.entries(job).filter(([, value]) => value !== undefined));
+  const { cost } = given;
+  return typeof cost === 'object' && !Array.isArray(cost) ? { ...given, cost: { ...cost } } : given;
 }

@@ -143,5 +143,5 @@ function checkJob(adapter: string, job: CallJob, { lanes }: Limiter): CallJob {
   if (key !== undefined && typeof key !== 'number') nonEmpty(adapter, 'job.key', key);
   if (cost !== undefined && (typeof cost !== 'object' || (cost as unknown) === null))
     throw new FlowConfigError(adapter, 'job.cost', 'an object', cost);
-  return { ...job };
+  return cost ? { ...job, cost: { ...cost } } : { ...job };
 }

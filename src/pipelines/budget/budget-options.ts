@@ -119,11 +119,12 @@ export function unpriced(model: string): FlowConfigError {
 
 function priceList(prices: ModelPrices): PriceList {
   if (typeof prices !== 'object' || (prices as unknown) === null) throw new FlowConfigError(NAME, 'prices', 'an object', prices);
-  const list = new Map(Object.entries(prices));
-  for (const [model, price] of list) {
+  const list = new Map<string, ModelPrice>();
+  for (const [model, price] of Object.entries(prices)) {
     const at = `prices['${model}']`;
     onlyKnown(NAME, price, PRICES, at, `${at}.`);
     for (const [field, usd] of Object.entries(price)) if (usd !== undefined) amount(`${at}.${field}`, usd);
+    list.set(model, { ...price });
   }
   return list;
 }

@@ -175,7 +175,8 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[]): Sta
   if (all.find((other) => other.name === name) !== given)
     throw new FlowConfigError(NAME, `${at}.name`, 'one that no stage before has', name);
   // How many there are at a time is bounded by slots, and a queue has no use for a quick refusal.
-  return { ...(stage as Omit<StageConfig, 'retry'>), retry: retryOf(NAME, given.retry, Infinity) };
+  const own = typeof cost === 'object' ? { ...cost } : cost;
+  return { ...(stage as Omit<StageConfig, 'retry'>), cost: own, retry: retryOf(NAME, given.retry, Infinity) };
 }
 
 function journalOption(operator: string, option: string, journal: StageJournal | undefined): StageJournal | undefined {
