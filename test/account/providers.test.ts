@@ -7,29 +7,62 @@ import { providerAt, providers, unitsAfter, unitsBefore, unitsWithoutAnswer } fr
 const usage = { inputTokens: 1000, cacheReadTokens: 400, outputTokens: 50 };
 const request = { inputTokens: 900, maxOutputTokens: 500 };
 
-/** What each provider counts of one call: an estimate of 900 and at most 500, 40 expected; an answer of 1000, 400 of them cached, and 50. */
-const TABLE: Readonly<
-  Record<keyof typeof providers, readonly [before: readonly number[], after: readonly number[], refused: number, failed: number]>
-> = {
-  anthropic: [[900, 40, 940], [600, 50, 650], 0, 900],
-  openai: [[900, 500, 1400], [1000, 500, 1500], 0, 900],
-  azure: [[900, 500, 1400], [1000, 500, 1500], 0, 900],
-  gemini: [[900, 40, 900], [1000, 50, 1000], 0, 900],
-  groq: [[900, 40, 940], [600, 50, 650], 0, 900],
-  cerebras: [[900, 500, 1400], [1000, 50, 1050], 0, 900],
-  bedrock: [[900, 500, 1400], [600, 50, 650], 0, 900],
-  other: [[900, 40, 940], [1000, 50, 1050], 0, 900],
+/** An answer shorter than was expected. */
+const short = { ...usage, outputTokens: 10 };
+
+/**
+ * What each provider counts of one call, as input, output and both: an estimate of 900 and at most 500, 40 expected; an answer of 1000, 400 of them cached,
+ * and 50, or 10, or 10 where all 500 counted on arrival; an estimate of 9. And the input of a call that was refused, or failed.
+ */
+const TABLE: Readonly<Record<keyof typeof providers, readonly (readonly number[])[]>> = {
+  anthropic: [[900, 40, 940], [600, 50, 650], [600, 10, 610], [600, 10, 610], [9, 40, 49], [0], [900]],
+  openai: [[900, 500, 1400], [1000, 500, 1500], [1000, 500, 1500], [1000, 500, 1500], [9, 500, 509], [0], [900]],
+  azure: [[900, 500, 1400], [1000, 500, 1500], [1000, 500, 1500], [1000, 500, 1500], [9, 500, 509], [0], [900]],
+  gemini: [[900, 40, 900], [1000, 50, 1000], [1000, 10, 1000], [1000, 10, 1000], [9, 40, 9], [0], [900]],
+  groq: [[900, 40, 940], [600, 50, 650], [600, 10, 610], [600, 10, 610], [9, 40, 49], [0], [900]],
+  cerebras: [[900, 500, 1400], [1000, 50, 1050], [1000, 10, 1010], [1000, 10, 1010], [9, 500, 509], [0], [900]],
+  bedrock: [[900, 500, 1400], [600, 50, 650], [600, 10, 610], [600, 10, 610], [9, 500, 509], [0], [900]],
+  other: [[900, 40, 940], [1000, 50, 1050], [1000, 10, 1010], [1000, 10, 1010], [9, 40, 49], [0], [900]],
+};
+
+function countedBy(rules: ProviderRules): readonly (readonly number[])[] {
+  const charged = unitsBefore(rules, request, 40);
+  return [
+    Object.values(charged) as number[],
+    ...[usage, short].map((told) => Object.values(unitsAfter(rules, told, charged)) as number[]),
+    // An account that sees it in the headers changes over.
+    Object.values(unitsAfter({ ...rules, outputCharged: 'onArrival' }, short, { ...charged, outputTokens: 500 })) as number[],
+    Object.values(unitsBefore(rules, { ...request, inputTokens: 9 }, 40)) as number[],
+    ...(['refused', 'failed'] as const).map((end) => [unitsWithoutAnswer(rules, end, charged).inputTokens]),
+  ];
+}
+
+/** What each field of a row may say. */
+const VALUES: { readonly [Field in Exclude<keyof ProviderRules, 'name'>]-?: readonly ProviderRules[Field][] } = {
+  cacheReads: ['free', 'counted'],
+  outputCharged: ['onArrival', 'asGenerated'],
+  unusedOutput: ['returned', 'kept'],
+  tokensCharged: ['sum', 'larger', 'input'],
+  refusedInput: ['returned', 'kept'],
+  failedInput: ['returned', 'kept'],
 };
 
 describe('what the rates of a provider count', () => {
-  it.each(Object.entries(TABLE))('%s', (name, [before, after, refused, failed]) => {
+  it.each(Object.entries(TABLE))('%s', (name, counted) => {
     const rules: ProviderRules = providers[name as keyof typeof providers];
-    const charged = unitsBefore(rules, request, 40);
     expect(rules.name).toBe(name);
-    expect(Object.values(charged)).toEqual(before);
-    expect(Object.values(unitsAfter(rules, usage, charged))).toEqual(after);
-    expect(unitsWithoutAnswer(rules, 'refused', charged).tokens).toBe(refused);
-    expect(unitsWithoutAnswer(rules, 'failed', charged)).toEqual({ inputTokens: failed, outputTokens: 0, tokens: failed });
+    expect(countedBy(rules)).toEqual(counted);
+  });
+
+  const changes = Object.entries(providers).flatMap(([name, rules]: [string, ProviderRules]) =>
+    Object.entries(VALUES).flatMap(([field, values]) =>
+      values
+        .filter((value) => value !== rules[field as keyof ProviderRules])
+        .map((value) => [name, field, value, { ...rules, [field]: value }] as const),
+    ),
+  );
+  it.each(changes)('is another for %s when its `%s` is `%s`: a changed row does not go unseen', (name, _field, _value, changed) => {
+    expect(countedBy(changed)).not.toEqual(TABLE[name as keyof typeof TABLE]);
   });
 
   it('counts the larger of the two where the provider does', () => {
