@@ -1,7 +1,7 @@
 import type { AccountOptions as AccountLimits } from '../../operators/create-account.js';
 import { createAccount as limiterOf } from '../../operators/create-account.js';
 import { callback } from '../../operators/toolkit.js';
-import type { Limiter } from '../../operators/types.js';
+import type { LaneOptions, Limiter } from '../../operators/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { budgetOption } from '../pipelines/budget/budget-options.js';
 import type { BudgetPort } from '../pipelines/budget/budget-types.js';
@@ -58,6 +58,18 @@ export function createAccount({ budget, onRecord, provider, ...limits }: Account
     provider: providerOption(NAME, 'provider', provider),
   };
   const limiter = limiterOf(limits);
-  keepLedger(limiter, ledger);
+  keepLedger(limiter, { ...ledger, reserved: reservedAbove(limits.lanes) });
   return limiter;
+}
+
+/** By lane, what the lanes above it keep together. A reserve that no lane asks for is one of the rates alone: of a spend cap it would never come back. */
+function reservedAbove(lanes: AccountLimits['lanes'] = []): ReadonlyMap<string, number> {
+  const reserved = new Map<string, number>();
+  let sum = 0;
+  for (const lane of lanes) {
+    const { name, reserve = 0 }: LaneOptions = typeof lane === 'string' ? { name: lane } : lane;
+    if (sum > 0) reserved.set(name, sum);
+    sum += reserve;
+  }
+  return reserved;
 }

@@ -105,9 +105,9 @@ export class Entry {
     this.#settle = settle;
     this.#now = now;
     this.#startedAt = now();
-    const { model, key, tokens } = facts;
+    const { model, key, lane, tokens } = facts;
     const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
-    this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens });
+    this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens }, lane);
     this.#charged = facts.estimate?.() ?? facts.charged;
     if (!isSame(this.#charged, facts.charged)) this.#pay(this.#charged);
     if (outputTokens === 0 || facts.provider.outputCharged === 'onArrival') return;

@@ -16,6 +16,8 @@ export interface LedgerOptions {
   readonly onRecord?: ((record: CallRecord) => void) | undefined;
   /** What the account's rates count, where the adapter or the address do not tell. */
   readonly provider?: ProviderRules | undefined;
+  /** By lane, the share of each limit of a budget that the lanes above it keep. */
+  readonly reserved?: ReadonlyMap<string, number> | undefined;
 }
 
 /** Where a limiter has its ledger, also for another copy of this package. */
@@ -35,13 +37,15 @@ export class Ledger {
   readonly provider: ProviderRules | undefined;
   readonly #above: Ledger | undefined;
   readonly #budget: BudgetPort | undefined;
+  readonly #reserved: ReadonlyMap<string, number> | undefined;
   readonly #records = new Subject<CallRecord>();
   /** Whose ledger it is. */
   #owner: Kept | undefined;
 
-  constructor({ budget, onRecord, provider }: LedgerOptions = {}, above?: Ledger) {
+  constructor({ budget, onRecord, provider, reserved }: LedgerOptions = {}, above?: Ledger) {
     this.#above = above;
     this.#budget = budget;
+    this.#reserved = reserved ?? (above && above.#reserved);
     this.expected = above?.expected ?? new ExpectedOutput();
     this.charging = above?.charging ?? new OutputCharging();
     this.provider = provider ?? above?.provider;
@@ -71,11 +75,12 @@ export class Ledger {
     return this;
   }
 
-  /** Charges a call to the budget; undefined without one. @throws BudgetExceededError, or what else the budget refuses it with */
-  reserve(call: BudgetCall): Reservation | undefined {
-    const above = this.#above?.reserve(call);
+  /** Charges a call of this lane to the budget; undefined without one. @throws BudgetExceededError, or what else the budget refuses it with */
+  reserve(call: BudgetCall, lane: string): Reservation | undefined {
+    const above = this.#above?.reserve(call, lane);
     try {
-      const own = this.#budget?.reserve(call);
+      const reserved = this.#reserved?.get(lane);
+      const own = this.#budget?.reserve(reserved === undefined ? call : { ...call, reserved });
       return own && above ? both(own, above) : (own ?? above);
     } catch (error) {
       above?.release();

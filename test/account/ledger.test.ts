@@ -148,14 +148,29 @@ describe('a ledger', () => {
     limiter.close();
   });
 
+  it.each([
+    ['by its name', ['first', 'second'], 'second', false],
+    ['with a reserve that it asks for', [{ name: 'first', reserve: 0.2 }, 'second'], 'second', true],
+    ['with a reserve that it asks for, for itself', [{ name: 'first', reserve: 0.2 }, 'second'], 'first', false],
+    ['in the middle', ['first', { name: 'second', reserve: 0.2 }, 'third'], 'third', true],
+  ] as const)('a lane %s keeps a share of the budget from the lanes below', (_, lanes, lane, isRefused) => {
+    const limiter = createAccount({ lanes, budget: budget(0.025) });
+    const ledger = ledgerOf(limiter);
+    ledger.reserve({ model: 'm', ...tokens }, 'first');
+    const ask = () => ledger.reserve({ model: 'm', ...tokens }, lane);
+    if (isRefused) expect(ask).toThrow(BudgetExceededError);
+    else expect(ask()).toBeDefined();
+    limiter.close();
+  });
+
   it('with a budget of its own charges both, and none when the second refuses', () => {
     const [all, own] = [budget(), budget(0.015)];
     const ledger = new Ledger({ budget: all }).with({ budget: own });
-    ledger.reserve({ model: 'm', ...tokens })?.settle({ inputTokens: 100, outputTokens: 1000 });
+    ledger.reserve({ model: 'm', ...tokens }, 'P2')?.settle({ inputTokens: 100, outputTokens: 1000 });
     for (const each of [all, own]) expect(each.snapshot().limits[0]?.spent).toBeCloseTo(WORST_USD, 9);
-    expect(() => ledger.reserve({ model: 'm', ...tokens })).toThrow(BudgetExceededError);
+    expect(() => ledger.reserve({ model: 'm', ...tokens }, 'P2')).toThrow(BudgetExceededError);
     expect(all.snapshot().limits[0]).toMatchObject({ inFlight: 0 });
-    const released = new Ledger({ budget: all }).with({ budget: budget() }).reserve({ model: 'm', ...tokens });
+    const released = new Ledger({ budget: all }).with({ budget: budget() }).reserve({ model: 'm', ...tokens }, 'P2');
     released?.release();
     expect(all.snapshot().limits[0]?.spent).toBeCloseTo(WORST_USD, 9);
   });
