@@ -341,4 +341,12 @@ export const BUGS: readonly Bug[] = [
     'this.bidder.refused(error);',
     63_688,
   ),
+  was(
+    'a place in the order that is kept for a load that its own key made leave',
+    'shell/describe-item.ts',
+    'describe',
+    'if (job.isDone) buffer.leave(taken);',
+    '',
+    212_412,
+  ),
 ];
