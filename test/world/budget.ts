@@ -143,6 +143,8 @@ export class PageBudget {
   #level: number | undefined;
   #at = 0;
   #changedAt = -1;
+  /** When it was added or lifted last. */
+  #termAt = -1;
 
   constructor(
     readonly world: World,
@@ -161,7 +163,10 @@ export class PageBudget {
   /** Another amount in 50 ms, Infinity for none; `isSure` as for a `Budget`. */
   set(amount: number, isSure: boolean): void {
     this.#refill();
-    if ((amount === Infinity) !== (this.#amount === Infinity)) this.#term++;
+    if ((amount === Infinity) !== (this.#amount === Infinity)) {
+      this.#term++;
+      this.#termAt = this.world.clock.passed;
+    }
     this.#amount = amount;
     this.#changedAt = this.world.clock.passed;
     if (amount === Infinity) return;
@@ -173,6 +178,8 @@ export class PageBudget {
 
   /** A lease was granted, and `isSure` says that it is heard of at once. */
   grant(bill: PageBill, isSure: boolean): void {
+    // A promise is heard of in its own turn. The lease may be from before the rate was added in this instant; then it has paid nothing to it.
+    if (!isSure && this.#termAt === this.world.clock.passed) return;
     bill.grantedIn = bill.paidIn = this.#term;
     bill.paid = bill.estimate;
     if (this.#amount === Infinity || this.#level === undefined) return;
