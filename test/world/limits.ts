@@ -503,6 +503,8 @@ export class SharedLimiter implements Actor {
   check(): void {
     const { executing, queued, heldByRate, heldBySlot, pausedForMs } = this.limiter.snapshot();
     if (Math.min(executing, queued, heldByRate, heldBySlot, pausedForMs) < 0) this.world.problem('the limiter counts below zero');
+    // A timer ends with the last job that waits for it: the next job, though it may come in the same instant, has none from before.
+    if (queued === 0) this.#heldSince = undefined;
   }
 
   rest(): void {
