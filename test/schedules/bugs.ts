@@ -349,4 +349,12 @@ export const BUGS: readonly Bug[] = [
     '',
     212_412,
   ),
+  was(
+    'a time that is ahead of the clock before that is first read',
+    CAPACITY,
+    'LimiterCapacity.now',
+    'time = -Infinity;',
+    'time = 0;',
+    146_956,
+  ),
 ];
