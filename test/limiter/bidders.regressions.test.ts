@@ -1,7 +1,7 @@
 import { config } from 'rxjs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Bidder, Drained } from '../../operators/index.js';
-import { createLimiter } from '../../operators/index.js';
+import { childOf, createLimiter } from '../../operators/index.js';
 
 const reported: unknown[] = [];
 
@@ -49,6 +49,17 @@ it('a bidder that throws when it is refused keeps no limiter from closing', asyn
   expect(await now(other)).toBe('FLOW_CLOSED');
   expect(await now(drained)).toEqual({ done: 0, aborted: 1, dropped: 2 });
   lease?.release();
+  await now(new Promise(() => undefined));
+  expect(reported).toEqual([fault]);
+});
+
+it('a bidder that throws when a lease of a child comes to it lets that be given back above as well', async () => {
+  const parent = createLimiter({ concurrency: 2 });
+  const child = childOf(parent, { concurrency: 1 });
+  const lease = child.tryAcquire();
+  child.enlist(throwing);
+  lease?.release();
+  expect([child.executing, parent.executing]).toEqual([1, 1]);
   await now(new Promise(() => undefined));
   expect(reported).toEqual([fault]);
 });
