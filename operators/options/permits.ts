@@ -36,6 +36,7 @@ export interface Bidder {
   readonly key?: unknown;
   /** Which model it calls, for a limiter with limits per model; looked at when it is enlisted. @defaultValue none */
   readonly model?: string | undefined;
+  /** Its turn has come. What this or `refused` throws is reported as what an observer throws, and keeps nothing from going on. */
   granted(permit: Permit): void;
   refused(error: unknown): void;
 }

@@ -55,6 +55,8 @@ function place<T, R>(job: Job<T, R>, machine: BatchMachine<T, R>, key: (() => un
   try {
     if (key) buffer.assign(taken, key());
     machine.place(job, taken);
+    // `key` may have made the only load leave, when the item had no place to give up yet.
+    if (job.isDone) buffer.leave(taken);
   } catch (error) {
     buffer.leave(taken);
     throw error;

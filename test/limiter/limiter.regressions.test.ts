@@ -290,22 +290,6 @@ describe('close', () => {
   });
 });
 
-describe('a lease of a child', () => {
-  it('is given back above as well, whatever is thrown by the one who is served next', () => {
-    const parent = createLimiter({ concurrency: 2 });
-    const child = childOf(parent, { concurrency: 1 });
-    const lease = child.tryAcquire();
-    child.enlist({
-      granted: () => {
-        throw new Error('from granted');
-      },
-      refused: () => undefined,
-    });
-    expect(() => lease?.release()).toThrow('from granted');
-    expect([child.executing, parent.executing]).toEqual([1, 1]);
-  });
-});
-
 describe('work that waits for a second permit', () => {
   it('is found out in the third generation', () => {
     const limiter = createLimiter({ concurrency: 2 });

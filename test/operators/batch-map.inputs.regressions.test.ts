@@ -3,7 +3,7 @@ import { concat, NEVER, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchMapOptions, BatchWork, Settled } from '../../operators/index.js';
-import { batchMap, batchMapFrom, classifyError, createBatcher, FlowConfigError, robust } from '../../operators/index.js';
+import { batchMap, batchMapFrom, classifyError, createBatcher, FlowConfigError, orderPerKey, robust } from '../../operators/index.js';
 
 const repaired = { classify: classifyError, repair: robust() };
 
@@ -202,4 +202,17 @@ describe('a load', () => {
     });
     expect(sent).toEqual([]);
   });
+});
+
+it('a load that its own `key` makes leave keeps no later load of that key waiting', async () => {
+  const controller = new AbortController();
+  const batcher = createBatcher(echo, {
+    order: orderPerKey((item) => {
+      if (item === 'a') controller.abort(new Error('left'));
+      return 'one key';
+    }),
+  });
+  await expect(batcher.loadAsync('a', { signal: controller.signal })).rejects.toThrow('left');
+  await expect(batcher.loadAsync('b')).resolves.toBe('b');
+  expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0, heldBack: 0 });
 });

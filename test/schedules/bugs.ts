@@ -6,6 +6,8 @@ interface Bug extends Planted {
   readonly name: string;
   /** Whose schedules find it, when it is not in what most bugs are in. */
   readonly only?: readonly Subject[];
+  /** The schedule of all subjects that has found it, where few do. Once plans are drawn in another way another one has to be looked for. */
+  readonly seed?: number;
 }
 
 type Right = (this: any, ...given: any[]) => any;
@@ -19,10 +21,11 @@ const bug = (name: string, file: string, of: string, wrong: Wrong, only?: readon
   ...(only && { only }),
 });
 
-/** One that was real, as it stood in the text. */
-const was = (name: string, file: string, of: string, right: string, wrong: string, only: readonly Subject[]): Bug => ({
-  ...bug(name, file, of, (same) => same, only),
+/** One that was real, as it stood in the text, and the subjects or the seed that find it. */
+const was = (name: string, file: string, of: string, right: string, wrong: string, foundBy: readonly Subject[] | number): Bug => ({
+  ...bug(name, file, of, (same) => same),
   was: [right, wrong],
+  ...(typeof foundBy === 'number' ? { seed: foundBy } : { only: foundBy }),
 });
 
 const MACHINE = 'kernel/machine/batch-machine.ts';
@@ -321,5 +324,37 @@ export const BUGS: readonly Bug[] = [
     'if (lost < this.#lost || read < this.#time || firesAt - read > COARSE_MS)',
     'if (read < this.#time)',
     ['createLimiter'],
+  ),
+  was(
+    'a bidder that throws at whatever grants it',
+    'shell/limiter/ticket.ts',
+    'BidderTicket.begin',
+    'try {\n      this.bidder.granted(this);\n    } catch (error) {\n      report(error);\n    }',
+    'this.bidder.granted(this);',
+    82_340,
+  ),
+  was(
+    'a bidder that throws at whatever refuses it',
+    'shell/limiter/ticket.ts',
+    'BidderTicket.refused',
+    'try {\n      this.bidder.refused(error);\n    } catch (fault) {\n      report(fault);\n    }',
+    'this.bidder.refused(error);',
+    63_688,
+  ),
+  was(
+    'a place in the order that is kept for a load that its own key made leave',
+    'shell/describe-item.ts',
+    'describe',
+    'if (job.isDone) buffer.leave(taken);',
+    '',
+    212_412,
+  ),
+  was(
+    'a time that is ahead of the clock before that is first read',
+    CAPACITY,
+    'LimiterCapacity.now',
+    'time = -Infinity;',
+    'time = 0;',
+    146_956,
   ),
 ];

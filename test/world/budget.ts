@@ -131,6 +131,8 @@ export interface PageBill {
   used: number | undefined;
   paid: number;
   paidIn: number;
+  /** Its lease is from before the rate was added or lifted, and is heard of later. */
+  isEarlier: boolean;
 }
 
 /** A rate of pages that `setLimits` adds, changes and lifts while leases are out. What stands here is never less than what the limiter may have. */
@@ -143,6 +145,7 @@ export class PageBudget {
   #level: number | undefined;
   #at = 0;
   #changedAt = -1;
+  #isUnsure = false;
 
   constructor(
     readonly world: World,
@@ -155,7 +158,12 @@ export class PageBudget {
   }
 
   bill(estimate: number): PageBill {
-    return { estimate, grantedIn: -1, used: undefined, paid: 0, paidIn: -1 };
+    return { estimate, grantedIn: -1, used: undefined, paid: 0, paidIn: -1, isEarlier: false };
+  }
+
+  /** A lease is not heard of yet, and may be from before the rate was added or lifted, or from after: from here on nothing is known. */
+  doubt(): void {
+    this.#isUnsure = true;
   }
 
   /** Another amount in 50 ms, Infinity for none; `isSure` as for a `Budget`. */
@@ -173,12 +181,14 @@ export class PageBudget {
 
   /** A lease was granted, and `isSure` says that it is heard of at once. */
   grant(bill: PageBill, isSure: boolean): void {
+    // It has paid nothing to this rate.
+    if (bill.isEarlier) return;
     bill.grantedIn = bill.paidIn = this.#term;
     bill.paid = bill.estimate;
     if (this.#amount === Infinity || this.#level === undefined) return;
     this.#refill();
     const wanted = Math.min(bill.estimate, this.#most);
-    if (isSure && this.#changedAt !== this.world.clock.passed && this.#level + this.#hidden < wanted - 0.01)
+    if (isSure && !this.#isUnsure && this.#changedAt !== this.world.clock.passed && this.#level + this.#hidden < wanted - 0.01)
       this.world.problem('a permit for more pages than the rate allows');
     this.#level -= bill.estimate;
   }
@@ -198,7 +208,7 @@ export class PageBudget {
 
   /** All is heard of: the limiter may have no more. */
   rest(left: number): void {
-    if (this.#amount === Infinity || this.#level === undefined) return;
+    if (this.#isUnsure || this.#amount === Infinity || this.#level === undefined) return;
     this.#refill();
     this.#level = Math.min(this.#level, this.#most);
     if (left > this.#level + this.#hidden + 0.01) this.world.problem('the limiter has more pages than were paid back');

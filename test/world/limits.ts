@@ -182,6 +182,7 @@ export class SharedLimiter implements Actor {
     this.#budget.scale(scale, this.#isSure);
     const pages = this.world.choose(`page rate ${this.world.sprung}`, this.#pageRate, 5, 5, 12, Infinity);
     const isNew = pages !== this.#pageRate;
+    if (isNew && (pages === Infinity) !== (this.#pageRate === Infinity)) this.#newTerm();
     if (isNew) this.#pages.set(pages, this.#isSure);
     this.#pageRate = pages;
     this.limiter.setLimits({
@@ -191,6 +192,16 @@ export class SharedLimiter implements Actor {
         ...(isNew ? [per({ unit: 'pages', amount: pages, windowMs: 50, burst: Math.min(pages, 12) })] : []),
       ],
     });
+  }
+
+  /**
+   * A promise of a lease is heard of in a turn of its own. While no job waits, the lease was granted before the change that is made now; with a queue it
+   * may be from after it, and that of a child does not show here.
+   */
+  #newTerm(): void {
+    const unheard = this.#jobs.filter(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
+    if (unheard.some(({ level }) => level !== this.#levels[0] || this.limiter.snapshot().queued > 0)) this.#pages.doubt();
+    for (const { pages } of unheard) pages.isEarlier = true;
   }
 
   drain(): void {
@@ -503,6 +514,8 @@ export class SharedLimiter implements Actor {
   check(): void {
     const { executing, queued, heldByRate, heldBySlot, pausedForMs } = this.limiter.snapshot();
     if (Math.min(executing, queued, heldByRate, heldBySlot, pausedForMs) < 0) this.world.problem('the limiter counts below zero');
+    // A timer ends with the last job that waits for it: the next job, though it may come in the same instant, has none from before.
+    if (queued === 0) this.#heldSince = undefined;
   }
 
   rest(): void {

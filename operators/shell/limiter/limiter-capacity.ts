@@ -11,8 +11,8 @@ export abstract class LimiterCapacity extends LimiterQueue {
   /** Slots in total, and slots in use. */
   abstract slots: number;
   executing = 0;
-  /** The time when the clock was last read; it stands for now until the next reading. */
-  time = 0;
+  /** The time when the clock was last read; it stands for now until the next reading. Before the first it is never in the future, whatever a clock shows. */
+  time = -Infinity;
   protected pausedUntil = -Infinity;
   protected isPaused = false;
 

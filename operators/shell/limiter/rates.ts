@@ -143,7 +143,8 @@ export class Rates {
     const isBounded = this.all.some((rate) => rate.costOf(estimate) > rate.heaviest);
     const charge = isBounded ? (lease.charge = this.bounded(estimate)) : estimate;
     if (isBounded) lease.isBounded = true;
-    lease.grantedAt = time;
+    // Without a limit the clock was not read.
+    if (this.isTimed) lease.grantedAt = time;
     lease.payment = ++this.payments;
     for (const rate of this.all) {
       rate.meter?.pay(rate.costOf(charge), time, lease.lane);

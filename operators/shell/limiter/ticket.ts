@@ -15,6 +15,7 @@ import type { Bidder, Outcome, Permit, Place } from '../../options/permits.js';
 import type { ResponseLike, Usage, WorkResult } from '../../options/types.js';
 import { PermittedCall } from '../call.js';
 import { rejectEmpty } from '../last-value.js';
+import { report } from '../report.js';
 import { NAME } from './settings.js';
 
 /** The limiter of a lease or ticket, as that sees it. */
@@ -210,13 +211,23 @@ export class BidderTicket extends Ticket implements Place {
     return this.charge;
   }
 
+  // What a bidder throws must not end the loop that grants: others wait for their end there.
   begin(): void {
-    this.bidder.granted(this);
+    try {
+      this.bidder.granted(this);
+    } catch (error) {
+      report(error);
+    }
   }
 
   refused(error: unknown): void {
     // A listener or `bid` may have withdrawn it since it left the queue.
-    if (!this.isWithdrawn) this.bidder.refused(error);
+    if (this.isWithdrawn) return;
+    try {
+      this.bidder.refused(error);
+    } catch (fault) {
+      report(fault);
+    }
   }
 
   poke(): void {
