@@ -104,6 +104,8 @@ export type FlowSink = (event: FlowEvent) => void;
 
 /** An event before `teller` adds who tells it and when. */
 export type Note = Unstamped<FlowEvent>;
+/** Tells one, and answers the event that it made of it. */
+export type Teller = (note: Note) => FlowEvent;
 type Unstamped<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
 
 /** What is told of items, which have no lanes. */
@@ -127,15 +129,17 @@ export function instanceOf(name: string | undefined): string {
  * Who tells the events of one subscription or handle: adds who and when, and swallows what the listener throws. Undefined when nobody listens. The
  * options have been checked.
  */
-export function teller(operator: string, { onEvent, name }: ListenedOptions, now: () => number): ((note: Note) => void) | undefined {
+export function teller(operator: string, { onEvent, name }: ListenedOptions, now: () => number): Teller | undefined {
   if (onEvent === undefined) return undefined;
   const instance = instanceOf(name);
   return (note) => {
+    const event: FlowEvent = { ...note, operator, instance, at: now() };
     try {
-      onEvent({ ...note, operator, instance, at: now() });
+      onEvent(event);
     } catch {
       // A listener's fault is its own.
     }
+    return event;
   };
 }
 
