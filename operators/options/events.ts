@@ -90,6 +90,11 @@ export type FlowEventBody =
       | { type: 'costClamped'; unit: string; cost: number; charged: number }
       /** The headers of responses show that the provider charges `max_tokens` of this model when a request comes in: so are its estimates from now on. */
       | { type: 'chargedOnArrival'; model: string }
+      /**
+       * A limiter with `enforce: false` has let a job go that it would have held back or refused. Its rates and pauses would have held the job for `waitMs`:
+       * 0 when only a slot was missing, Infinity when no wait would have helped. `queued` counts such jobs under way, this one included.
+       */
+      | { type: 'wouldWait'; lane: string; limitedBy: string; waitMs: number; queued: number }
       | { type: 'limitChanged'; concurrency: number }
       /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
       | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }
