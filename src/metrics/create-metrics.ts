@@ -216,10 +216,10 @@ class FlowMetricsCollector implements Metrics {
     const stopRecords = ledgerOf(account).watch((record) => {
       if (record !== this.#lastRecord) this.record(record);
     });
+    const stops = [stopGauges, stopEvents, stopRecords];
     return () => {
-      stopGauges();
-      stopEvents();
-      stopRecords();
+      // Once: the account may be watched anew under this name.
+      for (const stop of stops.splice(0)) stop();
     };
   }
 

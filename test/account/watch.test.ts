@@ -86,8 +86,10 @@ describe('metrics that watch an account', () => {
     account.penalize(5);
     const { calls, observed } = metrics.snapshot();
     expect([calls.attempts, observed]).toEqual([1, {}]);
-    // The name is free again.
-    metrics.watch(account)();
+    // The name is free again, and the first watch is over for good.
+    metrics.watch(account);
+    stop();
+    expect(Object.keys(metrics.snapshot().observed)).toEqual(['provider']);
     await end();
   });
 

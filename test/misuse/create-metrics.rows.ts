@@ -9,7 +9,7 @@ export const rows: MisuseTable = {
   calls: {
     'observe.name': (value) => createMetrics().observe(value, { snapshot: () => ({}) }),
     'observe.observed.snapshot': (value) => createMetrics().observe('limiter', { snapshot: value }),
-    'watch.account': (value) => createMetrics().watch(value as never),
+    'watch.account': (value) => createMetrics().watch(value),
     'watch.name': (value) => createMetrics().watch(createLimiter(), value),
   },
   rows: [
