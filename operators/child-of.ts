@@ -10,6 +10,7 @@ import { limiterSettings, NAME } from './shell/limiter/settings.js';
  *
  * - **Takes its turns** among the jobs of the limiter above, in the lane of the job that is next, in the order they came.
  * - **Shares** the clock of the limiter above, and its lanes if it has declared any; a `queue` of its own is only for a child of one without.
+ * - **Enforces** its own limits, also below a limiter with `enforce: false`, unless it has that option as well.
  * - **Pauses, learns and overflows** by itself. Closing or draining the limiter above does the same to it.
  *
  * @param limiter - Made by `createLimiter`, `createAccount` or `childOf`.

@@ -101,6 +101,21 @@ const FIRST_RESERVE = 0.05;
  * account.tryAcquire({ model: 'small' })?.release();
  * lease?.release();
  * ```
+ * @example Tried out: all calls go, and `wouldWait` tells of those that the limits would have held back.
+ * ```ts
+ * import { createAccount } from 'sluice/operators';
+ *
+ * const held: string[] = [];
+ * const account = createAccount({
+ *   enforce: false,
+ *   concurrency: 2,
+ *   onEvent: (event) => event.type === 'wouldWait' && held.push(event.limitedBy),
+ * });
+ * const leases = [1, 2, 3].map(() => account.tryAcquire());
+ * leases.includes(undefined); // => false
+ * held; // => ['concurrency']
+ * for (const lease of leases) lease?.release();
+ * ```
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
   // Those of the limiter, but for what it is told here.

@@ -8,7 +8,7 @@ export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
 export { EVENT_CHECKS, instanceOf, listener, safeSink, teller } from './options/events.js';
 export { checkedLanes, DEFAULT_LANE } from './options/lanes.js';
-export { laneOption, limiterOption } from './options/limiter-option.js';
+export { laneOption, limiterOption, requiredLimiter } from './options/limiter-option.js';
 export {
   callback,
   checked,
@@ -39,6 +39,7 @@ export { attach, connect } from './shell/connect.js';
 export { currentReader, readBy } from './shell/demand.js';
 export { evidenceOf, isA, linksOf } from './shell/error-evidence.js';
 export { lastOf } from './shell/last-value.js';
+export { limiterName, listenTo } from './shell/limiter/listeners.js';
 export { boundedTo, whenGivenUp } from './shell/limiter/ticket.js';
 export { createPace } from './shell/pace.js';
 export { checkPullSource, openPull } from './shell/pull.js';

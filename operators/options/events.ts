@@ -90,6 +90,11 @@ export type FlowEventBody =
       | { type: 'costClamped'; unit: string; cost: number; charged: number }
       /** The headers of responses show that the provider charges `max_tokens` of this model when a request comes in: so are its estimates from now on. */
       | { type: 'chargedOnArrival'; model: string }
+      /**
+       * A limiter with `enforce: false` has let a job go that it would have held back or refused. Its rates and pauses would have held the job for `waitMs`:
+       * 0 when only a slot was missing, Infinity when no wait would have helped. `queued` counts such jobs under way, this one included.
+       */
+      | { type: 'wouldWait'; lane: string; limitedBy: string; waitMs: number; queued: number }
       | { type: 'limitChanged'; concurrency: number }
       /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
       | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }
@@ -104,6 +109,8 @@ export type FlowSink = (event: FlowEvent) => void;
 
 /** An event before `teller` adds who tells it and when. */
 export type Note = Unstamped<FlowEvent>;
+/** Tells one, and answers the event that it made of it. */
+export type Teller = (note: Note) => FlowEvent;
 type Unstamped<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
 
 /** What is told of items, which have no lanes. */
@@ -127,15 +134,17 @@ export function instanceOf(name: string | undefined): string {
  * Who tells the events of one subscription or handle: adds who and when, and swallows what the listener throws. Undefined when nobody listens. The
  * options have been checked.
  */
-export function teller(operator: string, { onEvent, name }: ListenedOptions, now: () => number): ((note: Note) => void) | undefined {
+export function teller(operator: string, { onEvent, name }: ListenedOptions, now: () => number): Teller | undefined {
   if (onEvent === undefined) return undefined;
   const instance = instanceOf(name);
   return (note) => {
+    const event: FlowEvent = { ...note, operator, instance, at: now() };
     try {
-      onEvent({ ...note, operator, instance, at: now() });
+      onEvent(event);
     } catch {
       // A listener's fault is its own.
     }
+    return event;
   };
 }
 

@@ -6,9 +6,9 @@ import type { Permits } from './permits.js';
 const LIMITER = 'a limiter made by createLimiter';
 
 /** A limiter that must be there; permits of another kind have no jobs. */
-export function requiredLimiter(operator: string, limiter: Limiter): Limiter {
-  madeBy<Permits>('enlist', LIMITER)(operator, 'limiter', limiter);
-  return madeBy<Limiter>('acquire', LIMITER)(operator, 'limiter', limiter);
+export function requiredLimiter(operator: string, limiter: Limiter, option = 'limiter'): Limiter {
+  madeBy<Permits>('enlist', LIMITER)(operator, option, limiter);
+  return madeBy<Limiter>('acquire', LIMITER)(operator, option, limiter);
 }
 
 /** The `limiter` option of what gives it jobs: one made by `createLimiter`, in place of a `concurrency`, or none. */

@@ -186,13 +186,19 @@ export interface ChildLimiterOptions extends LimiterLimits {
    * (`max_tokens`), whatever its answer needs. @defaultValue true
    */
   readonly refunds?: boolean;
+  /**
+   * Whether limits hold jobs back. With `false` jobs go at once: slots, rates and pauses are counted as ever (more slots in use than there are, less
+   * than 0 left), and `wouldWait` tells of each job that would have waited or been refused: for trying out limits. What `pause()` holds back still waits.
+   * Limiters below this one enforce their own limits, unless they say so as well. @defaultValue true
+   */
+  readonly enforce?: boolean;
   /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
   /** Where it goes on: what `save` has answered, maybe in another process. @defaultValue with nothing spent */
   readonly restore?: SavedLimits;
   /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
   readonly random?: () => number;
-  /** Told about `throttled`, `limitChanged`, `dropped`, `queueLong`, `costClamped`, `usageClamped` and `drained`. @defaultValue none */
+  /** Told about `throttled`, `limitChanged`, `dropped`, `queueLong`, `costClamped`, `usageClamped`, `wouldWait` and `drained`. @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it. @defaultValue a number */
   readonly name?: string;

@@ -9,6 +9,7 @@ import { ACCEPTED } from '../kernel/machine/job.js';
 import { Backlog } from '../kernel/queues/line.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
+import type { Note } from '../options/events.js';
 import { teller } from '../options/events.js';
 import type { Bidder, Outcome, Permit, Permits, Place } from '../options/permits.js';
 import type { BatchResult } from '../options/types.js';
@@ -35,7 +36,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   readonly permits: Omit<Permits, 'enlist'>;
   /** Tells an event at once; `tell` does after the current step. Undefined when nobody listens. */
   readonly tellNow: ReturnType<typeof teller>;
-  readonly tell: ReturnType<typeof teller> = undefined;
+  readonly tell: ((note: Note) => void) | undefined = undefined;
   private readonly slots: Slots | undefined;
   private readonly alarm: Alarm;
   /** Whether all items are alike: nothing is asked about them, none is too heavy, and results keep no order. */

@@ -15,7 +15,7 @@ export type { AccountRates, DayStart, ModelLimits } from '../../operators/create
 export interface AccountOptions extends AccountLimits {
   /**
    * What all calls under this account may spend, made by `createBudget`: each attempt is charged before it is sent, whatever client, adapter or pipeline
-   * makes it. @defaultValue none
+   * makes it. Its `enforce` is its own: an account with `enforce: false` still refuses what its budget has no room for. @defaultValue none
    */
   readonly budget?: BudgetPort;
   /** Told of every attempt under this account when it is over. What it throws is ignored. @defaultValue none */

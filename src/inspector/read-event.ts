@@ -32,6 +32,7 @@ const FIELDS: Readonly<Record<Type, string>> = {
   usageClamped: 'unit reported charged',
   costClamped: 'unit cost charged',
   chargedOnArrival: 'model',
+  wouldWait: 'lane limitedBy waitMs queued',
   limitChanged: 'concurrency',
   budgetLow: 'position unit spent limit',
   budgetOverrun: 'position unit limit over',
@@ -77,7 +78,7 @@ export function fieldsOf(type: unknown): readonly Field[] | undefined {
 }
 
 function fieldsIn(names: string): Field[] {
-  const isText = /Id$|^(operator|instance|lane|policy|reason|outcome|class|action|unit|state|model)$/;
+  const isText = /Id$|^(operator|instance|lane|policy|reason|outcome|class|action|unit|state|model|limitedBy)$/;
   return names.split(' ').map((name) => [name, isText.test(name) ? 'string' : name === 'high' ? 'boolean' : 'number']);
 }
 

@@ -12,8 +12,8 @@ export interface EventStream<E = unknown> {
 export interface Watched {
   snapshot(): object;
   readonly events?: EventStream;
-  /** Of a limiter: tells when something may have changed. */
-  watch?(listener: () => void): () => void;
+  /** Of a limiter: tells a listener when something may have changed. `watch` of metrics is another, and is left alone. */
+  watch?(listener: never): () => void;
 }
 
 /**
@@ -84,9 +84,9 @@ export function connectSource(
 
   function watch(watched: Watched, number: number): void {
     if (watched.events) hear(watched.events);
-    const stop = watched.watch?.(onChange);
-    if (stop) leaves.push(stop);
-    const name = `${watched.watch ? 'limiter' : 'pipeline'}${number > 1 ? ` ${number}` : ''}`;
+    const limiter = isLimiter(watched) ? watched : undefined;
+    if (limiter) leaves.push(limiter.watch(onChange));
+    const name = `${limiter ? 'limiter' : 'pipeline'}${number > 1 ? ` ${number}` : ''}`;
     looks.add(() => {
       const now = model.now || Date.now();
       const { observed, calls, ...rest } = watched.snapshot() as Snapshot;
@@ -94,7 +94,7 @@ export function connectSource(
         model.sample(sampleOf(now, name, rest));
         return;
       }
-      for (const [limiter, gauges] of Object.entries(observed)) model.sample(sampleOf(now, limiter, gauges));
+      for (const [observedAs, gauges] of Object.entries(observed)) model.sample(sampleOf(now, observedAs, gauges));
       if (calls && calls.attempts > 0) model.recordedTokens = calls.promptTokens + calls.completionTokens;
     });
   }
@@ -114,6 +114,10 @@ export function connectSource(
       subscription.unsubscribe();
     });
   }
+}
+
+function isLimiter(watched: Watched): watched is Watched & { watch(listener: () => void): () => void } {
+  return watched.watch !== undefined && !('metrics$' in watched);
 }
 
 /** Of metrics. */

@@ -11,7 +11,11 @@ export interface CallMetrics extends AttemptMetrics {
   /** As the provider counted them; attempts it said nothing about are left out. */
   readonly promptTokens: number;
   readonly completionTokens: number;
+  /** What budgets were charged, in USD; attempts without a budget or a price are left out. */
+  readonly costUsd: number;
 }
+
+const BILLION = 1e9;
 
 /** Adds up {@link CallRecord}s. */
 export class CallStats {
@@ -19,17 +23,20 @@ export class CallStats {
   readonly #queued = new Histogram();
   #promptTokens = 0;
   #completionTokens = 0;
+  /** In billionths of a USD: budgets count so, and whole numbers add up exactly. */
+  #cost = 0;
 
   constructor(maxCodes: number) {
     this.#attempts = new AttemptStats(maxCodes);
   }
 
-  add({ status, errorCode, attempt, latencyMs, queuedMs, promptTokens, completionTokens }: CallRecord): void {
+  add({ status, errorCode, attempt, latencyMs, queuedMs, promptTokens, completionTokens, costUsd }: CallRecord): void {
     const end = status === 'success' ? 'ok' : status === 'cancelled' ? 'cancelled' : { code: errorCode ?? status };
     this.#attempts.add(end, attempt, latencyMs);
     this.#queued.add(queuedMs);
     this.#promptTokens += promptTokens ?? 0;
     this.#completionTokens += completionTokens ?? 0;
+    this.#cost += Math.round((costUsd ?? 0) * BILLION);
   }
 
   /** Takes all that another one was given. */
@@ -38,6 +45,7 @@ export class CallStats {
     this.#queued.merge(other.#queued);
     this.#promptTokens += other.#promptTokens;
     this.#completionTokens += other.#completionTokens;
+    this.#cost += other.#cost;
   }
 
   snapshot(): CallMetrics {
@@ -46,6 +54,7 @@ export class CallStats {
       queuedMs: this.#queued.distribution(),
       promptTokens: this.#promptTokens,
       completionTokens: this.#completionTokens,
+      costUsd: this.#cost / BILLION,
     };
   }
 }

@@ -1,8 +1,20 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable, Subject } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
-import { Alarm, checked, count, optional, ratio, requiredFunction, schedulerOption } from '../../operators/toolkit.js';
-import type { FlowEvent, FlowSink } from '../../operators/types.js';
+import {
+  Alarm,
+  checked,
+  count,
+  limiterName,
+  listenTo,
+  optional,
+  ratio,
+  requiredFunction,
+  requiredLimiter,
+  schedulerOption,
+} from '../../operators/toolkit.js';
+import type { FlowEvent, FlowSink, Limiter } from '../../operators/types.js';
+import { ledgerOf } from '../account/ledger.js';
 import type { CallRecord } from './call-record.js';
 import type { CollectedMetrics } from './collected.js';
 import { Collected } from './collected.js';
@@ -45,6 +57,30 @@ export interface Metrics {
    * that uses it: with both, what waits is counted twice.
    */
   observe(name: string, observed: Observed): () => void;
+  /**
+   * Takes all that an account has, until the returned function is called: the record of every attempt under it, whatever adapter, client or pipeline makes
+   * it, the events of the account and of its models, and what `observe` shows. The name is that of the account's options, else `'account'`.
+   *
+   * What `record` and `sink` are told of the same account as well, as its `onRecord` and `onEvent` or as those of what uses it, is counted once: as long as
+   * it comes as the same object, and just before.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when it is no limiter, or the name is in use.
+   * @example
+   * ```ts
+   * import { createAccount, createMetrics } from 'sluice';
+   * import { createFetch } from 'sluice/fetch';
+   *
+   * const metrics = createMetrics();
+   * const account = createAccount({ concurrency: 2, name: 'provider' });
+   * const stop = metrics.watch(account);
+   * const limited = createFetch({ limiter: account, fetch: async () => Response.json({ usage: { prompt_tokens: 2, completion_tokens: 1 } }) });
+   * await (await limited('https://host/v1/chat/completions', { method: 'POST', body: '{"model":"m","messages":[]}' })).json();
+   * const { calls, observed } = metrics.snapshot();
+   * [calls.attempts, calls.promptTokens, observed['provider']?.concurrency]; // => [1, 2, 2]
+   * stop();
+   * ```
+   */
+  watch(account: Limiter, name?: string): () => void;
   snapshot(): MetricsSnapshot;
   /**
    * A snapshot at once, and one after each change, at most one every `intervalMs`; with a window also while there is something in it. There is no
@@ -112,6 +148,9 @@ class FlowMetricsCollector implements Metrics {
   /** Counts what was told, to notice a change. */
   #told = 0;
   #lastTold = 0;
+  /** What was told last: a watched account may tell the same once more. */
+  #lastEvent: FlowEvent | undefined = undefined;
+  #lastRecord: CallRecord | undefined = undefined;
   /** There was something in the window. */
   #isMoving = false;
   #lastGauges: Gauges = sumOf([]);
@@ -138,6 +177,7 @@ class FlowMetricsCollector implements Metrics {
   }
 
   readonly sink = (event: FlowEvent): void => {
+    this.#lastEvent = event;
     this.#totals.add(event);
     this.#window?.add(event, this.#alarm.now());
     this.#changed();
@@ -145,6 +185,7 @@ class FlowMetricsCollector implements Metrics {
   };
 
   readonly record = (record: CallRecord): void => {
+    this.#lastRecord = record;
     this.#totals.record(record);
     this.#window?.record(record, this.#alarm.now());
     this.#changed();
@@ -163,6 +204,22 @@ class FlowMetricsCollector implements Metrics {
       this.#links.get(name)?.();
       this.#links.delete(name);
       this.#changed();
+    };
+  }
+
+  watch(account: Limiter, name?: string): () => void {
+    requiredLimiter(NAME, account, 'account');
+    const stopGauges = this.observe(name === undefined ? (limiterName(account) ?? 'account') : name, account);
+    const stopEvents = listenTo(account, (event) => {
+      if (event !== this.#lastEvent) this.sink(event);
+    });
+    const stopRecords = ledgerOf(account).watch((record) => {
+      if (record !== this.#lastRecord) this.record(record);
+    });
+    const stops = [stopGauges, stopEvents, stopRecords];
+    return () => {
+      // Once: the account may be watched anew under this name.
+      for (const stop of stops.splice(0)) stop();
     };
   }
 

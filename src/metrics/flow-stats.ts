@@ -26,6 +26,8 @@ export interface FlowMetrics extends FlowTotals {
   readonly dropped: number;
   readonly expired: number;
   readonly hedged: number;
+  /** Jobs that a limiter with `enforce: false` let go, and would have held back. */
+  readonly wouldWait: number;
   /** Batches formed, without retries and parts of splits. */
   readonly batches: number;
   /** Mean number of items in those. */
@@ -52,10 +54,11 @@ const COUNTED = {
   retryScheduled: 'retries',
   split: 'splits',
   blamed: 'splits',
+  wouldWait: 'wouldWait',
 } as const;
 
 const NONE = {
-  ...{ accepted: 0, dropped: 0, expired: 0, hedged: 0, retries: 0, splits: 0 },
+  ...{ accepted: 0, dropped: 0, expired: 0, hedged: 0, retries: 0, splits: 0, wouldWait: 0 },
   ...{ calls: 0, throttled: 0, fulfilled: 0, rejected: 0, batches: 0, batched: 0 },
 };
 
@@ -128,10 +131,10 @@ export class FlowStats {
   }
 
   snapshot(): FlowMetrics {
-    const { accepted, dropped, expired, hedged, batches } = this.#sums;
+    const { accepted, dropped, expired, hedged, wouldWait, batches } = this.#sums;
     return {
       ...this.totals(),
-      ...{ accepted, dropped, expired, hedged, batches },
+      ...{ accepted, dropped, expired, hedged, wouldWait, batches },
       meanSize: this.#meanSize(),
       waitMs: this.#waits.distribution(),
       peakExecuting: this.#peak,

@@ -43,6 +43,7 @@ const EVENTS: { readonly [T in FlowEvent['type']]: Extract<FlowEvent, { type: T 
   usageClamped: { ...common, type: 'usageClamped', unit: 'tokens', reported: 1e12, charged: 1000 },
   costClamped: { ...common, type: 'costClamped', unit: 'outputTokens', cost: 1e9, charged: 1000 },
   chargedOnArrival: { ...common, type: 'chargedOnArrival', model: 'claude' },
+  wouldWait: { ...common, type: 'wouldWait', lane, limitedBy: 'requestsPerMinute', waitMs: 500, queued: 3 },
   limitChanged: { ...common, type: 'limitChanged', concurrency: 8 },
   budgetLow: { ...common, type: 'budgetLow', position: 0, unit: 'usd', spent: 4, limit: 5 },
   budgetOverrun: { ...common, type: 'budgetOverrun', position: 1, unit: 'tokens', limit: 1000, over: 20 },

@@ -103,6 +103,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     thenables: { way: 'run', 'job form': 'thenable' },
     'thenables, runAsync': { way: 'runAsync', 'job form': 'thenable', signalled: true },
     full: { 'limiter maxQueued': 1, 'limiter overflow': 'dropOldest' },
+    'enforces nothing': { enforce: false, rate: 'none', slots: 1 },
     tokens: { way: 'acquire', tokens: 'many', usage: true },
   },
   createBreaker: { probes: { probes: 2 } },

@@ -3,7 +3,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const known =
-  'concurrency, rates, headroom, queue, maxQueued, overflow, learn, refunds, abortGraceMs, restore, random, onEvent, name, scheduler';
+  'concurrency, rates, headroom, queue, maxQueued, overflow, learn, refunds, enforce, abortGraceMs, restore, random, onEvent, name, scheduler';
 const overflows = "one of 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'";
 
 const ignore = (): void => undefined;
@@ -116,6 +116,7 @@ const ownRows: readonly MisuseRow[] = [
   ...badly('overflow', overflows, 'block', 'drop', 0, true),
   ...badly('learn', 'made by fromHeaders', 1, 'yes', true, {}),
   ...badly('refunds', 'true or false', 1, 'no', null, 0),
+  ...badly('enforce', 'true or false', 1, 'no', null, 0),
   ...badly(
     'restore',
     'what `save` has answered',

@@ -1,3 +1,4 @@
+import { createLimiter } from '../../operators/index.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
@@ -8,6 +9,8 @@ export const rows: MisuseTable = {
   calls: {
     'observe.name': (value) => createMetrics().observe(value, { snapshot: () => ({}) }),
     'observe.observed.snapshot': (value) => createMetrics().observe('limiter', { snapshot: value }),
+    'watch.account': (value) => createMetrics().watch(value),
+    'watch.name': (value) => createMetrics().watch(createLimiter(), value),
   },
   rows: [
     ...badly('intervalMs', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
@@ -18,5 +21,7 @@ export const rows: MisuseTable = {
     ...badly('interval', 'absent (known options: intervalMs, maxLabels, maxBatchSize, windowMs, scheduler)', 5),
     ...badly('observe.name', 'a non-empty string that is not in use', '', 5, null, undefined),
     ...badly('observe.observed.snapshot', 'a function', 5, null, undefined, {}),
+    ...badly('watch.account', 'a limiter made by createLimiter', 5, null, undefined, {}),
+    ...badly('watch.name', 'a non-empty string that is not in use', '', 5, null),
   ],
 };

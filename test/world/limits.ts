@@ -55,6 +55,8 @@ export class SharedLimiter implements Actor {
   readonly #pages: PageBudget;
   #pageRate = Infinity;
   readonly #hasTokens: boolean;
+  /** With `false` its slots and pauses hold no job back. */
+  readonly #enforces: boolean;
   /** Since when jobs have waited for nothing but a rate or a pause. */
   #heldSince: number | undefined;
   readonly #jobs: Job[] = [];
@@ -77,7 +79,9 @@ export class SharedLimiter implements Actor {
     this.#pages = new PageBudget(world, this.timers);
     const tokens = choose<'none' | 'many' | 'few'>('tokens', 'none', 'many', 'few');
     this.#hasTokens = kind !== 'strict' && tokens !== 'none';
+    this.#enforces = choose('enforce', true);
     const options = {
+      enforce: this.#enforces,
       concurrency: this.#width.now,
       rates: [...ratesOf(plan, 1), ...(kind !== 'strict' ? tokenRates[tokens] : [])],
       headroom: 1,
@@ -110,7 +114,7 @@ export class SharedLimiter implements Actor {
         this.change();
       },
       pause: () => {
-        this.#budget.pause(40);
+        if (this.#enforces) this.#budget.pause(40);
         this.limiter.penalize(40);
       },
       abort: () => {
@@ -147,7 +151,7 @@ export class SharedLimiter implements Actor {
   }
 
   get most(): number {
-    return this.#width.most;
+    return this.#enforces ? this.#width.most : Infinity;
   }
 
   /** A permit has been given, by whoever uses it. */
@@ -181,10 +185,10 @@ export class SharedLimiter implements Actor {
     this.#width.note(slots);
     this.#budget.scale(scale, this.#isSure);
     const pages = this.world.choose(`page rate ${this.world.sprung}`, this.#pageRate, 5, 5, 12, Infinity);
-    const isNew = pages !== this.#pageRate;
+    const isNew = this.#enforces && pages !== this.#pageRate;
     if (isNew && (pages === Infinity) !== (this.#pageRate === Infinity)) this.#newTerm();
     if (isNew) this.#pages.set(pages, this.#isSure);
-    this.#pageRate = pages;
+    if (isNew) this.#pageRate = pages;
     this.limiter.setLimits({
       concurrency: slots,
       rates: [

@@ -13,7 +13,7 @@ export interface ModelPool {
 
 /** A limiter that hands the jobs of some models to limiters below it. */
 export class AccountLimiter extends FlowLimiter {
-  private readonly pools: readonly ModelPool[];
+  readonly pools: readonly ModelPool[];
   private readonly byModel: ReadonlyMap<string, FlowLimiter>;
 
   constructor(settings: LimiterSettings, makePools: (account: FlowLimiter) => readonly ModelPool[]) {

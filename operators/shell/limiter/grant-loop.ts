@@ -28,6 +28,8 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   slots: number;
   /** Leases granted and not released. */
   leases = 0;
+  /** Of those: leases that would not be out yet if this limiter held anything back. */
+  private excess = 0;
   /** Called when something has changed and nothing waits or runs any more. */
   onUnused: (() => void) | undefined = undefined;
   /** Looks for deadlocks, while jobs wait whose work holds a lease of this limiter. */
@@ -77,7 +79,8 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
 
   /** The error for a job that can never be granted: its cost is too high, or a limiter is closed. */
   refusal(charge: Charge, lane: number): Error | undefined {
-    return this.rates?.tooHeavy(charge, lane) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
+    const tooHeavy = this.settings.enforce ? this.rates?.tooHeavy(charge, lane) : undefined;
+    return tooHeavy ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
   }
 
   /** The limit in the way of a job, and for how long: because of its own cost, or that of the ticket whose turn it is. */
@@ -167,7 +170,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     const above = !this.canGrant(charge, lane) || this.refusal(charge, lane) ? WAIT : this.takeAbove(charge, lane);
     if (above === WAIT) return undefined;
     const lease = new Lease(this, charge);
-    if (this.rates) lease.lane = lane;
+    if (this.rates || !this.settings.enforce) lease.lane = lane;
     const othersWait = this.queue.size > 0;
     if (othersWait && !this.queue.goesFirst(lane)) lease.passes = true;
     // So that the waiting lanes get their share.
@@ -181,7 +184,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   /** Whether a job would be granted now, so that it needs no room in the queue. */
   canGrant(charge: Charge, lane: number): boolean {
     if (!this.hasSlots(charge)) return false;
-    const goesFirst = this.queue.goesFirst(lane);
+    const goesFirst = !this.settings.enforce || this.queue.goesFirst(lane);
     if (!goesFirst && !this.settings.queue.reserve) return false;
     if (this.isTimed) this.now();
     if (goesFirst) return this.blockedBy(charge, lane) === undefined;
@@ -196,12 +199,23 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
 
   /** Takes the slots, and pays the rates. */
   protected book(lease: Lease, above: Lease | undefined): void {
+    if (!this.settings.enforce) this.tellExcess(lease);
     this.leases++;
     if (lease.charge.slots > 1) lease.charge = this.clamp(lease.charge);
     this.executing += lease.charge.slots;
     if (above) lease.parent = above;
     if (this.releases.observed) lease.grantedAt = this.isTimed ? this.time : this.now();
     this.rates?.take(lease);
+  }
+
+  /** Counts and tells a lease that only goes because nothing is enforced. */
+  private tellExcess(lease: Lease): void {
+    const { charge, lane = 0 } = lease;
+    const held = this.wouldWait(charge, lane);
+    if (held === undefined) return;
+    lease.wouldWait = true;
+    this.excess++;
+    this.tell?.({ type: 'wouldWait', lane: this.ruleOf(lane).name, ...held, queued: this.excess });
   }
 
   released(lease: Lease, outcome: Outcome, error: unknown): void {
@@ -214,6 +228,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     if (isGivenUp) this.clock.clear();
     else if (this.shutdown.isClosed && !this.isAborting && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.leases--;
+    if (this.excess > 0 && lease.wouldWait) this.excess--;
     this.executing -= lease.charge.slots;
     this.freed(outcome === 'cancelled');
   }

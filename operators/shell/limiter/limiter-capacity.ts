@@ -38,6 +38,11 @@ export abstract class LimiterCapacity extends LimiterQueue {
     return this.minOf(({ rates }) => rates?.left(unit, lane) ?? Infinity);
   }
 
+  /** The same for batches, which are made no smaller because of limits that hold nothing back. */
+  affordable(unit: string, lane: number): number {
+    return this.minOf(({ rates, settings }) => (settings.enforce ? (rates?.left(unit, lane) ?? Infinity) : Infinity));
+  }
+
   /** Reads the clock, and keeps the time. */
   now(): number {
     return (this.time = this.clock.now());
@@ -50,7 +55,7 @@ export abstract class LimiterCapacity extends LimiterQueue {
   }
 
   hasSlots({ slots }: Charge): boolean {
-    return this.executing + slots <= this.slots || slots === 0 || this.executing === 0;
+    return this.executing + slots <= this.slots || slots === 0 || this.executing === 0 || !this.settings.enforce;
   }
 
   protected addRates(rules: readonly { addTo(rates: object | undefined, limiter: object): object }[]): void {
@@ -65,12 +70,27 @@ export abstract class LimiterCapacity extends LimiterQueue {
   /** The limit here that is in the way of a job. */
   protected blockedBy(charge: Charge, lane: number): string | undefined {
     if (!this.hasSlots(charge)) return 'concurrency';
-    return this.isPaused || this.time < this.pausedUntil ? 'pause' : this.rates?.blockedBy(charge, lane);
+    const { enforce } = this.settings;
+    if (this.isPaused || (enforce && this.time < this.pausedUntil)) return 'pause';
+    return enforce ? this.rates?.blockedBy(charge, lane) : undefined;
   }
 
   /** When only a slot can be in the way here any more. */
   protected payableAt(charge: Charge, lane: number): number {
-    return this.isPaused ? Infinity : Math.max(this.pausedUntil, this.rates?.payableAt(charge, lane) ?? this.time);
+    if (this.isPaused) return Infinity;
+    return this.settings.enforce ? Math.max(this.pausedUntil, this.rates?.payableAt(charge, lane) ?? this.time) : this.time;
+  }
+
+  /** What would hold a job back if this limiter did that, and for how long; undefined when nothing would. */
+  protected wouldWait(charge: Charge, lane: number): { readonly limitedBy: string; readonly waitMs: number } | undefined {
+    const { executing, pausedUntil, rates, slots, time } = this;
+    const tooHeavyFor = rates?.all.find((rate) => rate.isTooHeavy(charge, lane));
+    if (tooHeavyFor) return { limitedBy: tooHeavyFor.name, waitMs: Infinity };
+    const isFull = executing + charge.slots > slots && charge.slots > 0 && executing > 0;
+    const other = time < pausedUntil ? 'pause' : rates?.blockedBy(charge, lane);
+    const limitedBy = isFull ? 'concurrency' : other;
+    if (limitedBy === undefined) return undefined;
+    return { limitedBy, waitMs: Math.max(pausedUntil, rates?.payableAt(charge, lane) ?? time) - time };
   }
 
   // ---- reserves of lanes ----------------------------------------------------------------------------------------------
@@ -78,7 +98,8 @@ export abstract class LimiterCapacity extends LimiterQueue {
   /** Whether the job whose turn it is waits for a rate, and for nothing else, so that more urgent lanes may use their reserves. */
   protected isPassable(leader: Ticket): boolean {
     const { charge, lane } = leader;
-    if (lane === 0 || this.settings.queue.reserve === undefined || !this.hasSlots(charge)) return false;
+    const { enforce, queue } = this.settings;
+    if (lane === 0 || queue.reserve === undefined || !enforce || !this.hasSlots(charge)) return false;
     return !this.isPaused && this.time >= this.pausedUntil && this.rates?.blockedBy(charge, lane) !== undefined;
   }
 

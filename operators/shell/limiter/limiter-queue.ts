@@ -2,9 +2,10 @@ import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
 import { LONG_QUEUE } from '../../kernel/queues/line.js';
 import type { GrantQueue, LaneRule } from '../../kernel/queues/queue.js';
 import { OverflowError } from '../../options/errors.js';
-import type { Note } from '../../options/events.js';
+import type { Teller } from '../../options/events.js';
 import { teller } from '../../options/events.js';
 import { ShutdownHandle } from '../shutdown.js';
+import type { Listeners } from './listeners.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
 import type { Ticket } from './ticket.js';
@@ -16,7 +17,9 @@ import type { Ticket } from './ticket.js';
 export abstract class LimiterQueue extends ShutdownHandle {
   readonly settings: LimiterSettings;
   readonly queue: GrantQueue<Ticket>;
-  readonly tell: ((note: Note) => void) | undefined;
+  tell: Teller | undefined;
+  /** Those who listen besides the listener of its options. */
+  declare listeners?: Listeners;
   /** Limiters under this one that have something waiting or running. */
   abstract readonly children: ReadonlySet<LimiterQueue>;
   protected byId = new Map<string | number, Ticket>();

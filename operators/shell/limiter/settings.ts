@@ -38,6 +38,7 @@ const DEFAULTS = {
   maxQueued: Infinity,
   overflow: 'error',
   refunds: true,
+  enforce: true,
   abortGraceMs: 1000,
   random: Math.random,
 } as const;
@@ -59,6 +60,7 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   overflow: oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
   learn: madeBy<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
   refunds: flag,
+  enforce: flag,
   abortGraceMs: durationMs,
   restore: optional(
     check<SavedLimits>('what `save` has answered', function isSaved(saved): boolean {

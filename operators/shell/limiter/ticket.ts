@@ -26,8 +26,8 @@ export interface LeaseOwner {
   refund(lease: Lease): void;
   released(lease: Lease, outcome: Outcome, error: unknown): void;
   learn(response: ResponseLike, lease: Lease): void;
-  /** What a lane could spend at once of a unit, here and above. */
-  left(unit: string, lane: number): number;
+  /** What a batch of a lane may cost of a unit to go at once, here and above. */
+  affordable(unit: string, lane: number): number;
   /** The work was cancelled but still runs: the lease keeps its slot for a while. */
   abandon(lease: Lease): void;
   /** The ticket leaves the queue. */
@@ -78,6 +78,8 @@ export class Lease implements Permit {
   /** The number of its last correction, in the order of all payments. */
   declare correction?: number;
   declare mark?: unknown;
+  /** Granted by a limiter that would have held it back, if it did that. */
+  declare wouldWait?: true;
   /** Its charge is less than its estimate. */
   declare isBounded?: boolean;
   /** The lease of the work that asked for this one. */
@@ -200,7 +202,8 @@ export class BidderTicket extends Ticket implements Place {
   override bid(): Charge | undefined {
     const { bidder, lane, limiter } = this;
     // What is bid is input; output may be reserved beside it.
-    const affordable = (): number => Math.min(limiter.left('inputTokens', lane), limiter.left('tokens', lane) - reservedOutput(bidder));
+    const affordable = (): number =>
+      Math.min(limiter.affordable('inputTokens', lane), limiter.affordable('tokens', lane) - reservedOutput(bidder));
     const bid = bidder.bid ? ask(NAME, 'bid', () => bidder.bid?.(affordable())) : 0;
     if (bid === undefined) return undefined;
     if (!isAmount(bid) || bid === Infinity) throw unusable(NAME, 'bid', 'a finite number >= 0 or undefined', bid);

@@ -133,7 +133,7 @@ export interface BudgetOptions {
   readonly prices?: ModelPrices;
   /**
    * Whether a call without room is refused. With `false` all calls go, what they cost is counted, and `budgetLow` and `budgetOverrun` tell what would
-   * have been refused: for trying out a limit. @defaultValue true
+   * have been refused: for trying out a limit. The `enforce` of an account is about its rates and slots. @defaultValue true
    */
   readonly enforce?: boolean;
   /** Part of a limit at which it is told that it is nearly spent, 0 to 1. @defaultValue 0.8 */
