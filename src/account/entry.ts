@@ -189,7 +189,7 @@ export class Entry {
     if (this.#hasBegun) this.#payForPart();
     else this.#pay(unitsWithoutAnswer(provider, isRefused ? 'refused' : 'failed', charged));
     if (!this.#hasBegun && (wasFree(error) || (isRefused && refusalsAreFree))) this.#reservation?.release();
-    else this.#reservation?.settle(this.#usage);
+    else this.#reservation?.settle(this.#reported());
     this.#over(end, !isRefused);
   }
 
@@ -198,7 +198,7 @@ export class Entry {
     if (this.#isOver) return;
     this.#look();
     this.#payForPart();
-    this.#reservation?.settle(this.#usage);
+    this.#reservation?.settle(this.#reported());
     this.#over(end, true);
   }
 
@@ -222,6 +222,12 @@ export class Entry {
     if (this.#progress === undefined) return;
     this.#usage = mostOf(this.#usage, this.#progress.usage);
     this.#seen = Math.max(this.#seen, this.#progress.outputTokens);
+  }
+
+  /** What is sure of an answer that is not whole: its first usage tells the input, and output may have been generated that was never seen. */
+  #reported(): Usage {
+    const { outputTokens: _, ...usage } = this.#usage ?? {};
+    return usage;
   }
 
   /** What has come of an answer that is not whole. */

@@ -1,5 +1,6 @@
 import { BudgetExceededError, FlowConfigError } from '../../operators/errors.js';
 import { isPromise, teller } from '../../operators/toolkit.js';
+import type { Usage } from '../../operators/types.js';
 import { checkedCall, checkedSave, NAME, readOptions, unpriced } from './budget/budget-options.js';
 import type {
   Budget,
@@ -62,8 +63,8 @@ class FlowBudget implements Budget, Account {
   readonly #usd = new Meter({ ...ALL, unit: 'usd' }, -1);
   readonly #tokens = new Meter({ ...ALL, unit: 'tokens' }, -1);
   readonly #tell: ReturnType<typeof teller>;
-  /** Models whose calls have written to the provider's prompt cache. */
-  readonly #writers = new Set<string>();
+  /** Models whose calls have written to the provider's prompt cache, and in which way: for an hour is the dearer. */
+  readonly #writers = new Map<string, 'cacheWriteTokens' | 'cacheWrite1hTokens'>();
   #executing = 0;
 
   constructor(options: BudgetOptions) {
@@ -101,7 +102,7 @@ class FlowBudget implements Budget, Account {
         return charge.costUsd;
       },
       settle: (usage) => {
-        if ((usage?.cacheWriteTokens ?? 0) > 0) this.#writers.add(asked.model);
+        this.#noteWrites(asked.model, usage);
         charge.settle(usage);
       },
       release: () => {
@@ -110,11 +111,17 @@ class FlowBudget implements Budget, Account {
     };
   }
 
+  #noteWrites(model: string, { cacheWriteTokens = 0, cacheWrite1hTokens = 0 }: Usage = {}): void {
+    if (cacheWrite1hTokens > 0) this.#writers.set(model, 'cacheWrite1hTokens');
+    else if (cacheWriteTokens > 0 && !this.#writers.has(model)) this.#writers.set(model, 'cacheWriteTokens');
+  }
+
   /** What the call costs at most: where calls of the model write to the prompt cache, this one may write all of its prompt. */
   #worst<C extends CallTokens & { readonly model: string }>(call: C): C {
     const { inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, cacheWrite1hTokens = 0 } = call;
-    if (cacheReadTokens + cacheWriteTokens + cacheWrite1hTokens > 0 || !this.#writers.has(call.model)) return call;
-    return { ...call, cacheWriteTokens: inputTokens };
+    const way = this.#writers.get(call.model);
+    if (cacheReadTokens + cacheWriteTokens + cacheWrite1hTokens > 0 || way === undefined) return call;
+    return { ...call, [way]: inputTokens };
   }
 
   snapshot(): BudgetSnapshot {
