@@ -1,4 +1,4 @@
-import { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
+import { isWithinBudget, refusalDelayMs, retryDelayMs } from './kernel/repair/backoff.js';
 import type { SearchLimits, SearchSpent, SearchStep } from './kernel/repair/bad-item-search.js';
 import { BadItemSearch } from './kernel/repair/bad-item-search.js';
 import { blamed } from './kernel/repair/blame.js';
@@ -14,16 +14,13 @@ import { drawnFrom, verdictOf } from './options/ask.js';
 import { DeadlineError, FlowConfigError, isFlowError, RetryBudgetError, SplitBudgetError } from './options/errors.js';
 import { checked, count, countFrom, countFromZero, flag, madeBy, onlyKnown, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
-import { retryRule } from './options/retry.js';
+import { mostThrottledMs, retryRule } from './options/retry.js';
 
 export type { RepairRule } from './kernel/repair/rule.js';
 export type { RetryOptions } from './options/retry.js';
 
 const RETRY = 'retryFailed';
 const DIVIDE = 'divideAndConquer';
-
-/** Longest wait after refusals without a deadline, in ms. */
-const MOST_THROTTLED_MS = 600_000;
 
 const ASKING = { verdict: verdictOf, draw: drawnFrom };
 
@@ -65,13 +62,13 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
       if (!isRefusal && !isWithinBudget(retrying + waiting, executing + waiting, rule.budget)) {
         return { rejected: jobs.map((job) => ({ job, reason: new RetryBudgetError(operator, rule.budget, error) })) };
       }
-      // Refusals have no number of attempts that ends them: without a pause they would follow each other as fast as they can.
-      const pace = isRefusal ? { ...rule, initialMs: Math.max(1, rule.initialMs), maxMs: Math.max(1, rule.maxMs) } : rule;
-      const delayMs = retryDelayMs(isRefusal ? refusals : attempt, verdict.retryAfterMs, pace, failure.draw());
+      const { retryAfterMs } = verdict;
+      const delayMs = isRefusal
+        ? refusalDelayMs(refusals, retryAfterMs, rule, failure.draw())
+        : retryDelayMs(attempt, retryAfterMs, rule, failure.draw());
       const isInTime = ({ deadlineAt }: FailedJob): boolean => now + delayMs < deadlineAt;
-      // A call with a deadline waits up to that, unless a bound was given.
       const mayWait = ({ deadlineAt }: FailedJob): boolean =>
-        !isRefusal || refusedMs + delayMs <= (rule.maxThrottledMs ?? (deadlineAt < Infinity ? Infinity : MOST_THROTTLED_MS));
+        !isRefusal || refusedMs + delayMs <= mostThrottledMs(rule, deadlineAt < Infinity);
       const again = jobs.filter((job) => isInTime(job) && mayWait(job));
       const size = again.length;
       const next = isRefusal ? attempt : attempt + 1;

@@ -1,8 +1,9 @@
 /** What operators are made with, for the pipelines and adapters of this package: checks, clocks, ways to start and end work. */
 
-export { headerReader } from './kernel/limits/headers.js';
-export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
+export { boundedHintMs, headerReader } from './kernel/limits/headers.js';
+export { isWithinBudget, refusalDelayMs, retryDelayMs } from './kernel/repair/backoff.js';
 export { fieldOf } from './kernel/repair/field-of.js';
+export { Refusals } from './kernel/repair/refusals.js';
 export { mayPass } from './kernel/repair/verdict.js';
 export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
@@ -29,7 +30,7 @@ export {
   startingRate,
   unchecked,
 } from './options/options.js';
-export { retryRule } from './options/retry.js';
+export { mostThrottledMs, retryRule } from './options/retry.js';
 export { show } from './options/show.js';
 export { abortReason, LazySignal, onAbort, requiredSignal } from './shell/abort.js';
 export { Alarm, schedulerOption } from './shell/alarm.js';

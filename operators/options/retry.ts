@@ -33,6 +33,14 @@ export interface RetryRule extends BackoffOptions {
   readonly maxThrottledMs?: number;
 }
 
+/** Longest wait after refusals without a deadline, in ms. */
+const MOST_THROTTLED_MS = 600_000;
+
+/** How long a call waits after refusals altogether. One with a deadline waits up to that, unless a bound was given. */
+export function mostThrottledMs({ maxThrottledMs }: RetryRule, hasDeadline: boolean): number {
+  return maxThrottledMs ?? (hasDeadline ? Infinity : MOST_THROTTLED_MS);
+}
+
 const CHECKS = /* @__PURE__ */ (() => ({
   maxAttempts: count,
   initialMs: durationMs,

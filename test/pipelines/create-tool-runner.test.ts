@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import * as z from 'zod';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent } from '../../operators/index.js';
+import type { FlowEvent, RetryOptions } from '../../operators/index.js';
 import { createAccount, createLimiter, isFlowError, lanes } from '../../operators/index.js';
 import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
@@ -725,6 +725,7 @@ describe('the guard', () => {
 
 describe('another attempt', () => {
   const retry = { maxAttempts: 3, initialMs: 100, jitter: 'none' } as const;
+  const slowDown = Object.assign(new Error('slow down'), { status: 429 });
 
   function flaky(failures: number, options: Partial<Tool> = {}, error: unknown = busy()): Tool & { calls: number } {
     const made: Tool & { calls: number } = {
@@ -750,7 +751,6 @@ describe('another attempt', () => {
 
   it.each<[string, unknown, number]>([
     ['a failure that may pass', busy(), 3],
-    ['a refusal for the rate', Object.assign(new Error('slow down'), { status: 429 }), 3],
     ['a wrong argument', Object.assign(new Error('what?'), { status: 400 }), 1],
     ['a missing right', Object.assign(new Error('who?'), { status: 401 }), 1],
     ['an abort', new DOMException('stopped', 'AbortError'), 1],
@@ -787,11 +787,41 @@ describe('another attempt', () => {
   });
 
   it('waits at least as long as it is asked to, and so do other calls of that tool, and of no other', () => {
-    const slowDown = Object.assign(new Error('slow down'), { status: 429, headers: { 'retry-after-ms': '500' } });
+    const inHalfASecond = Object.assign(new Error('slow down'), { status: 429, headers: { 'retry-after-ms': '500' } });
     let count = 0;
-    const api = tool('api', () => (++count === 1 ? throwError(() => slowDown) : of('ok')), { idempotent: true });
+    const api = tool('api', () => (++count === 1 ? throwError(() => inHalfASecond) : of('ok')), { idempotent: true });
     const made = runner({ tools: [api, echo], random: () => 0, retry: {} });
     expect(ran(made, [...calls(2, 'api'), ...calls(1, 'echo')])).toEqual(['0 echo-0: 0', '500 api-1: ok', '500 api-0: ok', '500 end']);
+  });
+
+  it('takes no attempt after a refusal for the rate, and nothing of the share of retries', () => {
+    const made = flaky(70, { readOnly: true }, slowDown);
+    const results = virtualTime(({ flush }) => {
+      const all: ToolResult[] = [];
+      const own = runner({ tools: [plain(made)], retry: { ...retry, budget: 0.1 }, concurrency: 20 });
+      own.run(calls(20, 'flaky')).subscribe((result) => all.push(result));
+      flush();
+      return all;
+    });
+    expect(results).toHaveLength(20);
+    expect(results.filter(({ is_error }) => is_error)).toEqual([]);
+    expect(new Set(results.map(({ attempts }) => attempts))).toEqual(new Set([1]));
+    expect(made.calls).toBe(90);
+  });
+
+  it('is waited for after refusals up to a bound: ten minutes, or the one that was given', () => {
+    const endOf = (own: RetryOptions, deadlineMs = Infinity) =>
+      virtualTime(({ flush, now }) => {
+        const made = runner({ tools: [plain(flaky(9999, { readOnly: true }, slowDown))], retry: { ...retry, ...own } });
+        const seen: string[] = [];
+        made.run(calls(1, 'flaky'), { deadlineMs }).subscribe((result) => seen.push(`${String(now())} ${said(result)}`));
+        flush();
+        return seen;
+      });
+    expect(endOf({ maxThrottledMs: 0 })).toEqual(['0 failed']);
+    expect(endOf({ maxThrottledMs: 700 })).toEqual(['700 failed']);
+    expect(endOf({ maxMs: 200_000, factor: 4000 })).toEqual(['400100 failed']);
+    expect(endOf({ maxMs: 200_000, factor: 4000 }, 3_000_000)).toEqual(['3000000 timeout']);
   });
 
   it('is not made when its caller gives up while it waits', () => {

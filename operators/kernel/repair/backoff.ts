@@ -38,6 +38,15 @@ export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, 
 }
 
 /**
+ * The pause after the so many-th refusal in a row, in ms. Refusals have no number of attempts that ends them: without a pause they would follow each other
+ * as fast as they can, so it is never below 1.
+ */
+export function refusalDelayMs(inARow: number, retryAfterMs: number | undefined, options: BackoffOptions, random01: number): number {
+  const { initialMs, maxMs } = options;
+  return retryDelayMs(inARow, retryAfterMs, { ...options, initialMs: Math.max(1, initialMs), maxMs: Math.max(1, maxMs) }, random01);
+}
+
+/**
  * Whether one more of this kind (a retry, a hedge) may be added to `running`: at a time they are at most the share `ratio` of the `active`
  * calls, so that they cannot multiply the load on a backend that is already failing. `least` are always allowed, or a caller
  * with little traffic could never retry.

@@ -32,6 +32,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   readonly events: Observable<FlowEvent>;
   readonly counts: Record<Phase, number> = { idle: 0, queued: 0, asking: 0, executing: 0, backingOff: 0, over: 0 };
   retrying = 0;
+  refused = 0;
   turningAway = 0;
   readonly #clock: Alarm;
   readonly #limiter: Limiter;
@@ -163,7 +164,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
       const isGivenUp = this.#isGivingUp;
       this.tellSettled(result, result.name, id);
       // What its own caller gave up is in none of the numbers.
-      if (isGivenUp) this.shutdown.count(job.attempts > 0 ? 'aborted' : 'dropped');
+      if (isGivenUp) this.shutdown.count(job.wasStarted ? 'aborted' : 'dropped');
       else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
     }
     // Whoever was told may have drained or closed the runner.
@@ -230,7 +231,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     const { signal, deadlineMs, given } = runOptions(options);
     return new Observable((subscriber) => {
       let hasAll = false;
-      const session = new ToolSession(this, kind, given, (result) => {
+      const session = new ToolSession(this, { ...kind, hasDeadline: deadlineMs < Infinity }, given, (result) => {
         subscriber.next(result);
         if (hasAll && session.size === 0) subscriber.complete();
       });

@@ -33,7 +33,10 @@ export interface ToolRunnerOptions<X = unknown> {
   readonly budget?: BudgetPort;
   /** Longest attempt of a call, from its slot to its result, the guard included, in ms; its signal aborts. @defaultValue 30000 */
   readonly timeoutMs?: number;
-  /** How calls of tools that are `idempotent` or `readOnly` are tried again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter */
+  /**
+   * How calls of tools that are `idempotent` or `readOnly` are tried again. A refusal (429) takes no attempt: the tool pauses, and the call waits.
+   * @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter
+   */
   readonly retry?: RetryOptions | false;
   /** Tells failures that may pass from others. @defaultValue `classifyError` */
   readonly classify?: Classify;

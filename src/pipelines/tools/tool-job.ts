@@ -1,6 +1,16 @@
 import { captureContext } from '#async-context';
 import { AttemptTimeoutError, CallbackError, isFlowError, OverflowError } from '../../../operators/errors.js';
-import { Alarm, drawnFrom, isWithinBudget, mayPass, retryDelayMs, verdictOrFatal } from '../../../operators/toolkit.js';
+import {
+  Alarm,
+  boundedHintMs,
+  drawnFrom,
+  isWithinBudget,
+  mayPass,
+  mostThrottledMs,
+  refusalDelayMs,
+  retryDelayMs,
+  verdictOrFatal,
+} from '../../../operators/toolkit.js';
 import type { FlowEvent, Lease, Place, RetryRule, Verdict } from '../../../operators/types.js';
 import type { RunGiven } from './runner-types.js';
 import type { CheckedArguments } from './tool-arguments.js';
@@ -24,6 +34,8 @@ export interface JobHost {
   readonly counts: Record<Phase, number>;
   /** Attempts under way that are not the first of their call. */
   retrying: number;
+  /** Calls that wait after a refusal: no part of the share of retries. */
+  refused: number;
   /** Tells a call from all others in events. */
   nextId(): string;
   readonly runInside: AttemptOwner['runInside'];
@@ -42,13 +54,15 @@ interface JobAbout {
   readonly index: number;
   /** Of its run. */
   readonly given: RunGiven;
+  readonly hasDeadline: boolean;
 }
 
 /** One call on its way: its arguments are checked, it waits for its slot and is attempted; after a failure that may pass, once more. */
 export class ToolJob implements AttemptOwner {
   phase: Phase = 'idle';
-  /** How often the tool was started. */
+  /** How often the tool was started, but for starts that were refused and are made again. */
   attempts = 0;
+  wasStarted = false;
   readonly setup: ToolSetup;
   readonly given: RunGiven;
   readonly #host: JobHost;
@@ -56,6 +70,7 @@ export class ToolJob implements AttemptOwner {
   /** Of whoever asked: an attempt begins when a permit is free, or after a pause. */
   readonly #context = captureContext();
   readonly #index: number;
+  readonly #hasDeadline: boolean;
   /** Tells it from all others in events. */
   readonly #id: string;
   readonly #settled: (result: ToolResult) => void;
@@ -65,15 +80,20 @@ export class ToolJob implements AttemptOwner {
   #place: Place | undefined;
   #attempt: ToolAttempt | undefined;
   #startedAt = 0;
+  /** It waits after a refusal. */
+  #isRefused = false;
+  /** How long it has waited after refusals. */
+  #refusedMs = 0;
   /** Ends the pause before the next attempt, or the check of the arguments. */
   #alarm: Alarm | undefined;
 
-  constructor(host: JobHost, setup: ToolSetup, { call, id, index, given }: JobAbout, settled: (result: ToolResult) => void) {
+  constructor(host: JobHost, setup: ToolSetup, { call, id, index, given, hasDeadline }: JobAbout, settled: (result: ToolResult) => void) {
     this.#host = host;
     this.setup = setup;
     this.given = given;
     this.#call = call;
     this.#index = index;
+    this.#hasDeadline = hasDeadline;
     this.#id = id;
     this.#settled = settled;
     this.#acceptedAt = host.now();
@@ -156,7 +176,7 @@ export class ToolJob implements AttemptOwner {
     this.#queueIn(limiter);
     const { maxQueued, tell } = this.config;
     // A call that was let in once is not sent away at its next attempt.
-    if (this.#place === undefined || this.attempts > 0 || this.#host.counts.queued <= maxQueued) return;
+    if (this.#place === undefined || this.wasStarted || this.#host.counts.queued <= maxQueued) return;
     tell({ type: 'dropped', ...this.#about(), policy: 'error' });
     this.cancel({ code: 'queue_full', message: 'too many calls are waiting' }, new OverflowError(NAME, maxQueued, 'error'));
   }
@@ -194,6 +214,7 @@ export class ToolJob implements AttemptOwner {
 
   started(): void {
     this.attempts++;
+    this.wasStarted = true;
     this.#enter('executing');
     if (this.attempts > 1) this.#host.retrying++;
     this.#startedAt = this.#host.now();
@@ -211,7 +232,8 @@ export class ToolJob implements AttemptOwner {
   succeeded(value: unknown): void {
     this.#enter('idle');
     this.#tellEnd('ok');
-    const { tool } = this.setup;
+    const { tool, refusals } = this.setup;
+    refusals.answered(this.#startedAt);
     let text: string;
     try {
       text = tool.format ? written(tool.format(value)) : textOf(value);
@@ -248,11 +270,13 @@ export class ToolJob implements AttemptOwner {
     if (this.phase === 'over') return;
     this.#enter('idle');
     this.#tellEnd(verdict.class);
-    const delayMs = this.#delayMs(verdict);
+    // By what the tool asks, not by a limiter of ours.
+    const isRefusal = verdict.class === 'throttled' && !isFlowError(error);
+    const delayMs = this.#delayMs(verdict, isRefusal);
     // It is about the tool, not about this one call: all its calls wait.
-    const pauseMs = verdict.class === 'throttled' ? (delayMs ?? verdict.retryAfterMs) : undefined;
+    const pauseMs = verdict.class === 'throttled' && !verdict.isTierOnly ? (delayMs ?? verdict.retryAfterMs) : undefined;
     if (pauseMs !== undefined) this.#pause(pauseMs);
-    if (delayMs !== undefined) this.#backOff(verdict, delayMs);
+    if (delayMs !== undefined) this.#backOff(verdict, delayMs, isRefusal);
     else if (isFlowError(error, 'FLOW_ATTEMPT_TIMEOUT') && error.operator === NAME) {
       this.#fail({ code: 'timeout', message: `the tool took longer than ${String(this.setup.timeoutMs)} ms` }, error);
     } else this.#fail({ code: 'failed', message: messageOf(error) }, error);
@@ -261,11 +285,17 @@ export class ToolJob implements AttemptOwner {
   // ---- another attempt ----------------------------------------------------------------------------------------------
 
   /** How long to wait before the next attempt; undefined when there is none. */
-  #delayMs(verdict: Verdict): number | undefined {
-    const { retry } = this.setup;
-    if (retry === undefined || !mayPass(verdict) || this.attempts >= retry.maxAttempts || !this.#mayRetry(retry)) return undefined;
+  #delayMs(verdict: Verdict, isRefusal: boolean): number | undefined {
+    const { retry, refusals } = this.setup;
+    const { retryAfterMs } = verdict;
+    const inARow = isRefusal ? refusals.refused(this.#startedAt, this.#host.now()) : 0;
+    if (retry === undefined || !mayPass(verdict)) return undefined;
+    if (!isRefusal && (this.attempts >= retry.maxAttempts || !this.#mayRetry(retry))) return undefined;
     try {
-      return retryDelayMs(this.attempts, verdict.retryAfterMs, retry, drawnFrom(NAME, this.config.random));
+      const random01 = drawnFrom(NAME, this.config.random);
+      if (!isRefusal) return retryDelayMs(this.attempts, retryAfterMs, retry, random01);
+      const delayMs = refusalDelayMs(inARow, retryAfterMs, retry, random01);
+      return this.#refusedMs + delayMs <= mostThrottledMs(retry, this.#hasDeadline) ? delayMs : undefined;
     } catch {
       // Without its source of chance there is no second attempt; the failure is what counts.
       return undefined;
@@ -273,20 +303,33 @@ export class ToolJob implements AttemptOwner {
   }
 
   #mayRetry({ budget }: RetryRule): boolean {
-    const { counts, retrying } = this.#host;
-    return isWithinBudget(retrying + counts.backingOff, counts.executing + counts.backingOff, budget);
+    const { counts, retrying, refused } = this.#host;
+    const waiting = counts.backingOff - refused;
+    return isWithinBudget(retrying + waiting, counts.executing + waiting, budget);
   }
 
-  #pause(pauseMs: number): void {
+  #pause(askedMs: number): void {
+    const pauseMs = boundedHintMs(askedMs, (note) => {
+      this.config.tell({ ...note, operator: NAME });
+    });
+    const { limiter, refusals } = this.setup;
+    refusals.pause(this.#host.now() + pauseMs);
     // A pause of 0 would end one that somebody else has asked for.
-    if (pauseMs > 0) this.setup.limiter?.penalize(pauseMs);
+    if (pauseMs > 0) limiter?.penalize(pauseMs);
     this.config.tell({ type: 'throttled', operator: NAME, pauseMs });
   }
 
-  #backOff(verdict: Verdict, delayMs: number): void {
+  #backOff(verdict: Verdict, delayMs: number, isRefusal: boolean): void {
     // Whoever was told of the failure may have given the call up.
     if (this.phase === 'over') return;
     this.#enter('backingOff');
+    if (isRefusal) {
+      // Flow control, no failure: it takes no attempt, and nothing of the share of retries.
+      this.attempts--;
+      this.#isRefused = true;
+      this.#refusedMs += delayMs;
+      this.#host.refused++;
+    }
     this.#ringIn(delayMs);
     const attempt = this.attempts + 1;
     this.#tell({ type: 'retryScheduled', ...this.#about(), class: verdict.class, size: 1, attempt, delayMs });
@@ -330,6 +373,10 @@ export class ToolJob implements AttemptOwner {
 
   #enter(phase: Phase): void {
     const { counts } = this.#host;
+    if (this.#isRefused) {
+      this.#isRefused = false;
+      this.#host.refused--;
+    }
     counts[this.phase]--;
     counts[phase]++;
     this.phase = phase;

@@ -26,6 +26,8 @@ export interface SessionKind {
   readonly inside: boolean;
   /** A stream may use an id again when its first call is over; a request uses each once. */
   readonly reusesIds: boolean;
+  /** Whether its calls are given up at some time. */
+  readonly hasDeadline?: boolean;
 }
 
 /** The calls of one request, or of one stream: each id belongs to one of them. */
@@ -65,11 +67,16 @@ export class ToolSession {
       return;
     }
     this.#ids.add(call.id);
-    const job = new ToolJob(this.#host, setup, { call, id, index, given: this.#given }, (result) => {
-      this.#open.delete(job);
-      if (this.#kind.reusesIds) this.#ids.delete(call.id);
-      this.#emit(result);
-    });
+    const job = new ToolJob(
+      this.#host,
+      setup,
+      { call, id, index, given: this.#given, hasDeadline: this.#kind.hasDeadline === true },
+      (result) => {
+        this.#open.delete(job);
+        if (this.#kind.reusesIds) this.#ids.delete(call.id);
+        this.#emit(result);
+      },
+    );
     this.#open.add(job);
     // Before it is told: whoever hears of it may close the runner, or leave.
     this.#host.opened(job);

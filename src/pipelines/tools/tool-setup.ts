@@ -9,6 +9,7 @@ import {
   onlyKnown,
   orDefault,
   positive,
+  Refusals,
   requiredFunction,
   retryRule,
 } from '../../../operators/toolkit.js';
@@ -29,6 +30,8 @@ export interface ToolSetup {
   readonly timeoutMs: number;
   readonly retry: RetryRule | undefined;
   readonly classify: Classify;
+  /** What its calls know of the refusals of what the tool asks. */
+  readonly refusals: Refusals;
 }
 
 /** What is the same for all tools. */
@@ -132,5 +135,6 @@ function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup
       tool.retry === undefined ? 'retry' : `${at}.retry`,
     ),
     classify: classify ?? defaults.classify,
+    refusals: new Refusals(),
   };
 }

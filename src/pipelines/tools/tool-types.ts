@@ -159,7 +159,7 @@ interface AnyToolResult {
   readonly content: string;
   /** Position of the call in its request, from 0. */
   readonly index: number;
-  /** How often the tool was started; 0 when it never was. */
+  /** How often the tool was started, but for starts that were refused (429) and made again; 0 when it never was. */
   readonly attempts: number;
   /** From acceptance to the result, waiting included. */
   readonly durationMs: number;
