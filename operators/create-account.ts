@@ -57,7 +57,7 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
   readonly models?: readonly ModelLimits[];
   /**
    * Names of lanes, or what `lanes` takes, most urgent first. A lane's `reserve` is a share of every rate that lanes below may not take, 0.05 for a first
-   * lane that says nothing. @defaultValue ['P0', 'P1', 'P2']
+   * lane that says nothing in an account without `burst` and `burstSeconds`. @defaultValue ['P0', 'P1', 'P2']
    */
   readonly lanes?: readonly (string | LaneOptions)[];
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
@@ -69,7 +69,7 @@ const MINUTE = ['requestsPerMinute', 'tokensPerMinute', 'inputTokensPerMinute', 
 const DAY = ['requestsPerDay', 'tokensPerDay'] as const;
 const OWN: readonly string[] = [...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes'];
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
-/** Of every rate, for a first lane that says nothing itself. */
+/** Of every rate, for a first lane that says nothing itself. What is kept may be spent at once: not where the account says how much that may be. */
 const FIRST_RESERVE = 0.05;
 
 /**
@@ -137,7 +137,7 @@ export function createAccount(options: AccountOptions = {}): Limiter {
     rates: ratesOf(options, savings),
     queue: lanes(
       (given as readonly (string | LaneOptions)[]).map((lane, i) => ({
-        ...(i === 0 && { reserve: FIRST_RESERVE }),
+        ...(i === 0 && burst === undefined && burstSeconds === undefined && { reserve: FIRST_RESERVE }),
         ...(typeof lane === 'string' ? { name: lane } : lane),
       })),
       { key: keyOf },

@@ -388,6 +388,7 @@ describe('the reserve of a lane', () => {
     expect(spendable(['a', 'b'])).toBeCloseTo(1800 + 2700, 6);
     expect(spendable([{ name: 'a', reserve: 0.05 }, 'b'])).toBeCloseTo(1800 + 2700, 6);
     expect(spendable(['one'])).toBeCloseTo(1800, 6);
+    expect(createAccount({ tokensPerMinute: AMOUNT, burstSeconds: 2 }).snapshot().tokens).toBeCloseTo(1800, 6);
     expect(spendable([{ name: 'a', reserve: 0 }, 'b'])).toBeCloseTo(1800, 6);
     expect(spendable(['a', { name: 'b', reserve: 0.1 }, 'c'])).toBeCloseTo(1800 + 2700 + 5400, 6);
   });

@@ -16,7 +16,9 @@ const laneSchema = /* @__PURE__ */ (() =>
       .min(0)
       .lt(1)
       .optional()
-      .describe('Share of every rate that lanes below may not take; 0.05 by default for the first lane, 0 for the others.'),
+      .describe(
+        'Share of every rate that lanes below may not take; 0.05 by default for the first lane unless `burst` is set, 0 for the others.',
+      ),
   }))();
 
 /** What may be wrong with an answer that came. */
