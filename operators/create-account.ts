@@ -1,8 +1,8 @@
 import { limiterBelow } from './child-of.js';
 import { createLimiter } from './create-limiter.js';
 import { fromHeaders } from './from-headers.js';
-import type { LaneOptions } from './lanes.js';
-import { lanes } from './lanes.js';
+import type { KeyFairness, LaneOptions } from './lanes.js';
+import { keyFairnessOf, lanes } from './lanes.js';
 import { FlowConfigError } from './options/errors.js';
 import type { ChildLimiterOptions, Limiter, LimiterJob, LimiterOptions, RateRule, SavedModel } from './options/limiter.js';
 import { finitePositive, flag, nonEmpty, onlyKnown, optional, orDefault, ratio, startingRate } from './options/options.js';
@@ -60,6 +60,8 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
    * lane that says nothing in an account without `burst` and `burstSeconds`. @defaultValue ['P0', 'P1', 'P2']
    */
   readonly lanes?: readonly (string | LaneOptions)[];
+  /** How jobs with different `key`s share a lane: `byCost()` by the tokens that they use. @defaultValue they take turns, one job each */
+  readonly keyFairness?: KeyFairness;
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
   readonly learn?: boolean;
 }
@@ -67,7 +69,7 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
 const NAME = 'createAccount';
 const MINUTE = ['requestsPerMinute', 'tokensPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute'] as const;
 const DAY = ['requestsPerDay', 'tokensPerDay'] as const;
-const OWN: readonly string[] = [...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes'];
+const OWN: readonly string[] = [...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes', 'keyFairness'];
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 /** Of every rate, for a first lane that says nothing itself. What is kept may be spent at once: not where the account says how much that may be. */
 const FIRST_RESERVE = 0.05;
@@ -120,7 +122,7 @@ const FIRST_RESERVE = 0.05;
 export function createAccount(options: AccountOptions = {}): Limiter {
   // Those of the limiter, but for what it is told here.
   onlyKnown(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => name !== 'rates' && name !== 'queue')]);
-  const { lanes: given = LANES, learn = true, models, burst, burstSeconds, dayStartsAt, ...rest } = options;
+  const { lanes: given = LANES, keyFairness, learn = true, models, burst, burstSeconds, dayStartsAt, ...rest } = options;
   const isRate = new Set<string>([...MINUTE, ...DAY]);
   const common = Object.fromEntries(Object.entries(rest).filter(([option]) => !isRate.has(option))) as LimiterOptions;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
@@ -132,6 +134,7 @@ export function createAccount(options: AccountOptions = {}): Limiter {
     dayStartsAt,
   };
   const learns = flag(NAME, 'learn', learn);
+  const sharing = keyFairnessOf(NAME, 'keyFairness', keyFairness);
   const account: LimiterOptions = {
     ...common,
     rates: ratesOf(options, savings),
@@ -140,7 +143,7 @@ export function createAccount(options: AccountOptions = {}): Limiter {
         ...(i === 0 && burst === undefined && burstSeconds === undefined && { reserve: FIRST_RESERVE }),
         ...(typeof lane === 'string' ? { name: lane } : lane),
       })),
-      { key: keyOf },
+      { key: keyOf, ...(sharing && { keyFairness: sharing }) },
     ),
     learn: fromHeaders({ rates: learns }),
   };

@@ -1,15 +1,18 @@
 import { reserveOf } from './kernel/limits/reserve.js';
+import { costLines } from './kernel/queues/cost-line.js';
 import type { Fairness, FairnessRule } from './kernel/queues/discipline.js';
+import type { KeyFairness, KeyFairnessRule } from './kernel/queues/keyed-line.js';
 import { LanesQueue } from './kernel/queues/lanes-queue.js';
 import type { QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
-import { LaneUnknownError } from './options/errors.js';
+import { FlowConfigError, LaneUnknownError } from './options/errors.js';
 import { checkedLanes } from './options/lanes.js';
-import { callback, madeBy, onlyKnown, ratio } from './options/options.js';
+import { callback, madeBy, nonEmpty, onlyKnown, orDefault, ratio } from './options/options.js';
 import type { LaneOptions } from './options/types.js';
 
 export type { Fairness } from './kernel/queues/discipline.js';
+export type { KeyFairness } from './kernel/queues/keyed-line.js';
 export type { LaneOptions } from './options/types.js';
 
 export interface LanesOptions<T> {
@@ -17,8 +20,15 @@ export interface LanesOptions<T> {
   readonly by?: (item: T) => string;
   /** Key of an item: those of a lane with equal keys share one turn in it, so that whoever sends much delays nobody else. @defaultValue none */
   readonly key?: (item: T) => unknown;
+  /** How the keys of a lane share it: `byCost()`; needs `key`. @defaultValue they take turns, one job each */
+  readonly keyFairness?: KeyFairness;
   /** How lanes share turns. @defaultValue `strictWithFloor()` */
   readonly fairness?: Fairness;
+}
+
+export interface ByCostOptions {
+  /** What is counted: a unit of a job's `cost`. @defaultValue 'tokens' */
+  readonly unit?: string;
 }
 
 const NAME = 'lanes';
@@ -47,9 +57,11 @@ const NAME = 'lanes';
  * ```
  */
 export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {
-  onlyKnown(NAME, options, ['by', 'key', 'fairness']);
+  onlyKnown(NAME, options, ['by', 'key', 'keyFairness', 'fairness']);
   const laneOf = callback(NAME, 'by', options.by);
   const keyOf = callback(NAME, 'key', options.key);
+  const keyFairness = keyFairnessOf(NAME, 'keyFairness', options.keyFairness);
+  if (keyFairness && !keyOf) throw new FlowConfigError(NAME, 'key', 'a function, which `keyFairness` needs', undefined);
   const fairness = fairnessOf(NAME, 'fairness', options.fairness);
   const checked = checkedLanes(NAME, lanes, fairness);
   const positions = new Map(checked.map(({ name }, i) => [name, i]));
@@ -61,7 +73,7 @@ export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: Lanes
     reserve: reserveOf(checked.map(({ reserve = 0 }) => reserve)),
     unknown: (operator, name) => new LaneUnknownError(operator, name, [...positions.keys()]),
     at: (name) => (name === undefined ? checked.length - 1 : (positions.get(name) ?? -1)),
-    create: (places) => new LanesQueue(checked, fairness, places, keyOf !== undefined),
+    create: (places) => new LanesQueue(checked, fairness, places, keyOf !== undefined, keyFairness),
   };
 }
 
@@ -119,6 +131,36 @@ export function weighted(): Fairness {
  */
 export function roundRobin(): Fairness {
   return sharedRounds(false);
+}
+
+/**
+ * The keys of a lane share it by what their jobs cost, for `keyFairness` of `lanes`: the next job is one of the key that has used least. A key that was idle
+ * saves up no credit.
+ *
+ * The cost of a job is the `tokens` of its `cost`, or 1 when it has none. What its lease is settled with takes the place of that estimate, also after the
+ * release. In a batch operator the cost is the weight of the item.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { byCost, createLimiter, lanes } from 'sluice/operators';
+ *
+ * const queue = lanes([{ name: 'all' }], { key: ({ key }) => key, keyFairness: byCost() });
+ * const limiter = createLimiter({ concurrency: 1, queue });
+ * const order: string[] = [];
+ * const ask = (key: string, tokens: number) => limiter.runAsync(() => Promise.resolve(order.push(key)), { key, cost: { tokens } });
+ * await Promise.all([ask('long', 300), ask('long', 300), ask('short', 100), ask('short', 100), ask('short', 100), ask('short', 100)]);
+ * order.join(' '); // => 'long short short short long short'
+ * ```
+ */
+export function byCost(options: ByCostOptions = {}): KeyFairness {
+  onlyKnown('byCost', options, ['unit']);
+  return costLines(nonEmpty('byCost', 'unit', orDefault(options.unit, 'tokens')));
+}
+
+/** @throws FlowConfigError */
+export function keyFairnessOf(operator: string, option: string, fairness: KeyFairness | undefined): KeyFairnessRule | undefined {
+  return madeBy<KeyFairnessRule | undefined>('keyLines', 'byCost()', undefined)(operator, option, fairness as KeyFairnessRule | undefined);
 }
 
 /** The fairness to use. @throws FlowConfigError */

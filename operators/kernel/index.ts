@@ -21,6 +21,7 @@ export { Batch, ItemFailure, Job } from './machine/job.js';
 export { leave, promote } from './machine/leave.js';
 export type { Slotted } from './queues/bag.js';
 export { Bag } from './queues/bag.js';
+export { costLines } from './queues/cost-line.js';
 export { DeadlineHeap } from './queues/deadline-heap.js';
 export type { Discipline, Fairness, Filler, LaneClaim } from './queues/discipline.js';
 export type { LaneItem } from './queues/key-lane.js';

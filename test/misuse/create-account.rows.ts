@@ -41,6 +41,7 @@ export const rows: MisuseTable = {
     ...badly('models[0].burst', `absent (known options: model, concurrency, ${RATES.join(', ')})`, 5),
     ...badly('burst', 'a finite number > 0', 0, -1, NaN, Infinity, '2', null),
     ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, '2', null),
+    ...badly('keyFairness', 'byCost()', 'byCost', NaN, 0, true, null, {}, () => undefined),
     ...badly('lanes', 'a list of names or lanes, not empty', 'P0', 5, null, {}),
   ],
 };

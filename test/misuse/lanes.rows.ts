@@ -1,4 +1,4 @@
-import { lanes } from '../../operators/index.js';
+import { byCost, lanes, weighted } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
@@ -38,7 +38,9 @@ export const rows: MisuseTable = {
     ...badly('lanes[0].weight', `absent (known options: ${FIELDS})`, 3),
     ...badly('by', 'a function', NaN, 0, 'lane', null, {}),
     ...badly('key', 'a function', NaN, 0, 'key', true, null, {}),
+    ...badly('keyFairness', 'byCost()', 'byCost', NaN, 0, true, null, {}, () => undefined, weighted()),
+    { option: 'key', value: undefined, expected: 'a function, which `keyFairness` needs', besides: { keyFairness: byCost() } },
     ...badly('fairness', 'strictWithFloor(), weighted() or roundRobin()', 'strict', NaN, 0, true, null, {}, () => undefined),
-    ...badly('order', 'absent (known options: by, key, fairness)', 1),
+    ...badly('order', 'absent (known options: by, key, keyFairness, fairness)', 1),
   ],
 };

@@ -2,6 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type {
+  KeyFairness,
   LaneOptions,
   Lease,
   LeaseContext,
@@ -13,6 +14,7 @@ import type {
   MergeLane,
 } from '../../operators/index.js';
 import {
+  byCost,
   childOf,
   createAccount,
   createLimiter,
@@ -22,6 +24,7 @@ import {
   lanes,
   per,
   perMinute,
+  roundRobin,
   strict,
 } from '../../operators/index.js';
 import type { Place } from '../../operators/permits.js';
@@ -46,6 +49,16 @@ describe('createLimiter', () => {
     // @ts-expect-error -- a share, not a text
     lanes([{ name: 'p0', reserve: '5 %' }]);
     createAccount({ lanes: [{ name: 'p0', reserve: 0.1 }, 'p1'] });
+  });
+
+  it('takes what says how keys share a lane', () => {
+    expectTypeOf(byCost({ unit: 'images' })).toEqualTypeOf<KeyFairness>();
+    createLimiter({ queue: lanes([{ name: 'p0' }], { key: ({ key }: LimiterJob) => key, keyFairness: byCost() }) });
+    createAccount({ keyFairness: byCost() });
+    // @ts-expect-error -- a value, not a name
+    createAccount({ keyFairness: 'byCost' });
+    // @ts-expect-error -- how lanes share turns is `fairness`
+    lanes([{ name: 'p0' }], { keyFairness: roundRobin() });
   });
 
   it('hands out leases now, later and as a promise', () => {

@@ -1,9 +1,35 @@
+import type { Charge } from '../limits/limit.js';
+import type { Amounts } from '../limits/usage.js';
 import type { Linked } from './line.js';
 import { Chain, OneLine } from './line.js';
-import type { KeyTurn, Waiter } from './queue.js';
+import type { GrantQueue, KeyTurn, Waiter } from './queue.js';
+
+/** How the keys of a lane share it. Made by `byCost()`. */
+export interface KeyFairness {
+  keyLines(...args: never[]): object;
+}
+
+/** Internal side of `KeyFairness`: makes the lines of one queue, one for each lane, and what is told of each grant. */
+export interface KeyFairnessRule extends KeyFairness {
+  keyLines<E extends Waiter<E>>(lanes: number): { readonly lines: readonly KeyedLine<E>[]; readonly granted: GrantQueue<E>['granted'] };
+}
+
+/** A lease, as the queue sees it where keys share a lane by cost. */
+export interface GrantedLease {
+  readonly charge: Charge;
+  share?: LeaseShare;
+}
+
+/** What a lease counts for its key. */
+export interface LeaseShare {
+  /** The lease has used so much, by unit. Answers whether another job is next now. */
+  settled(used: Amounts): boolean;
+  /** The lease was released, used or unused. It may still be settled. */
+  released(isUnused: boolean): void;
+}
 
 /** What waits under one key. */
-class KeyLine<E extends Waiter<E>> extends OneLine<E> implements Linked<KeyLine<E>> {
+export class KeyLine<E extends Waiter<E>> extends OneLine<E> implements Linked<KeyLine<E>> {
   previous: KeyLine<E> | undefined = undefined;
   next: KeyLine<E> | undefined = undefined;
 }
@@ -14,8 +40,8 @@ class KeyLine<E extends Waiter<E>> extends OneLine<E> implements Linked<KeyLine<
  * there is one.
  */
 export class KeyedLine<E extends Waiter<E>> {
-  private readonly returned = new Chain<E>();
-  private readonly cameBack = new Set<E>();
+  protected readonly returned = new Chain<E>();
+  protected readonly cameBack = new Set<E>();
   private readonly keys = new Map<unknown, KeyLine<E>>();
   /** Keys under which something waits; the first of them goes next. */
   private readonly rotation = new Chain<KeyLine<E>>();
@@ -107,7 +133,7 @@ export class KeyedLine<E extends Waiter<E>> {
     others.sort((one, other) => arrival(one) - arrival(other)).every(show);
   }
 
-  private lineOf({ key }: E): KeyLine<E> | undefined {
+  protected lineOf({ key }: E): KeyLine<E> | undefined {
     return this.isKeyed ? this.keys.get(key) : this.rotation.first;
   }
 

@@ -1,7 +1,8 @@
 import { BatchPlan } from './batch-plan.js';
 import type { Discipline, Fairness, FairnessRule, LaneClaim } from './discipline.js';
+import type { KeyFairnessRule } from './keyed-line.js';
 import { KeyedLine } from './keyed-line.js';
-import type { KeyTurn, Queue, Waiter } from './queue.js';
+import type { GrantQueue, KeyTurn, Queue, Waiter } from './queue.js';
 
 /**
  * Lanes side by side, each a line of its own; whose turn it is, is for the discipline to say. Lanes are declared one by one, so there are few of
@@ -9,6 +10,7 @@ import type { KeyTurn, Queue, Waiter } from './queue.js';
  */
 export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   size = 0;
+  readonly granted: GrantQueue<E>['granted'];
   private readonly lines: readonly KeyedLine<E>[];
   /** Entries waiting in each lane. */
   private readonly counts: number[];
@@ -21,14 +23,18 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   /**
    * @param places - places in one turn: 1 when turns are single grants, the batch size when they are batches
    * @param isKeyed - whether the keys of a lane share it
+   * @param keys - how they share it; undefined when they take turns
    */
   constructor(
     private readonly lanes: readonly LaneClaim[],
     fairness: Fairness,
     places: number,
     isKeyed: boolean,
+    keys?: KeyFairnessRule,
   ) {
-    this.lines = lanes.map(() => new KeyedLine<E>(isKeyed));
+    const made = keys?.keyLines<E>(lanes.length);
+    this.granted = made?.granted;
+    this.lines = made?.lines ?? lanes.map(() => new KeyedLine<E>(isKeyed));
     this.counts = lanes.map(() => 0);
     this.given = lanes.map(() => 0);
     this.discipline = (fairness as FairnessRule).create(lanes, places === Infinity ? 1 : places, this.counts);

@@ -15,6 +15,8 @@ export interface Waiter<E> {
   readonly key?: unknown;
   /** Order of arrival; read only where keys share a lane. */
   readonly index?: number;
+  /** What a limiter charges for it. Without one, its cost is its weight; read only where keys share a lane by cost. */
+  readonly charge?: object;
 }
 
 /** Whose turn it is among all that wait, where a turn is one grant. */
@@ -50,6 +52,8 @@ export interface GrantQueue<E extends Waiter<E>> {
   headOf?(lane: number, key: unknown): E | undefined;
   /** Keys under which something waits in the lane, in the order of their turns, so many at most. */
   turns?(lane: number, most: number): readonly KeyTurn[];
+  /** Where keys share a lane by cost: a lease was granted, after waiting or at once. Gives the lease its `share`. */
+  readonly granted?: ((lease: object, lane: number, key: unknown) => void) | undefined;
 }
 
 /** The same where a turn is a batch, of which a part may come back. One is made for each machine, with as many places to a turn as a batch has items. */

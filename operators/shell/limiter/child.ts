@@ -97,8 +97,8 @@ export class ChildLimiter extends FlowLimiter {
     super.book(lease, above);
   }
 
-  protected override takeAbove(charge: Charge, lane: number): Lease | typeof WAIT {
-    const above = this.parent.tryGrant(this.clamp(charge), this.parentLane(lane));
+  protected override takeAbove(charge: Charge, lane: number, key: unknown): Lease | typeof WAIT {
+    const above = this.parent.tryGrant(this.clamp(charge), this.parentLane(lane), this.isByKey ? key : undefined);
     if (above) return above;
     this.fill();
     this.parent.flush();

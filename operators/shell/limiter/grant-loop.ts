@@ -166,8 +166,8 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   // ---- leases ---------------------------------------------------------------------------------------------------------
 
   /** A lease if there is one now, without waiting. */
-  tryGrant(charge: Charge, lane: number): Lease | undefined {
-    const above = !this.canGrant(charge, lane) || this.refusal(charge, lane) ? WAIT : this.takeAbove(charge, lane);
+  tryGrant(charge: Charge, lane: number, key?: unknown): Lease | undefined {
+    const above = !this.canGrant(charge, lane) || this.refusal(charge, lane) ? WAIT : this.takeAbove(charge, lane, key);
     if (above === WAIT) return undefined;
     const lease = new Lease(this, charge);
     if (this.rates || !this.settings.enforce) lease.lane = lane;
@@ -176,6 +176,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     // So that the waiting lanes get their share.
     if (othersWait) this.queue.turn(lane);
     this.book(lease, above);
+    this.queue.granted?.(lease, lane, key);
     // A waiting ticket may be owed the next turn now, or wait for this slot instead of the rate.
     if (othersWait) this.grantLater();
     return lease;
@@ -193,7 +194,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   }
 
   /** A lease of the limiter above, WAIT when there is none now, undefined without a limiter above. */
-  protected takeAbove(_charge: Charge, _lane: number): Lease | typeof WAIT | undefined {
+  protected takeAbove(_charge: Charge, _lane: number, _key: unknown): Lease | typeof WAIT | undefined {
     return undefined;
   }
 
@@ -295,7 +296,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     if (passing?.bid && !this.askBid(passing)) return true;
     if (passing ? !this.canPass(passing) : this.blockedBy(leader.charge, leader.lane) !== undefined) return false;
     const ticket = passing ?? leader;
-    const above = this.takeAbove(ticket.charge, ticket.lane);
+    const above = this.takeAbove(ticket.charge, ticket.lane, ticket.key);
     if (above === WAIT) return false;
     if (passing) passing.passes = true;
     this.dequeue(ticket, true);
@@ -305,6 +306,7 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
 
   protected grant(ticket: Ticket, above: Lease | undefined): void {
     this.book(ticket, above);
+    this.queue.granted?.(ticket, ticket.lane, ticket.key);
     ticket.hooks?.granted(ticket);
     ticket.begin();
   }

@@ -88,7 +88,8 @@ export class FlowLimiter extends GrantLoop implements Limiter {
     const lane = this.laneOf(job);
     const charge = this.chargeOf(job);
     if (job.signal?.aborted) return undefined;
-    const lease = this.tryGrant(charge, lane);
+    const { queue, settings } = this;
+    const lease = this.tryGrant(charge, lane, queue.granted && settings.queue.keyOf?.(job));
     if (lease) (job.holder as HolderHooks | undefined)?.granted(lease);
     return lease;
   }

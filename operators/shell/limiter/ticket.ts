@@ -5,6 +5,7 @@ import type { Charge } from '../../kernel/limits/limit.js';
 import { amountOf, ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Amounts } from '../../kernel/limits/usage.js';
 import { usedOf } from '../../kernel/limits/usage.js';
+import type { LeaseShare } from '../../kernel/queues/keyed-line.js';
 import type { Chain, Linked } from '../../kernel/queues/line.js';
 import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
@@ -67,6 +68,8 @@ export class Lease implements Permit {
   declare parent?: Lease;
   /** Position of the lane that pays. */
   declare lane?: number;
+  /** Where keys share a lane by cost: what this lease counts for its key. */
+  declare share?: LeaseShare;
   /** Granted while a lower lane had its turn and waited for a rate. */
   declare passes?: true;
   /** Under rates: what was reported to be used, by unit, when it paid, the number of the payment, and a mark for whoever learns from responses. */
@@ -100,6 +103,8 @@ export class Lease implements Permit {
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
     for (let lease: Lease | undefined = this; lease; lease = lease.parent) {
       if (lease.limiter.settled(lease, used)) isRefunded = true;
+      // By what the rates count of it, where there are any.
+      if (lease.share?.settled(lease.used ?? used)) isRefunded = true;
     }
     if (isRefunded) this.limiter.grantNow();
   }
@@ -112,6 +117,7 @@ export class Lease implements Permit {
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
     for (let lease: Lease | undefined = this; lease; lease = lease.parent) {
       lease.isReleased = true;
+      lease.share?.released(how === 'unused');
       // All limiters are refunded before any of them grants: a full bucket above would lose the refund to the next grant.
       if (how === 'unused') lease.limiter.refund(lease);
     }
