@@ -143,9 +143,10 @@ export function roundRobin(): Fairness {
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
+ * import type { LimiterJob } from 'sluice/operators';
  * import { byCost, createLimiter, lanes } from 'sluice/operators';
  *
- * const queue = lanes([{ name: 'all' }], { key: ({ key }) => key, keyFairness: byCost() });
+ * const queue = lanes([{ name: 'all' }], { key: ({ key }: LimiterJob) => key, keyFairness: byCost() });
  * const limiter = createLimiter({ concurrency: 1, queue });
  * const order: string[] = [];
  * const ask = (key: string, tokens: number) => limiter.runAsync(() => Promise.resolve(order.push(key)), { key, cost: { tokens } });

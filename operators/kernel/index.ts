@@ -7,6 +7,7 @@ export type { BreakerState, CircuitOptions, CircuitState } from './limits/circui
 export { Circuit } from './limits/circuit.js';
 export type { HeadersLike } from './limits/headers.js';
 export { parseRetryAfterMs } from './limits/headers.js';
+export type { Charge } from './limits/limit.js';
 export { parseRateReports } from './limits/rate-headers.js';
 export type { RateReport, RateUnit } from './limits/rate-lesson.js';
 export { mostLeft, RateLesson } from './limits/rate-lesson.js';
@@ -26,6 +27,7 @@ export { DeadlineHeap } from './queues/deadline-heap.js';
 export type { Discipline, Fairness, Filler, LaneClaim } from './queues/discipline.js';
 export type { LaneItem } from './queues/key-lane.js';
 export { KeyLane } from './queues/key-lane.js';
+export type { LeaseShare } from './queues/keyed-line.js';
 export { LanesQueue } from './queues/lanes-queue.js';
 export type { Linked } from './queues/line.js';
 export { Backlog, Chain, FIFO, Line, ONE_LINE } from './queues/line.js';

@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Waiter } from '../../operators/kernel/index.js';
+import type { Charge, LeaseShare, Waiter } from '../../operators/kernel/index.js';
 import { costLines, LanesQueue, sharedRounds } from '../../operators/kernel/index.js';
-import type { Charge } from '../../operators/kernel/limits/limit.js';
-import type { LeaseShare } from '../../operators/kernel/queues/keyed-line.js';
 import { sized } from '../support/deep.js';
 
 /** A job of a limiter, which is charged and settled. */
@@ -37,7 +35,7 @@ class Item {
 
 const lane = { share: 1, floor: undefined };
 const queueOf = <E extends Waiter<E>>(places = 1): LanesQueue<E> =>
-  new LanesQueue<never>([lane], sharedRounds(false), places, true, costLines('tokens')) as never;
+  new LanesQueue<E>([lane], sharedRounds(false), places, true, costLines('tokens'));
 
 /** Takes the next job, as a limiter does. */
 function grant(queue: LanesQueue<Job>): Job {
