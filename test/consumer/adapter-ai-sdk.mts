@@ -33,15 +33,15 @@ import {
 
 const limiter = createLimiter({ concurrency: 2 });
 const rules: CallRules = { limiter };
-const options: LanguageModelMiddlewareOptions = { ...rules, cost: ({ prompt }: LanguageModelParams) => ({ tokens: prompt.length }) };
+const options: LanguageModelMiddlewareOptions = { ...rules, job: ({ prompt }: LanguageModelParams) => ({ cost: { tokens: prompt.length } }) };
 export const language: LanguageModelMiddleware = createLanguageModelMiddleware(options);
 
-const imageOptions: ImageModelMiddlewareOptions = { ...rules, cost: ({ n }: ImageModelParams) => ({ requests: n }) };
+const imageOptions: ImageModelMiddlewareOptions = { ...rules, job: ({ n }: ImageModelParams) => ({ cost: { requests: n } }) };
 export const image: ImageModelMiddleware = createImageModelMiddleware(imageOptions);
 
-const ranking: RerankingModelOptions = { ...rules, cost: ({ query }: RerankingModelParams) => ({ tokens: query.length }) };
-const speech: SpeechModelOptions = { ...rules, cost: ({ text }: SpeechModelParams) => ({ tokens: text.length }) };
-const transcripts: TranscriptionModelOptions = { ...rules, lane: ({ mediaType }: TranscriptionModelParams) => mediaType };
+const ranking: RerankingModelOptions = { ...rules, job: ({ query }: RerankingModelParams) => ({ cost: { tokens: query.length } }) };
+const speech: SpeechModelOptions = { ...rules, job: ({ text }: SpeechModelParams) => ({ cost: { tokens: text.length } }) };
+const transcripts: TranscriptionModelOptions = { ...rules, job: ({ mediaType }: TranscriptionModelParams) => ({ lane: mediaType }) };
 type Of<F extends (model: never) => unknown> = Parameters<F>[0];
 export const ranked = (model: Of<typeof limitRerankingModel>): typeof model => limitRerankingModel(model, ranking);
 export const spoken = (model: Of<typeof limitSpeechModel>): typeof model => limitSpeechModel(model, speech);

@@ -13,7 +13,7 @@ import {
 
 const limiter = createLimiter({ concurrency: 2 });
 const rules: CallRules = { limiter };
-const httpRules: HttpRules = { ...rules, cost: ({ url }: HttpRequest) => ({ tokens: url.length }) };
+const httpRules: HttpRules = { ...rules, job: ({ url }: HttpRequest) => ({ cost: { tokens: url.length } }) };
 const client = new Anthropic({ apiKey: 'none', middleware: [createAnthropicMiddleware(httpRules)] });
 same<Anthropic>()(limitAnthropic(new Anthropic({ apiKey: 'none' }), httpRules));
 

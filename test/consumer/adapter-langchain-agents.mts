@@ -13,10 +13,10 @@ import {
 } from 'sluice/langchain/agents';
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };
-type Request = Parameters<NonNullable<ModelMiddlewareOptions['cost']>>[0];
-const jobRules: JobRules<Request> = { ...rules, lane: 'default' };
+type Request = Parameters<Extract<ModelMiddlewareOptions['job'], (request: never) => unknown>>[0];
+const jobRules: JobRules<Request> = { ...rules, job: { lane: 'default' } };
 const connection: ConnectionRules<Request> = { ...jobRules, closeGraceMs: 20 };
-const models: ModelMiddlewareOptions = { ...connection, cost: ({ messages }) => ({ tokens: messages.length }) };
+const models: ModelMiddlewareOptions = { ...connection, job: ({ messages }) => ({ cost: { tokens: messages.length } }) };
 const perTool: PerTool = { search: 2 };
 const tools: ToolMiddlewareOptions = { concurrency: TOOL_MIDDLEWARE_DEFAULTS.concurrency, toolConcurrency: perTool };
 export const middleware: readonly Middleware[] = [createToolMiddleware(tools), createModelMiddleware(models)];

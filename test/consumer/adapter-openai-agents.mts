@@ -3,6 +3,6 @@ import { createLimiter } from 'sluice';
 import { type CallRules, limitModel, limitModelProvider, type ModelRules } from 'sluice/openai-agents';
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };
-const modelRules: ModelRules = { ...rules, cost: ({ input }) => ({ tokens: input.length }) };
+const modelRules: ModelRules = { ...rules, job: ({ input }) => ({ cost: { tokens: input.length } }) };
 export const limited = (model: Model): Model => limitModel(model, modelRules);
 export const provided = (provider: ModelProvider): ModelProvider => limitModelProvider(provider, modelRules);

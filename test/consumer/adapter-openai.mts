@@ -17,7 +17,7 @@ import {
 const client = new OpenAI({ apiKey: 'none' });
 const limiter = createLimiter({ concurrency: 2 });
 const rules: CallRules = { limiter };
-const httpRules: HttpRules = { ...rules, cost: ({ url }: HttpRequest) => ({ tokens: url.length }) };
+const httpRules: HttpRules = { ...rules, job: ({ url }: HttpRequest) => ({ cost: { tokens: url.length } }) };
 const options: LimitOpenAIOptions = { ...httpRules, fetch: globalThis.fetch };
 same<OpenAI>()(limitOpenAI(client, options));
 
