@@ -9,6 +9,7 @@ const operators = join(root, 'operators');
 const VALUES: ReadonlySet<string> = new Set([
   'DivideStrategy',
   'Fairness',
+  'KeyFairness',
   'LearnRule',
   'LeaseHolder',
   'LoadCache',
