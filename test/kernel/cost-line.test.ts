@@ -335,6 +335,19 @@ describe('keys are forgotten', () => {
     expect(remembered(queue)).toBeLessThanOrEqual(201);
   });
 
+  it('while ten are active all the time, as many as when it began', () => {
+    const queue = queueOf<Job>();
+    const active: Job[] = [];
+    let most = 0;
+    for (let i = 0; i < many; i++) {
+      active.push(grantAtOnce(queue, i, 1 + (i % 100)));
+      if (active.length > 10) active.shift()?.share?.released(false);
+      most = Math.max(most, remembered(queue));
+    }
+    // Twice the ten or eleven that are active and a hundred idle ones.
+    expect(most).toBeLessThanOrEqual(2 * (11 + 100));
+  });
+
   it('while others wait all the time', () => {
     const queue = queueOf<Job>();
     push(queue, '2*a 9');

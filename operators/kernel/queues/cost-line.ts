@@ -206,12 +206,13 @@ class CostLine<E extends Waiter<E>> extends KeyedLine<E> {
     else if (account.isIdle && account.tag <= this.time) this.accounts.delete(account.key);
   }
 
-  /** Forgets idle keys. With many of them ahead of the virtual time, it moves on past one half. */
+  /** Forgets idle keys. Where more of them are ahead of the virtual time than keys are active, it advances past those that are ahead least. */
   private sweep(): void {
     for (const account of this.accounts.values()) this.changed(account);
     const idle = [...this.accounts.values()].filter(({ isIdle }) => isIdle).sort((one, other) => one.tag - other.tag);
-    if (idle.length > MOST_IDLE) {
-      this.floor = Math.max(this.floor, (idle[idle.length >> 1] as KeyAccount<E>).tag);
+    const excess = idle.length - Math.max(MOST_IDLE, this.accounts.size - idle.length);
+    if (excess > 0) {
+      this.floor = Math.max(this.floor, (idle[excess - 1] as KeyAccount<E>).tag);
       for (const account of idle) this.changed(account);
     }
     this.sweepAt = 2 * Math.max(MOST_IDLE, this.accounts.size);
