@@ -111,7 +111,7 @@ interface Result {
   readonly floodMs: number;
 }
 
-/** Taken in turns, so that a slow moment of the machine is everybody's; the first round warms up. */
+/** Taken in turns, so that a slow moment of the machine is shared by all queues; the first round warms up. */
 async function measured(all: Readonly<Record<string, () => Contestant>>, load: Load): Promise<readonly Result[]> {
   const runs = new Map<string, Run[]>(Object.keys(all).map((name) => [name, []]));
   for (let round = 0; round <= load.rounds; round++) {

@@ -8,7 +8,7 @@ import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
-import { givenOf, jobOption, limiterOption } from './options/limiter-option.js';
+import { jobOption, limiterOption } from './options/limiter-option.js';
 import { callback, checked, durationMs, flag, madeBy, oneOf, onlyKnown, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, WorkOutcome } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
@@ -160,7 +160,7 @@ export function policyOf<F = never>(
     requiredFunction(operator, 'work', work);
     const { signal, job, idempotent } = callOptions(operator, call, rules.limiter);
     const lane = job?.lane ?? rules.job?.lane ?? DEFAULT_LANE;
-    const own = { job: job ? { ...rules.job, ...givenOf(job) } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
+    const own = { job: job ? { ...rules.job, ...job } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
     return new Observable<R | F>((subscriber) => {
       if (signal) {
         signals.stop(signal, subscriber, (reason) => {
@@ -203,7 +203,7 @@ function callOptions(operator: string, call: PolicyCallOptions | number | undefi
   onlyKnown(operator, call, ['signal', 'job', 'idempotent'], 'call');
   const { signal, job, idempotent } = call;
   if (signal !== undefined) requiredSignal(operator, 'signal', signal);
-  jobOption(operator, job, permits);
+  const own = jobOption(operator, job, permits);
   if (idempotent !== undefined) flag(operator, 'idempotent', idempotent);
-  return call;
+  return own ? { ...call, job: own } : call;
 }

@@ -37,7 +37,6 @@ import {
   robust,
   settleAll,
   strict,
-  unwrap,
   withJob,
 } from '../src/index.js';
 
@@ -168,7 +167,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   mergeLanes: {
-    options: { maxSize: 2, fairness: undefined },
+    options: { maxSize: 2, maxQueued: 10 },
     make: (options) => {
       const merged = mergeLanes(
         [
@@ -476,10 +475,6 @@ const subjects: Readonly<Record<string, Subject>> = {
       const limited = createFetch({ ...(options as object), limiter });
       return async () => (await limited('https://host/v1/chat/completions', BODY)).text();
     },
-  },
-  unwrap: {
-    options: { errors: 'first' },
-    make: () => () => all(items().pipe(batchMap(same, {}), unwrap('first'))),
   },
 };
 

@@ -41,7 +41,7 @@ export function jobOption(operator: string, job: LimiterJob | undefined, limiter
 }
 
 /** A copy, so that later changes to the object have no effect. As everywhere, what is undefined is left out. */
-export function givenOf(job: LimiterJob): LimiterJob {
+function givenOf(job: LimiterJob): LimiterJob {
   const given: LimiterJob = Object.fromEntries(Object.entries(job).filter(([, value]) => value !== undefined));
   const { cost } = given;
   return typeof cost === 'object' && !Array.isArray(cost) ? { ...given, cost: { ...cost } } : given;

@@ -159,9 +159,10 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   readCapacity(): number {
     const { machine, permits, config } = this;
     if (!config.weigh) return Infinity;
-    machine.charges = permits.tokenCapacity !== Infinity;
-    machine.aim = Math.min(config.maxWeight, permits.tokenCapacity);
-    return permits.borrows ? Infinity : permits.tokenCapacity;
+    const { tokenCapacity } = permits;
+    machine.charges = tokenCapacity !== Infinity;
+    machine.aim = Math.min(config.maxWeight, tokenCapacity);
+    return permits.borrows ? Infinity : tokenCapacity;
   }
 
   /** What has come waits for the end of its frame; false when that is over already. Apart, or its closure would cost each item an object. */

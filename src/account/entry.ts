@@ -23,13 +23,13 @@ export interface CallFacts {
   readonly tokens: RequestTokens;
   /** What its permit was charged with. */
   readonly charged: TokenUnits;
-  /** The same by what is known when it is sent: a call may have waited long for its permit. @defaultValue `charged` */
+  /** Estimates the charge anew when the call is sent, which may be long after it asked for its permit. @defaultValue `charged` */
   readonly estimate?: () => TokenUnits;
   /** A budget pays nothing for what is refused, also as invalid: no filter has read it. */
   readonly refusalsAreFree?: boolean;
 }
 
-/** The same of a call whose permit was granted for less: rates bound what one job is charged. It keeps to that until its real usage is known. */
+/** Facts of a call whose permit was granted for less than its estimate, because rates bound what one job is charged: that is its charge until its usage is known. */
 export function asGranted(facts: CallFacts, lease: AttemptContext['lease']): CallFacts {
   const { charged } = facts;
   const paid = (unit: keyof TokenUnits): number => Math.min(charged[unit], boundedTo(lease, unit) ?? Infinity);
@@ -85,6 +85,7 @@ export class Entry {
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #reservation: Reservation | undefined;
+  /** By what was known when it was sent. */
   readonly #charged: TokenUnits;
   /** For finding out how the provider charges output. */
   readonly #sent: SentCall | undefined;
@@ -167,11 +168,10 @@ export class Entry {
     if (this.#isOver) return;
     this.#look();
     const { provider, model } = this.#facts;
-    const charged = this.#charged;
     const outputTokens = this.#usage?.outputTokens ?? (this.#seen > 0 ? this.#seen : undefined);
     // An answer that says nothing costs what was expected.
     if (this.#usage !== undefined || outputTokens !== undefined)
-      this.#pay(unitsAfter(provider, { ...this.#usage, ...(outputTokens !== undefined && { outputTokens }) }, charged));
+      this.#pay(unitsAfter(provider, { ...this.#usage, ...(outputTokens !== undefined && { outputTokens }) }, this.#charged));
     if (outputTokens !== undefined) this.#ledger.expected.learn(model, outputTokens);
     this.#reservation?.settle(this.#usage);
     this.#over(end, this.#usage === undefined);
@@ -182,12 +182,11 @@ export class Entry {
     if (this.#isOver) return;
     this.#look();
     const { provider, refusalsAreFree = false } = this.#facts;
-    const charged = this.#charged;
     const status = statusOf(error);
     // What never arrived has cost no more than what was refused.
     const isRefused = status === undefined ? wasFree(error) : REFUSED.has(status);
     if (this.#hasBegun) this.#payForPart();
-    else this.#pay(unitsWithoutAnswer(provider, isRefused ? 'refused' : 'failed', charged));
+    else this.#pay(unitsWithoutAnswer(provider, isRefused ? 'refused' : 'failed', this.#charged));
     if (!this.#hasBegun && (wasFree(error) || (isRefused && refusalsAreFree))) this.#reservation?.release();
     else this.#reservation?.settle(this.#reported());
     this.#over(end, !isRefused);
@@ -232,10 +231,8 @@ export class Entry {
 
   /** What has come of an answer that is not whole. */
   #payForPart(): void {
-    const { provider } = this.#facts;
-    const charged = this.#charged;
     const outputTokens = Math.max(this.#usage?.outputTokens ?? 0, this.#seen);
-    this.#pay(unitsAfter(provider, { ...this.#usage, outputTokens }, charged));
+    this.#pay(unitsAfter(this.#facts.provider, { ...this.#usage, outputTokens }, this.#charged));
   }
 
   #pay({ tokens, inputTokens, outputTokens }: TokenUnits): void {

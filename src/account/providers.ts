@@ -157,7 +157,8 @@ function together({ tokensCharged }: ProviderRules, input: number, output: numbe
   return tokensCharged === 'sum' ? input + output : Math.max(input, output);
 }
 
-const COLUMNS: Readonly<Record<Exclude<keyof ProviderRules, 'name'>, readonly string[]>> = {
+/** What each column of a row may say. */
+export const COLUMNS: Readonly<Record<Exclude<keyof ProviderRules, 'name'>, readonly string[]>> = {
   cacheReads: ['free', 'counted'],
   outputCharged: ['onArrival', 'asGenerated'],
   unusedOutput: ['returned', 'kept'],

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ExpectedOutput } from '../../src/account/expected-output.js';
 import type { ProviderRules } from '../../src/account/providers.js';
-import { providerAt, providers, unitsAfter, unitsBefore, unitsWithoutAnswer } from '../../src/account/providers.js';
+import { COLUMNS, providerAt, providers, unitsAfter, unitsBefore, unitsWithoutAnswer } from '../../src/account/providers.js';
 
 const usage = { inputTokens: 1000, cacheReadTokens: 400, outputTokens: 50 };
 const request = { inputTokens: 900, maxOutputTokens: 500 };
@@ -37,16 +37,6 @@ function countedBy(rules: ProviderRules): readonly (readonly number[])[] {
   ];
 }
 
-/** What each field of a row may say. */
-const VALUES: { readonly [Field in Exclude<keyof ProviderRules, 'name'>]-?: readonly ProviderRules[Field][] } = {
-  cacheReads: ['free', 'counted'],
-  outputCharged: ['onArrival', 'asGenerated'],
-  unusedOutput: ['returned', 'kept'],
-  tokensCharged: ['sum', 'larger', 'input'],
-  refusedInput: ['returned', 'kept'],
-  failedInput: ['returned', 'kept'],
-};
-
 describe('what the rates of a provider count', () => {
   it.each(Object.entries(TABLE))('%s', (name, counted) => {
     const rules: ProviderRules = providers[name as keyof typeof providers];
@@ -55,7 +45,7 @@ describe('what the rates of a provider count', () => {
   });
 
   const changes = Object.entries(providers).flatMap(([name, rules]: [string, ProviderRules]) =>
-    Object.entries(VALUES).flatMap(([field, values]) =>
+    Object.entries(COLUMNS).flatMap(([field, values]) =>
       values
         .filter((value) => value !== rules[field as keyof ProviderRules])
         .map((value) => [name, field, value, { ...rules, [field]: value }] as const),

@@ -147,7 +147,7 @@ describe('a key that was idle', () => {
     expect(order(queue, 10)).toBe('bababababa');
   });
 
-  it('pays for no work that nobody else wanted', () => {
+  it('charges a key nothing for work that no other key was waiting for', () => {
     const queue = queueOf<Job>();
     for (let i = 0; i < 100; i++) grantAtOnce(queue, 'a', 1000).share?.released(false);
     push(queue, '4*a 1000, 4*b 1000');

@@ -716,7 +716,7 @@ describe('a client that keeps to a rate', () => {
     });
   });
 
-  it('holds everybody behind one heavy request; here other lanes go on', () => {
+  it('holds all requests behind one heavy request; here other lanes go on', () => {
     const sent = script([600, 500, 1], 600, 100_000);
     expect(sent[2]).toBeGreaterThan(45_000);
     virtualTime(({ advance, now }) => {

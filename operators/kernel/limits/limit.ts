@@ -72,7 +72,7 @@ export interface ReserveRule {
   readonly share: number;
 }
 
-/** The same as `lanes()` makes it. */
+/** Internal side of `ReserveRule`: makes the meters of a rate. */
 export interface ReserveSpec extends ReserveRule {
   /** Makes the meter of a rate. */
   meterOf(rule: RateSpec, perMinute: number, capacity: number, now: number): Meter;
@@ -98,7 +98,7 @@ export interface RateSpec {
   /** Most that can be saved up and spent at once; undefined for what comes in within `burstMs`. Neither says anything of a strict rate. */
   readonly burst?: number | undefined;
   readonly burstMs: number;
-  /** The same of a limit that is learned alone, from responses that also tell what is left of it. @defaultValue `burstMs` */
+  /** In place of `burstMs` where the limit was not declared but learned, from responses that also tell what is left of it. @defaultValue `burstMs` */
   readonly learnedBurstMs?: number | undefined;
   /** Whether the amount is never exceeded in any window, so that a whole window's worth may be spent at once. */
   readonly isStrict: boolean;

@@ -38,7 +38,7 @@ export abstract class LimiterCapacity extends LimiterQueue {
     return this.minOf(({ rates }) => rates?.left(unit, lane) ?? Infinity);
   }
 
-  /** The same for batches, which are made no smaller because of limits that hold nothing back. */
+  /** Most that a batch of this lane may cost in a unit. Limits that hold nothing back make batches no smaller. */
   affordable(unit: string, lane: number): number {
     return this.minOf(({ rates, settings }) => (settings.enforce ? (rates?.left(unit, lane) ?? Infinity) : Infinity));
   }
@@ -54,8 +54,8 @@ export abstract class LimiterCapacity extends LimiterQueue {
     return charge.slots > most ? { ...charge, slots: most } : charge;
   }
 
-  hasSlots({ slots }: Charge): boolean {
-    return this.executing + slots <= this.slots || slots === 0 || this.executing === 0 || !this.settings.enforce;
+  hasSlots({ slots }: Charge, enforce = this.settings.enforce): boolean {
+    return this.executing + slots <= this.slots || slots === 0 || this.executing === 0 || !enforce;
   }
 
   protected addRates(rules: readonly { addTo(rates: object | undefined, limiter: object): object }[]): void {
@@ -83,12 +83,11 @@ export abstract class LimiterCapacity extends LimiterQueue {
 
   /** What would hold a job back if this limiter did that, and for how long; undefined when nothing would. */
   protected wouldWait(charge: Charge, lane: number): { readonly limitedBy: string; readonly waitMs: number } | undefined {
-    const { executing, pausedUntil, rates, slots, time } = this;
+    const { pausedUntil, rates, time } = this;
     const tooHeavyFor = rates?.all.find((rate) => rate.isTooHeavy(charge, lane));
     if (tooHeavyFor) return { limitedBy: tooHeavyFor.name, waitMs: Infinity };
-    const isFull = executing + charge.slots > slots && charge.slots > 0 && executing > 0;
     const other = time < pausedUntil ? 'pause' : rates?.blockedBy(charge, lane);
-    const limitedBy = isFull ? 'concurrency' : other;
+    const limitedBy = this.hasSlots(charge, true) ? other : 'concurrency';
     if (limitedBy === undefined) return undefined;
     return { limitedBy, waitMs: Math.max(pausedUntil, rates?.payableAt(charge, lane) ?? time) - time };
   }

@@ -17,7 +17,7 @@ const laneSchema = /* @__PURE__ */ (() =>
       .lt(1)
       .optional()
       .describe(
-        'Share of every rate that lanes below may not take; 0.05 by default for the first lane unless `burst` is set, 0 for the others.',
+        'Share of every rate that lanes below may not take; 0.05 by default for the first lane unless `burst` or `burstSeconds` is set, 0 for the others.',
       ),
   }))();
 
