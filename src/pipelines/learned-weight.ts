@@ -1,28 +1,40 @@
 /** Of the bounds of what is learned: an estimate is not wrong by more, so what says so is about something else. */
 const MOST = 2.5;
-/** On top of what a script has turned out to take: texts of it differ. */
-const MARGIN = 1.04;
-/** On top of the estimate while nothing is known: no language of a script that is estimated here takes more on average. */
-const UNKNOWN = 1.25;
+/** Least that is added to a learned weight, because texts of one kind differ. Where calls differ more, twice their standard deviation, up to a bound. */
+const MARGIN = 0.04;
+const MOST_MARGIN = 0.1;
+/** Added beside that after the first call; half of it after the second, and so on. */
+const FIRST_MARGIN = 0.05;
+/** Weight of the newest call in the standard deviation. */
+const NEWEST = 0.1;
+/** Added to the estimate while nothing is known: no language of a script that is estimated here takes more on average. */
+const UNKNOWN_MARGIN = 0.25;
 /** Characters at the start of a text that tell what it is written in. */
 const SAMPLE = 200;
 
 /** How the tokens of texts of one kind compare with their estimates. */
 interface Learned {
   /** Tokens for each estimated one. */
-  ratio: number;
-  /** The same, with what is needed on top for a batch to stay within its bound. */
-  factor: number;
+  readonly ratio: number;
+  /** Calls that this is learned from. A call with few tokens counts as a part of one: a single text says little of its kind. */
+  readonly calls: number;
 }
 
 /**
- * Weighs texts by estimated tokens, and learns from what calls have taken how far the estimates are off: apart for each script, and
- * within it for texts that are as dense (tokens for a character), because languages and kinds of text are told apart by that. What was never seen weighs more than it is estimated
- * to take, so that the first batches keep to the bound as well.
+ * Weighs texts by estimated tokens, and learns from the usage of calls how far the estimates are off: apart for each script, and within it for each density
+ * (tokens per character), which tells languages and kinds of text apart. Texts of an unknown kind weigh more than their estimate, so that the first batches
+ * keep to the bound as well.
+ *
+ * The step is that of normalized least mean squares (Widrow and Hoff, 1960; Nagumo and Noda, 1967), of logarithms.
  */
 export class LearnedWeight {
   readonly #estimate: (text: string) => number;
   readonly #kinds = new Map<number, Learned>();
+  /** Most tokens of a call so far. */
+  #mostTokens = 0;
+  /** Mean square of the logarithms by which calls of known kinds were off, and the margin that follows from it. */
+  #variance = 0;
+  #margin = MARGIN;
   /** The same text is often weighed twice in a row. */
   #last = { text: '', tokens: 0 };
 
@@ -34,7 +46,7 @@ export class LearnedWeight {
   /** Tokens that a text takes in a batch. */
   weigh(text: string): number {
     const kind = this.#kindOf(text);
-    return this.#tokensOf(text) * (this.#kinds.get(kind)?.factor ?? this.#besides(kind));
+    return this.#tokensOf(text) * (this.#factorOf(kind) ?? this.#besides(kind));
   }
 
   /** Tokens that a text takes most likely. */
@@ -54,23 +66,36 @@ export class LearnedWeight {
       expected += tokensOfText;
     }
     const off = tokens / expected;
+    // The smallest change of all kinds in the call that makes its sum right.
+    let norm = 0;
+    for (const share of shares.values()) norm += share ** 2;
+    this.#mostTokens = Math.max(this.#mostTokens, tokens);
+    const calls = tokens / this.#mostTokens;
+    const isKnown = Array.from(shares.keys()).every((kind) => this.#kinds.has(kind));
+    if (isKnown) {
+      this.#variance += (Math.log(off) ** 2 - this.#variance) * NEWEST * calls;
+      this.#margin = Math.min(MOST_MARGIN, Math.max(MARGIN, 2 * Math.sqrt(this.#variance)));
+    }
     for (const [kind, share] of shares) {
       const known = this.#kinds.get(kind);
       const { ratio } = known ?? { ratio: 1 };
-      const next = clamped(ratio * off ** (share / expected));
+      const next = clamped(ratio * off ** ((share * expected) / norm));
       // Of a kind that was a small part of the batch nothing is known yet.
       if (known === undefined && share < 0.02 * expected) continue;
-      this.#kinds.set(
-        kind,
-        known ? { ratio: (ratio + next) / 2, factor: ((ratio + next) / 2) * MARGIN } : { ratio: next, factor: next * MARGIN },
-      );
+      this.#kinds.set(kind, known ? { ratio: ratio + (next - ratio) * (calls / 2), calls: known.calls + calls } : { ratio: next, calls });
     }
+  }
+
+  /** Tokens for each estimated one, with what is needed on top for a batch to stay within its bound; undefined of a kind that was never seen. */
+  #factorOf(kind: number): number | undefined {
+    const known = this.#kinds.get(kind);
+    return known && known.ratio * (1 + Math.min(UNKNOWN_MARGIN, this.#margin + FIRST_MARGIN / known.calls));
   }
 
   /** What little is known of a kind that was never seen: that it is much like those that are nearly as dense. */
   #besides(kind: number): number {
-    const near = Math.max(this.#kinds.get(kind - 1)?.factor ?? 0, this.#kinds.get(kind + 1)?.factor ?? 0);
-    return near === 0 ? UNKNOWN : Math.min(UNKNOWN, near * MARGIN);
+    const near = Math.max(this.#factorOf(kind - 1) ?? 0, this.#factorOf(kind + 1) ?? 0);
+    return near === 0 ? 1 + UNKNOWN_MARGIN : Math.min(1 + UNKNOWN_MARGIN, near * (1 + MARGIN));
   }
 
   #tokensOf(text: string): number {
