@@ -95,6 +95,7 @@ class HeaderLearner implements Learner {
       const at = Math.min(lease?.grantedAt ?? sentAt, now);
       if (isGood) lesson.succeeded(at, now);
       if (status === 429 && hintMs === undefined) backoffMs = lesson.refused(at, now, drawnFrom(NAME, random));
+      else if (status === 429) lesson.refusedFor(at, now, hintMs as number);
       this.setRates(parseRateReports(headers, epochMs), lease, at, now, backoffMs);
     }
     const pauseMs = hintMs ?? backoffMs;

@@ -72,7 +72,9 @@ describe.each(Object.entries(kinds))('a reserve of a %s', (kind, make) => {
         fc.array(fc.integer({ min: 0, max: 120_000 }), { minLength: 1, maxLength: 3 }),
         (cost, times) => {
           // A window apart from each other, so that each has the whole reserve.
-          const urgent = [...times].sort((a, b) => a - b).map((at, i) => ({ at: at + i * 2 * MINUTE_MS, cost: 0.05 * RATE }));
+          // A quarter of the reserve of a window may be lent.
+          const share = kind === 'window' ? 0.75 * 0.05 : 0.05;
+          const urgent = [...times].sort((a, b) => a - b).map((at, i) => ({ at: at + i * 2 * MINUTE_MS, cost: share * RATE }));
           const { waits } = saturated(make([0.05, 0, 0]), 500_000, cost, urgent);
           expect(waits).toEqual(urgent.map(() => 0));
         },
@@ -85,7 +87,7 @@ describe.each(Object.entries(kinds))('a reserve of a %s', (kind, make) => {
     for (const cost of [50, 500, 1500]) {
       const forMs = 10 * MINUTE_MS;
       const { paid } = saturated(make([0.05, 0, 0]), forMs, cost, []);
-      expect(sum(paid) / (forMs * (RATE / MINUTE_MS))).toBeGreaterThanOrEqual(kind === 'bucket' ? 0.999 : 0.95 * (1 - cost / RATE));
+      expect(sum(paid) / (forMs * (RATE / MINUTE_MS))).toBeGreaterThanOrEqual(kind === 'bucket' ? 0.999 : 0.96 * (1 - cost / RATE));
       const urgent = Array.from({ length: 9 }, (_, i) => ({ at: i * MINUTE_MS + 30_000, cost: 0.035 * RATE }));
       const both = saturated(make([0.05, 0, 0]), forMs, cost, urgent);
       expect(sum(both.paid, BACKGROUND) / (forMs * (RATE / MINUTE_MS))).toBeGreaterThanOrEqual(0.95 * (1 - 0.05) - cost / RATE);
@@ -192,11 +194,27 @@ describe('a reserved window', () => {
         for (const { at } of paid) {
           const span = paid.filter((each) => each.at > at - MINUTE_MS && each.at <= at);
           expect(sum(span)).toBeLessThanOrEqual(6000 + 1e-3);
-          expect(sum(span.filter(({ lane }) => lane >= 1))).toBeLessThanOrEqual(5400 + 1e-3);
-          expect(sum(span.filter(({ lane }) => lane >= 2))).toBeLessThanOrEqual(5100 + 1e-3);
+          expect(sum(span.filter(({ lane }) => lane >= 1))).toBeLessThanOrEqual(5400 + 150 + 1e-3);
+          expect(sum(span.filter(({ lane }) => lane >= 2))).toBeLessThanOrEqual(5100 + 75 + 1e-3);
         }
       }),
     );
+  });
+
+  it('lends a quarter of the reserve once nothing of it was used for a window, and is payable exactly when it says', () => {
+    const meter = new ReservedWindow([0.1, 0], 6000, 6000, 0);
+    meter.pay(1, 0, 0);
+    let most = 0;
+    for (let now = 0; now < 2 * MINUTE_MS; now = Math.max(now, meter.payableAt(50, now, 1))) {
+      expect(meter.canPay(50, now, 1)).toBe(true);
+      expect(meter.canPay(400, now, 0)).toBe(true);
+      meter.pay(50, now, 1);
+      most = Math.max(most, meter.capacity - meter.level(now, 0));
+      const next = meter.payableAt(50, now, 1);
+      if (next > now + 1) expect(meter.canPay(50, next - 1, 1)).toBe(false);
+    }
+    expect(most).toBeGreaterThan(5450);
+    expect(most).toBeLessThanOrEqual(5550);
   });
 
   it('goes on where it was saved, for all lanes', () => {

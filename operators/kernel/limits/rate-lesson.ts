@@ -1,7 +1,7 @@
 import type { BackoffOptions } from '../repair/backoff.js';
 import { backoffDelayMs } from '../repair/backoff.js';
-
 import type { TokenUnit } from './limit.js';
+import { RefusedRate } from './refused-rate.js';
 
 /** What a rate counts. */
 export type RateUnit = 'requests' | TokenUnit;
@@ -38,6 +38,7 @@ const LEAST_SHARE = 0.0625;
  * much may still be spent, and how long to pause.
  *
  * - **How fast.** The limit that was reported last, up or down. Whoever configured a lower one keeps to that.
+ * - **Refused for a while by a provider that reports no limit.** The requests that it let through before are its limit ({@link RefusedRate}).
  * - **How much.** `remaining` can only lower what is saved up, never raise it, and never brings it into debt.
  * - **Refused without a reason.** All answers to what was sent before the pause are one epoch: it halves the rates once. Successes bring them
  *   back in equal steps, within a minute. Pauses grow only while next to nothing goes through: who refuses a part of all calls, however few
@@ -52,6 +53,7 @@ export class RateLesson {
     inputTokens: Infinity,
     outputTokens: Infinity,
   };
+  readonly #refusals = new RefusedRate();
   /** When the request was sent whose report was taken over last. */
   #newestSentAt = -Infinity;
   #share = 1;
@@ -66,9 +68,10 @@ export class RateLesson {
   #good = 0;
   #bad = 0;
 
-  /** The reported limit, per minute; Infinity when nothing was said. */
+  /** The reported limit, per minute; of a provider that reports none, what its refusals show of requests. Infinity when nothing was said. */
   perMinute(unit: RateUnit): number {
-    return this.#perMinute[unit];
+    const isSilent = unit === 'requests' && this.#newestSentAt === -Infinity;
+    return isSilent ? this.#refusals.perMinute : this.#perMinute[unit];
   }
 
   /** The part of the rates that is to be used: 1, and less after refusals without a reason. */
@@ -106,8 +109,14 @@ export class RateLesson {
     return this.#pauseMs;
   }
 
+  /** A request was refused, and the answer says for how long. */
+  refusedFor(sentAt: number, now: number, waitMs: number): void {
+    this.#refusals.refused(sentAt, now, waitMs);
+  }
+
   /** A request has succeeded: the rates go up by the part of a minute that has passed since the last one did. */
   succeeded(sentAt: number, now: number): void {
+    this.#refusals.passed(sentAt, now);
     this.#good++;
     if (sentAt < this.#epochEndsAt) return;
     this.#share = Math.min(1, this.#share + Math.max(0, now - this.#countedUntil) / MINUTE_MS);
@@ -116,6 +125,7 @@ export class RateLesson {
 
   /** Whoever made a pause has ended it: what is sent from now on belongs to no epoch. */
   resumed(now: number): void {
+    this.#refusals.resumed(now);
     this.#epochEndsAt = Math.min(this.#epochEndsAt, now);
   }
 

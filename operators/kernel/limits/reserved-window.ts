@@ -5,18 +5,26 @@ import { TokenBucket } from './token-bucket.js';
 /** Part of what lower lanes may spend in a window that they may spend at once. */
 const BURST = 0.1;
 
+/** Part of a reserve that is lent while nothing of it was used for a whole window. It is back a moment after its lane comes. */
+const LENT = 0.25;
+
 /** What this lane and all below it may spend. */
 interface Part {
   readonly lane: number;
   readonly share: number;
+  /** Share of the amount that is lent to it, of the reserve next above. */
+  readonly loan: number;
   readonly window: SlidingWindow;
   /** Spreads it over the window: what is spent in one moment also comes back in one, a whole window later. */
   readonly pace: TokenBucket;
+  /** When lanes above have spent something last. */
+  usedAboveAt: number;
 }
 
 /**
  * A sliding window of which each lane with a reserve keeps a share from the lanes below it, at every moment. In no span of one window do the lower lanes
- * spend more than the rest, nor much faster than evenly; the lane with the reserve may spend all that is left.
+ * spend more than the rest, nor much faster than evenly; the lane with the reserve may spend all that is left. Of a reserve that was not used for a whole
+ * window a quarter is lent, so that at least three quarters of it can be spent at once at any moment.
  */
 export class ReservedWindow implements Meter {
   private readonly all: SlidingWindow;
@@ -32,7 +40,9 @@ export class ReservedWindow implements Meter {
       share -= reserve;
       const amount = capacity * share;
       const window = new SlidingWindow(perMinute * share, amount, now);
-      parts.push({ lane: lane + 1, share, window, pace: new TokenBucket(perMinute * share, amount * BURST, now) });
+      const loan = reserve * LENT;
+      const pace = new TokenBucket(perMinute * (share + loan), amount * BURST, now);
+      parts.push({ lane: lane + 1, share, loan, window, pace, usedAboveAt: -Infinity });
     }
     this.parts = parts;
   }
@@ -47,13 +57,13 @@ export class ReservedWindow implements Meter {
 
   level(now: number, lane = 0): number {
     return this.partsFor(lane).reduce(
-      (least, { window, pace }) => Math.min(least, window.level(now), pace.level(now)),
+      (least, part) => Math.min(least, part.window.level(now) + this.lent(part, now), part.pace.level(now)),
       this.all.level(now),
     );
   }
 
   loadOf(now: number): number {
-    return Math.max(...this.parts.map(({ window }) => 1 - window.level(now) / window.capacity));
+    return Math.max(...this.parts.map((part) => 1 - (part.window.level(now) + this.lent(part, now)) / part.window.capacity));
   }
 
   /** What is left is that of the more urgent lanes, as far as it goes. */
@@ -63,7 +73,11 @@ export class ReservedWindow implements Meter {
       if (level > left) window.pay(level - left, now);
     };
     lowerWindow(this.all, most);
-    for (const { share, window } of this.parts) lowerWindow(window, Math.max(0, most - (1 - share) * this.capacity));
+    for (const part of this.parts) {
+      lowerWindow(part.window, Math.max(0, most - (1 - part.share) * this.capacity));
+      // Others have spent it: nothing is lent of what is left.
+      part.usedAboveAt = now;
+    }
   }
 
   canPay(cost: number, now: number, lane = 0): boolean {
@@ -72,7 +86,7 @@ export class ReservedWindow implements Meter {
 
   payableAt(cost: number, now: number, lane = 0): number {
     let at = this.all.payableAt(cost, now);
-    for (const { window, pace } of this.partsFor(lane)) at = Math.max(at, window.payableAt(cost, now), pace.payableAt(cost, now));
+    for (const part of this.partsFor(lane)) at = Math.max(at, this.partPayableAt(part, cost, now), part.pace.payableAt(cost, now));
     return at;
   }
 
@@ -82,6 +96,7 @@ export class ReservedWindow implements Meter {
 
   pay(cost: number, now: number, lane = 0): void {
     this.all.pay(cost, now);
+    this.noteUse(cost, now, lane);
     for (const { window, pace } of this.partsFor(lane)) {
       window.pay(cost, now);
       pace.pay(cost, now);
@@ -90,6 +105,7 @@ export class ReservedWindow implements Meter {
 
   correct(delta: number, paidAt: number, now: number, lane = 0): void {
     this.all.correct(delta, paidAt, now);
+    this.noteUse(delta, now, lane);
     for (const { window, pace } of this.partsFor(lane)) {
       window.correct(delta, paidAt, now);
       pace.correct(delta, paidAt, now);
@@ -98,9 +114,9 @@ export class ReservedWindow implements Meter {
 
   resize(perMinute: number, capacity: number, now: number): void {
     this.all.resize(perMinute, capacity, now);
-    for (const { pace, share, window } of this.parts) {
+    for (const { loan, pace, share, window } of this.parts) {
       window.resize(perMinute * share, capacity * share, now);
-      pace.resize(perMinute * share, capacity * share * BURST, now);
+      pace.resize(perMinute * (share + loan), capacity * share * BURST, now);
     }
   }
 
@@ -111,7 +127,29 @@ export class ReservedWindow implements Meter {
   /** Whose what was saved was is not known: it counts for all. */
   load(saved: readonly number[], elapsedMs: number, now: number): void {
     this.all.load(saved, elapsedMs, now);
-    for (const { window } of this.parts) window.load(saved, elapsedMs, now);
+    for (const part of this.parts) {
+      part.window.load(saved, elapsedMs, now);
+      part.usedAboveAt = now;
+    }
+  }
+
+  /** A lane has spent something: what comes under the lanes below it borrows nothing for a window. */
+  private noteUse(cost: number, now: number, lane: number): void {
+    if (cost > 0) for (const part of this.parts) if (lane < part.lane) part.usedAboveAt = now;
+  }
+
+  /** What a part may borrow now. */
+  private lent({ loan, usedAboveAt }: Part, now: number): number {
+    return now - usedAboveAt >= this.all.windowMs ? loan * this.capacity : 0;
+  }
+
+  /** By its window: with the loan as soon as there is one. */
+  private partPayableAt(part: Part, cost: number, now: number): number {
+    const { loan, usedAboveAt, window } = part;
+    const own = window.payableAt(cost, now);
+    if (own <= now) return own;
+    const lendsAt = Math.max(now, usedAboveAt + this.all.windowMs);
+    return Math.min(own, Math.max(lendsAt, window.payableAt(Math.min(cost, window.capacity) - loan * this.capacity, now)));
   }
 
   /** The parts that a lane comes under. */

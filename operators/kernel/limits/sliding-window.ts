@@ -36,6 +36,11 @@ export class SlidingWindow implements Meter {
     return this.most;
   }
 
+  /** In ms. */
+  get windowMs(): number {
+    return this.span;
+  }
+
   /** What may still be paid; negative in debt. */
   level(now: number): number {
     this.forget(now);
