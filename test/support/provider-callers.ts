@@ -18,7 +18,15 @@ import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
-import { createAgentTurn, createEmbedder, createModelCaller, createToolRunner, defineTool, toMessages } from '../../src/index.js';
+import {
+  createAgentTurn,
+  createEmbedder,
+  createModelCaller,
+  createStages,
+  createToolRunner,
+  defineTool,
+  toMessages,
+} from '../../src/index.js';
 import type { PatientClock } from './patient-clock.js';
 
 setTracingDisabled(true);
@@ -160,6 +168,22 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
     return async (text) => {
       const end = await lastValueFrom(turns.ask(text, { key: String(asked++) }));
       if (end.type !== 'finished') throw new Error(end.type, { cause: end });
+    };
+  },
+  'createStages over fetch': ({ limiter, clock, fetch, job }) => {
+    const work = async (text: string, { signal }: { readonly signal: AbortSignal }): Promise<unknown> => {
+      const response = await fetch(`${BASE}/chat/completions`, { method: 'POST', body: JSON.stringify(chatOf(text)), signal });
+      if (!response.ok) throw new Refused(response.status, response.headers);
+      return jsonOf(response);
+    };
+    const stages = createStages({
+      ...{ limiter, scheduler: clock, random: () => 0.5, ...(job?.lane && { lane: job.lane }) },
+      batches: { concurrency: 1000 },
+      stages: [{ name: 'ask', timeoutMs: Infinity, work }],
+    });
+    return async (text) => {
+      const end = await lastValueFrom(stages.run([text]));
+      if (end.type !== 'document' || end.items[0]?.status !== 'fulfilled') throw new Error('the document failed', { cause: end });
     };
   },
   [TOOLS]: ({ limiter, clock, fetch, job }) => {
