@@ -1,6 +1,6 @@
 import { boundedHintMs, parseRetryAfterMs } from './kernel/limits/headers.js';
 import type { RateSpec } from './kernel/limits/limit.js';
-import { parseRateReports, parseRefusalMs } from './kernel/limits/rate-headers.js';
+import { parseRateReports, parseRefusalMs, parseWindowMs } from './kernel/limits/rate-headers.js';
 import type { RateReport, RateUnit } from './kernel/limits/rate-lesson.js';
 import { mostLeft, RATE_UNITS, RateLesson } from './kernel/limits/rate-lesson.js';
 import type { Amounts } from './kernel/limits/usage.js';
@@ -94,8 +94,11 @@ class HeaderLearner implements Learner {
     if (setsRates && status !== 529) {
       const at = Math.min(lease?.grantedAt ?? sentAt, now);
       if (isGood) lesson.succeeded(at, now);
-      if (status === 429 && hintMs === undefined) backoffMs = lesson.refused(at, now, drawnFrom(NAME, random));
-      else if (status === 429) lesson.refusedFor(at, now, hintMs as number);
+      else if (status === 429) {
+        const windowMs = parseWindowMs(headers);
+        if (hintMs === undefined) backoffMs = lesson.refused(at, now, drawnFrom(NAME, random));
+        else if (windowMs !== undefined) lesson.usedUp(at, now, hintMs, windowMs);
+      }
       this.setRates(parseRateReports(headers, epochMs), lease, at, now, backoffMs);
     }
     const pauseMs = hintMs ?? backoffMs;

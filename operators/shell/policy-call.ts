@@ -132,12 +132,8 @@ export class PolicyCall<R, F> implements GateMember {
     // A `retry-after` concerns everybody, so that pause begins before the permit is released. An error of another limiter or breaker inside the
     // work says nothing about the backend.
     const { limiter, tell } = this.#rules;
-    if (limiter && verdict.retryAfterMs && mayPass(verdict) && !verdict.isTierOnly && !isFlowError(error)) {
-      const pauseMs = boundedHintMs(verdict.retryAfterMs, tell);
-      limiter.penalize(pauseMs);
-      // The wait may be told by the error alone: its limiter learns from that as from a header.
-      if (verdict.class === 'throttled') attempt.observe({ status: 429, headers: { 'retry-after-ms': String(pauseMs) } });
-    }
+    if (limiter && verdict.retryAfterMs && mayPass(verdict) && !verdict.isTierOnly && !isFlowError(error))
+      limiter.penalize(boundedHintMs(verdict.retryAfterMs, tell));
     // `classify`, or a listener to the pause, may have made the consumer leave.
     if (attempt.isOver) return;
     attempt.isOver = true;

@@ -1,5 +1,5 @@
 import { classifyError } from '../../operators/classify-error.js';
-import { headerReader } from '../../operators/toolkit.js';
+import { evidenceOf, headerReader, linksOf } from '../../operators/toolkit.js';
 import type { ResponseLike } from '../../operators/types.js';
 
 /**
@@ -132,8 +132,8 @@ export function lateError(error: ErrorBody | string): ProviderError {
 }
 
 /**
- * What a limiter may learn from a refusal, once its body was read: nothing where money or a quota is used up, or a service tier has no room; the wait that
- * only the body asks for as a header.
+ * What a limiter may learn from a refusal, once its body was read: nothing where money or a quota is used up, or a service tier has no room; what only the
+ * body says as a header, the wait and the quota of a minute that is used up.
  */
 export function lessonOf(response: ResponseLike, error: unknown): ResponseLike | undefined {
   const { status, headers } = response;
@@ -142,9 +142,15 @@ export function lessonOf(response: ResponseLike, error: unknown): ResponseLike |
   if (found !== 'throttled' || isTierOnly) return undefined;
   if (retryAfterMs === undefined) return response;
   const read = headerReader(headers);
-  const asked = read('retry-after-ms') ?? read('retry-after') ?? String(retryAfterMs);
-  const name = read('retry-after-ms') === undefined && read('retry-after') === undefined ? 'retry-after-ms' : '';
-  return { status, headers: { get: (wanted) => (wanted === name ? asked : (read(wanted) ?? null)) } };
+  const isTold = read('retry-after-ms') !== undefined || read('retry-after') !== undefined;
+  const fromBody = new Map(isTold ? [] : [['retry-after-ms', String(retryAfterMs)]]);
+  if (isQuotaOfMinute(error)) fromBody.set('ratelimit-policy', '"minute";w=60');
+  return { status, headers: { get: (wanted) => read(wanted) ?? fromBody.get(wanted) ?? null } };
+}
+
+/** Whether its body says that the quota of a minute is used up, as Gemini's does. */
+export function isQuotaOfMinute(error: unknown): boolean {
+  return linksOf(error).some((link) => evidenceOf(link).details.codes.some((code) => /PerMinute/.test(code)));
 }
 
 /** Some providers have the status for a code there. */

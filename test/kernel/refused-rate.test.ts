@@ -10,80 +10,82 @@ function passed(lesson: RateLesson, from: number, count: number, everyMs: number
 
 const rateOf = (lesson: RateLesson): number => lesson.perMinute('requests');
 
+/** Sixteen in the first two seconds, then a refusal for the rest of the minute. */
+function refusedOnce(): RateLesson {
+  const lesson = new RateLesson();
+  passed(lesson, 0, 16, 100);
+  lesson.usedUp(2000, 2000, 58_000, MINUTE_MS);
+  return lesson;
+}
+
 describe('the rate of a provider that reports no limit', () => {
-  it('is what it let through before it refused, over the time until it lets through again', () => {
+  it('is what it let through in the window that is used up', () => {
+    const lesson = refusedOnce();
+    expect(rateOf(lesson)).toBeCloseTo(16, 9);
+    expect(lesson.perMinute('tokens')).toBe(Infinity);
+    const short = new RateLesson();
+    passed(short, 0, 1000, 100);
+    short.usedUp(100_000, 100_000, 500, 10_000);
+    // Counted by the second.
+    expect(Math.abs(rateOf(short) - 600)).toBeLessThanOrEqual(60);
+  });
+
+  it('is unknown before the first refusal, and when none was let through', () => {
     const lesson = new RateLesson();
     passed(lesson, 0, 16, 100);
     expect(rateOf(lesson)).toBe(Infinity);
-    lesson.refusedFor(2000, 2000, 58_000);
-    expect(rateOf(lesson)).toBeCloseTo(16, 9);
-    expect(lesson.perMinute('tokens')).toBe(Infinity);
+    const refused = new RateLesson();
+    refused.usedUp(0, 0, 5000, MINUTE_MS);
+    expect(rateOf(refused)).toBe(Infinity);
   });
 
-  it('follows shorter windows, and is of the last minute alone', () => {
-    const short = new RateLesson();
-    passed(short, 0, 20, 10);
-    short.refusedFor(500, 500, 2500);
-    expect(rateOf(short)).toBeCloseTo(400, 9);
-    const long = new RateLesson();
-    passed(long, 0, 1000, 1000);
-    long.refusedFor(1_000_000, 1_000_000, 1000);
-    expect(rateOf(long)).toBeCloseTo(60, 9);
+  it('counts what was let through before the last pause in the same window', () => {
+    const lesson = new RateLesson();
+    passed(lesson, 0, 16, 3600);
+    lesson.usedUp(58_000, 58_000, 2000, MINUTE_MS);
+    passed(lesson, 60_500, 1, 0);
+    lesson.usedUp(61_000, 61_000, 2000, MINUTE_MS);
+    expect(rateOf(lesson)).toBeGreaterThanOrEqual(15);
   });
 
-  it('counts answers that come after the refusal and were sent before it, and not those of refused ones', () => {
+  it('counts answers that come after the refusal and were sent before it, and no refusal of the same pause', () => {
     const lesson = new RateLesson();
     passed(lesson, 0, 4, 100);
-    for (let i = 0; i < 8; i++) lesson.refusedFor(1000 + i, 1000 + i, 59_000);
+    for (let i = 0; i < 8; i++) lesson.usedUp(1000 + i, 1000 + i, 59_000, MINUTE_MS);
     lesson.succeeded(900, 5000);
     lesson.succeeded(70_000, 71_000);
     expect(rateOf(lesson)).toBeCloseTo(5, 9);
   });
 
-  it('is learned anew from each refusal after a wait, from the end of that wait on', () => {
-    const lesson = new RateLesson();
-    // In the middle of a fixed minute: so much is only allowed once.
-    passed(lesson, 40_000, 16, 100);
-    lesson.refusedFor(42_000, 42_000, 18_000);
-    expect(rateOf(lesson)).toBeCloseTo(48, 9);
-    passed(lesson, MINUTE_MS, 16, 1250);
-    lesson.refusedFor(MINUTE_MS + 20_000, MINUTE_MS + 20_000, 40_000);
-    expect(rateOf(lesson)).toBeCloseTo(16, 9);
-  });
-
-  it('is kept where a wait was too short, and forgotten after five minutes without a refusal', () => {
-    const lesson = new RateLesson();
-    passed(lesson, 0, 16, 100);
-    lesson.refusedFor(2000, 2000, 58_000);
-    lesson.refusedFor(MINUTE_MS, MINUTE_MS, 500);
-    passed(lesson, 61_000, 4, MINUTE_MS);
+  it('is kept where a wait was too short, and forgotten five minutes after the last refusal', () => {
+    const lesson = refusedOnce();
+    lesson.usedUp(100_000, 100_000, 500, MINUTE_MS);
+    passed(lesson, 120_000, 4, MINUTE_MS);
     expect(rateOf(lesson)).toBeCloseTo(16, 9);
     passed(lesson, 361_000, 1, 0);
     expect(rateOf(lesson)).toBe(Infinity);
   });
 
-  it('says nothing where nothing was let through, where the wait is that of a day, or where limits are reported', () => {
-    const refused = new RateLesson();
-    refused.refusedFor(0, 0, 5000);
-    expect(rateOf(refused)).toBe(Infinity);
-    const day = new RateLesson();
-    passed(day, 0, 16, 100);
-    day.refusedFor(2000, 2000, 3_600_000);
-    expect(rateOf(day)).toBe(Infinity);
-    const told = new RateLesson();
-    passed(told, 0, 16, 100);
-    told.refusedFor(2000, 2000, 58_000);
+  it('is that of no day, of no window that the wait outlasts, and of no provider that reports limits', () => {
+    for (const [waitMs, windowMs] of [
+      [30_000, 86_400_000],
+      [3_600_000, MINUTE_MS],
+    ] as const) {
+      const lesson = new RateLesson();
+      passed(lesson, 0, 16, 100);
+      lesson.usedUp(2000, 2000, waitMs, windowMs);
+      expect(rateOf(lesson)).toBe(Infinity);
+    }
+    const told = refusedOnce();
     told.report(2000, [{ unit: 'tokens', limit: 8000, remaining: 0, resetMs: undefined, windowMs: undefined }]);
     expect(rateOf(told)).toBe(Infinity);
   });
 
-  it('begins again when a wait is ended by hand', () => {
-    const lesson = new RateLesson();
-    passed(lesson, 0, 16, 100);
-    lesson.refusedFor(2000, 2000, 58_000);
+  it('is learned again when a pause was ended by hand', () => {
+    const lesson = refusedOnce();
     lesson.resumed(3000);
     passed(lesson, 3000, 8, 100);
-    lesson.refusedFor(4000, 4000, 59_000);
-    expect(rateOf(lesson)).toBeCloseTo(8, 9);
+    lesson.usedUp(4000, 4000, 56_000, MINUTE_MS);
+    expect(rateOf(lesson)).toBeCloseTo(24, 9);
   });
 });

@@ -654,3 +654,38 @@ describe('observe', () => {
     expect(limiter.snapshot().pausedForMs).toBe(0);
   });
 });
+
+describe('a provider that reports no limits', () => {
+  /** Sixteen calls let through at once, and the next one refused with these headers. */
+  function rateAfter(headers: HeadersLike): number {
+    return virtualTime(() => {
+      const limiter = wide();
+      for (let i = 0; i < 16; i++) limiter.tryAcquire()?.observe(ok({}));
+      limiter.tryAcquire()?.observe(refusal(headers));
+      return limiter.snapshot().requestsPerMinute;
+    });
+  }
+
+  it.each([
+    ['"default";q=100;w=60', 16],
+    ['"burst";q=5;w=30, "day";q=1000;w=86400', 32],
+    ['"day"; q=1000; w=86400', Infinity],
+    ['"a";q=1;w=0', Infinity],
+    ['w=60', Infinity],
+    ['60;w=99999999999', Infinity],
+    ['', Infinity],
+  ])('shows its rate when a refusal names the window that is used up: %s', (policy, perMinuteLearned) => {
+    expect(rateAfter({ 'retry-after': '10', 'ratelimit-policy': policy })).toBe(perMinuteLearned);
+  });
+
+  it('shows none where a refusal names a wait alone, however often', () => {
+    virtualTime(({ advance }) => {
+      const limiter = wide();
+      for (let i = 0; i < 400; i++) {
+        limiter.tryAcquire()?.observe(i % 20 === 19 ? refusal({ 'retry-after': '1' }) : ok({}));
+        advance(1100);
+      }
+      expect(limiter.snapshot().requestsPerMinute).toBe(Infinity);
+    });
+  });
+});

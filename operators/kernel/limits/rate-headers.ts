@@ -122,6 +122,13 @@ export function parseRefusalMs(headers: HeadersLike, epochMs?: number): number |
   return Number(remaining ?? 0) > 0 ? undefined : resetMs(reset, epochMs);
 }
 
+/** The shortest window that a policy names, in ms: `ratelimit-policy: "default";q=100;w=60`, of the IETF's draft. Undefined without. */
+export function parseWindowMs(headers: HeadersLike): number | undefined {
+  const text = headerReader(headers)('ratelimit-policy')?.slice(0, 500) ?? '';
+  const windows = Array.from(text.matchAll(/;\s?w=(\d{1,9})\b/g), ([, seconds]) => Number(seconds) * SECOND_MS).filter((ms) => ms > 0);
+  return windows.length === 0 ? undefined : Math.min(...windows);
+}
+
 /** On a clock that does not count from 1970 every date is far away. */
 function plausible(waitMs: number): number | undefined {
   return Math.abs(waitMs) <= LONGEST_MS ? Math.max(0, waitMs) : undefined;

@@ -38,7 +38,7 @@ const LEAST_SHARE = 0.0625;
  * much may still be spent, and how long to pause.
  *
  * - **How fast.** The limit that was reported last, up or down. Whoever configured a lower one keeps to that.
- * - **Refused for a while by a provider that reports no limit.** The requests that it let through before are its limit ({@link RefusedRate}).
+ * - **A window that is used up, of a provider that reports no limit.** The requests that it let through in that window are the limit ({@link RefusedRate}).
  * - **How much.** `remaining` can only lower what is saved up, never raise it, and never brings it into debt.
  * - **Refused without a reason.** All answers to what was sent before the pause are one epoch: it halves the rates once. Successes bring them
  *   back in equal steps, within a minute. Pauses grow only while next to nothing goes through: who refuses a part of all calls, however few
@@ -109,9 +109,9 @@ export class RateLesson {
     return this.#pauseMs;
   }
 
-  /** A request was refused, and the answer says for how long. */
-  refusedFor(sentAt: number, now: number, waitMs: number): void {
-    this.#refusals.refused(sentAt, now, waitMs);
+  /** A request was refused, and the answer says for how long and which window is used up. */
+  usedUp(sentAt: number, now: number, waitMs: number, windowMs: number): void {
+    this.#refusals.refused(sentAt, now, waitMs, windowMs);
   }
 
   /** A request has succeeded: the rates go up by the part of a minute that has passed since the last one did. */

@@ -5,7 +5,7 @@ import { TokenBucket } from './token-bucket.js';
 /** Part of what lower lanes may spend in a window that they may spend at once. */
 const BURST = 0.1;
 
-/** Part of a reserve that is lent while nothing of it was used for a whole window. It is back a moment after its lane comes. */
+/** Part of a reserve that is lent while nothing of it was used for a whole window. Once it is used, the lower lanes wait for so much to come back. */
 const LENT = 0.25;
 
 /** What this lane and all below it may spend. */

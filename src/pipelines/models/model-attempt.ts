@@ -2,6 +2,7 @@ import type { AttemptContext } from '../../../operators/policy.js';
 import { isA, isAmount, LazySignal } from '../../../operators/toolkit.js';
 import type { ErrorClass, ResponseLike, Usage } from '../../../operators/types.js';
 import type { Entry, EntryEnd } from '../../account/entry.js';
+import { isQuotaOfMinute, lessonOf } from '../provider-error.js';
 import type { ModelContext } from './model-types.js';
 import { ParseFault } from './parse-fault.js';
 
@@ -101,6 +102,9 @@ export class ModelAttempt extends LazySignal implements ModelContext {
 
   failed(error: unknown): void {
     if (this.#isOver) return;
+    // A `call` of the user's own may have shown the response before it read the body, which alone says more.
+    const lesson = isQuotaOfMinute(error) ? lessonOf({ status: 429, headers: {} }, error) : undefined;
+    if (lesson) this.#rules.observe(lesson);
     this.#end(this.#host.judge(error, this.attempt), (end) => {
       // The provider has done its work where only the answer cannot be read.
       if (isA(error, ParseFault)) this.#entry.answered(end);
