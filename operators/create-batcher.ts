@@ -15,7 +15,7 @@ import { isPromise } from './shell/call.js';
 import { laneAt } from './shell/describe-item.js';
 import { keepOne, never } from './shell/keep.js';
 import type { KeptValues, LoadCache, LoadCacheRule } from './shell/load-cache.js';
-import type { LoadOptions, OnEnd } from './shell/loads.js';
+import type { BatcherPlace, LoadOptions, OnEnd } from './shell/loads.js';
 import { Item, Load, settledLoad } from './shell/loads.js';
 import { Shutdown } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
@@ -156,7 +156,7 @@ export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptio
 
 const NAME = 'createBatcher';
 const NO_OPTIONS: LoadOptions = {};
-const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
+const LOAD_OPTION_NAMES = ['lane', 'key', 'signal', 'deadlineMs'] as const;
 
 const CHECKS = /* @__PURE__ */ (() => ({
   ...BATCH_CHECKS,
@@ -172,6 +172,8 @@ interface BatcherConfig<T> extends BatchConfig<T> {
 
 /** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */
 export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R> {
+  readonly model: string | undefined;
+  readonly key: unknown;
   private readonly shutdown: Shutdown;
   private readonly following = new Subscription();
   private readonly dedupe: ((item: T) => unknown) | undefined;
@@ -185,12 +187,13 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   /** What rejects everything that is given up. */
   private failure: unknown = undefined;
 
-  /** @param waits whether promised loads wait for room where `load` overflows */
-  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, waits = true) {
+  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, { waits = true, model, key }: BatcherPlace = {}) {
     requiredFunction(operator, 'work', work);
     const config = batchConfig(operator, options, CHECKS) as BatcherConfig<T>;
     super(config, work);
     const { dedupe, cache, scheduler, concurrency$, flush } = config;
+    this.model = model;
+    this.key = key;
     this.isWaitedFor = waits && config.overflow === 'error' && config.maxQueued !== Infinity;
     this.dedupe = dedupe;
     this.shared = (dedupe ?? cache) && new Map();
@@ -337,7 +340,8 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     if (options === NO_OPTIONS) return;
     const { operator, config } = this;
     onlyKnown(operator, options, LOAD_OPTION_NAMES, 'load options');
-    const { lane, signal, deadlineMs } = options;
+    const { lane, key, signal, deadlineMs } = options;
+    if (key !== undefined && !config.queue.keyOf) throw new FlowConfigError(operator, 'key', 'absent unless the `queue` has a `key`', key);
     if (signal !== undefined) requiredSignal(operator, 'signal', signal);
     if (lane !== undefined) laneAt(operator, config.queue, lane);
     if (deadlineMs !== undefined) durationMs(operator, 'deadlineMs', deadlineMs);
@@ -406,7 +410,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
       return;
     }
     shared?.set(key, item);
-    this.accept(item, lane, deadlineMs);
+    this.accept(item, options);
     // Your callbacks have run, and may have made the only load leave.
     if (item.isEmpty) this.giveUp(item);
     this.submit(item);

@@ -4,6 +4,7 @@ import { flag, oneOf, onlyKnown, orDefault, positive } from '../../operators/opt
 import { openProvider } from './engine.js';
 import type { Meter } from './meters.js';
 import { BucketMeter } from './meters.js';
+import { openAIError, openAIRoute, openAIWording } from './openai-wire.js';
 import { checkedLimits, checkedModels } from './options.js';
 import type { Accident, Failure, Generated, IncomingRequest, ModelQuestion, Refusal, Route, Rules, Told, Wording } from './rules.js';
 import { estimateOf, fieldsOf, numberIn, serverEvent, textsIn } from './rules.js';
@@ -36,12 +37,17 @@ export interface AnthropicOptions extends AnthropicLimits {
 
 const NAME = 'anthropic';
 const LIMITS = ['requestsPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute'] as const;
+/**
+ * "Rate limits follow Anthropic's standard limits for the `/v1/messages` endpoint": https://platform.claude.com/docs/en/api/openai-sdk, October 2026. The page
+ * lists `x-ratelimit-*` and `retry-after`; that the headers of `/v1/messages` come too is assumed.
+ */
+const CHAT = 'chat/completions';
 const ORGANIZATION = '00000000-0000-0000-0000-000000000000';
 
 /**
  * Anthropic's rules for `fakeProvider({ provider })`: three token buckets that fill continuously, `anthropic-ratelimit-*` headers with dates,
- * `retry-after` in seconds. Input is charged without what was read from the prompt cache. Answers `/v1/messages` whole and streamed; `/v1/messages/batches`,
- * `/v1/messages/count_tokens` and `/v1/models` are counted by no limit.
+ * `retry-after` in seconds. Input is charged without what was read from the prompt cache. Answers `/v1/messages`, and `/v1/chat/completions` for clients of
+ * OpenAI, whole and streamed; `/v1/messages/batches`, `/v1/messages/count_tokens` and `/v1/models` are counted by no limit.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
@@ -100,18 +106,21 @@ export function anthropic(options: AnthropicOptions = {}): ProviderPreset {
     keepsFailed,
     headers,
     refusal,
-    pause: (_question, hintMs) =>
-      failureOf(429, 'rate_limit_error', 'This request would exceed the rate limit for your organization.', hintMs),
-    accident,
-    rejection: (status, message) => failureOf(status, status === 413 ? 'request_too_large' : 'invalid_request_error', message),
-    word,
+    pause: (question, hintMs) =>
+      wordedFor(question, failureOf(429, 'rate_limit_error', 'This request would exceed the rate limit for your organization.', hintMs)),
+    accident: (kind, question) => wordedFor(question, accident(kind)),
+    rejection: (status, message, question) =>
+      wordedFor(question, failureOf(status, status === 413 ? 'request_too_large' : 'invalid_request_error', message)),
+    word: (question, generated) => (question.endpoint === CHAT ? openAIWording(question, generated) : word(question, generated)),
     // …/build-with-claude/streaming, "Error events": what would be a 529 otherwise.
     errorEvent: serverEvent({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }, 'error'),
   };
   return { name: NAME, open: (given) => openProvider(rules, given) };
 }
 
-function route({ id, number, method, path, body, tokensOf }: IncomingRequest): Route {
+function route(request: IncomingRequest): Route {
+  const { id, number, method, path, body, tokensOf } = request;
+  if (path === `/v1/${CHAT}`) return openAIRoute(CHAT, request);
   const fields = fieldsOf(body);
   const texts = textsIn(body);
   const inputTokens = texts.reduce((sum, text) => sum + tokensOf(text), 0);
@@ -150,7 +159,7 @@ function batch(method: string, path: string, number: number, { requests }: Reado
 }
 
 /** "The number of tokens remaining (rounded to the nearest thousand)"; resets are "when the limit will be fully replenished", in RFC 3339. */
-function headers({ id, meters, now, clientNow, clientMs }: Told): Readonly<Record<string, string>> {
+function headers({ id, endpoint, meters, now, clientNow, clientMs }: Told): Readonly<Record<string, string>> {
   const told: Record<string, string> = { 'request-id': id };
   const date = (ms: number): string => new Date(Math.ceil((clientNow + clientMs(ms)) / 1000) * 1000).toISOString().replace('.000Z', 'Z');
   const tell = (name: string, limit: number, remaining: number, resetMs: number): void => {
@@ -158,6 +167,10 @@ function headers({ id, meters, now, clientNow, clientMs }: Told): Readonly<Recor
     told[`anthropic-ratelimit-${name}-limit`] = String(limit);
     told[`anthropic-ratelimit-${name}-remaining`] = String(left);
     told[`anthropic-ratelimit-${name}-reset`] = date(resetMs);
+    if (endpoint !== CHAT || name.endsWith('put-tokens')) return;
+    told[`x-ratelimit-limit-${name}`] = String(limit);
+    told[`x-ratelimit-remaining-${name}`] = String(left);
+    told[`x-ratelimit-reset-${name}`] = date(resetMs);
   };
   for (const meter of meters) {
     const name = { requests: 'requests', inputTokens: 'input-tokens', outputTokens: 'output-tokens' }[meter.unit as string] as string;
@@ -180,7 +193,14 @@ function refusal({ meter, question, waitMs, hintMs }: Refusal): Failure {
     `(org: ${ORGANIZATION}, model: ${question.model}). For details, refer to: https://docs.claude.com/en/api/rate-limits. ` +
     'You can see the response headers for current usage. Please reduce the prompt length or the maximum tokens requested, or try again later.';
   // A request above the limit can never pass, and is told to wait like any other.
-  return failureOf(429, 'rate_limit_error', message, waitMs === Infinity && hintMs !== undefined ? 60_000 : hintMs);
+  return wordedFor(question, failureOf(429, 'rate_limit_error', message, waitMs === Infinity && hintMs !== undefined ? 60_000 : hintMs));
+}
+
+/** "The compatibility layer maintains consistent error formats with the OpenAI API." */
+function wordedFor({ endpoint }: ModelQuestion, failure: Failure): Failure {
+  if (endpoint !== CHAT) return failure;
+  const { type, message } = fieldsOf(fieldsOf(failure.body)['error']);
+  return { ...failure, body: openAIError(failure.status, String(message), null, String(type)).body };
 }
 
 function accident(kind: Accident): Failure {

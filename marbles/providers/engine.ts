@@ -156,7 +156,7 @@ class Machine {
       };
       if (question === undefined) {
         after(0, () => {
-          const headers = this.#rules.headers(this.#told(id, undefined));
+          const headers = this.#rules.headers(this.#told(id));
           if (route.kind === 'free') whole(route.status ?? 200, headers, route.body, 'free');
           else if (route.kind === 'bad')
             whole(route.failure.status, { ...headers, ...route.failure.headers }, route.failure.body, 'rejected');
@@ -166,7 +166,10 @@ class Machine {
       const books = this.booksOf(question.model);
       books.arrivals += 1;
       const verdict = this.#judge(question, books);
-      const headers = { ...this.#rules.headers(this.#told(id, books)), ...('failure' in verdict ? verdict.failure.headers : {}) };
+      const headers = {
+        ...this.#rules.headers(this.#told(id, question.endpoint, books)),
+        ...('failure' in verdict ? verdict.failure.headers : {}),
+      };
       if ('failure' in verdict) {
         const { failure, fate } = verdict;
         after(fate === 'refused' ? 0 : this.#options.latencyOf(question), () => {
@@ -193,9 +196,9 @@ class Machine {
       );
     });
 
-  #told(id: string, books: Ledger | undefined) {
+  #told(id: string, endpoint?: string, books?: Ledger) {
     const { now, clientMs } = this.#clock;
-    return { id, meters: books?.meters ?? [], now: now(), clientNow: this.#options.scheduler.now(), clientMs };
+    return { id, endpoint, meters: books?.meters ?? [], now: now(), clientNow: this.#options.scheduler.now(), clientMs };
   }
 
   /** Decides on a request as it comes in, and charges it. */

@@ -105,6 +105,8 @@ export interface IncomingRequest {
 /** What headers are made from. */
 export interface Told {
   readonly id: string;
+  /** Of a request that asks a model. */
+  readonly endpoint: string | undefined;
   readonly meters: readonly Meter[];
   /** The provider's clock. */
   readonly now: number;

@@ -18,6 +18,7 @@ import type { Effect } from './batch-call.js';
 import { BatchCall } from './batch-call.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
 import { LONGEST_WINDOW_MS } from './batch-options.js';
+import type { ItemOptions } from './describe-item.js';
 import { describe } from './describe-item.js';
 import { Slots } from './slots.js';
 
@@ -102,11 +103,10 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
 
   /** Accepts one item. It will be settled exactly once. */
   add(job: Job<T, R>): void {
-    const { machine } = this;
-    if (this.isPlain && !machine.refusal) {
+    if (this.isPlain && !this.machine.refusal) {
       this.readClock();
-      machine.stamp(job);
-      machine.add(job);
+      this.machine.stamp(job);
+      this.machine.add(job);
       this.added(0);
     } else {
       this.accept(job);
@@ -122,11 +122,11 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   }
 
   /** The first half of `add`, in which callbacks are asked about the item. */
-  accept(job: Job<T, R>, laneName?: string, deadlineMs?: number): void {
+  accept(job: Job<T, R>, options?: ItemOptions): void {
     this.entering++;
     this.readClock();
-    if (this.isUniform && laneName === undefined && deadlineMs === undefined) this.machine.stamp(job);
-    else describe(job, this, laneName, deadlineMs);
+    if (this.isUniform && options?.lane === undefined && options?.deadlineMs === undefined) this.machine.stamp(job);
+    else describe(job, this, options);
   }
 
   /** The second half of `add`; queues nothing for an item that was given up in between. */

@@ -16,8 +16,15 @@ interface Describer<T, R> {
   readCapacity(): number;
 }
 
+/** What its caller says of an item. */
+export interface ItemOptions {
+  readonly lane?: string | undefined;
+  readonly key?: unknown;
+  readonly deadlineMs?: number | undefined;
+}
+
 /** Accepts an item, calling your callbacks for it. Never throws: what they throw becomes the `fault` of the item. */
-export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
+export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, { lane, key, deadlineMs }: ItemOptions = {}): void {
   const { machine, config } = shell;
   const { operator, order, id, queue, weigh, deadlineMs: within, oversize, maxWeight } = config;
   const { input } = job;
@@ -26,13 +33,13 @@ export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName:
     machine.stamp(job);
     if (order) place(job, machine, order.keyOf && (() => ask(operator, 'key', order.keyOf as (item: T) => unknown, input)));
     if (id) job.extras.name = ask(operator, 'id', id, input);
-    const named = laneName ?? (queue.laneOf && ask(operator, 'lane', queue.laneOf, input));
+    const named = lane ?? (queue.laneOf && ask(operator, 'lane', queue.laneOf, input));
     const weight = weightOf(operator, weigh, input);
     const waitMs = deadlineMs ?? (typeof within === 'function' ? ask(operator, 'deadlineMs', within, input) : within);
     if (!isAmount(waitMs)) throw unusable(operator, 'deadlineMs', 'a number of ms >= 0', waitMs);
     job.lane = laneAt(operator, queue, named);
     job.weight = weight;
-    if (queue.keyOf) job.extras.key = ask(operator, 'key', queue.keyOf, input);
+    if (queue.keyOf) job.extras.key = key ?? ask(operator, 'key', queue.keyOf, input);
     if (waitMs !== Infinity) job.extras.deadlineAt = now + waitMs;
     const heaviest = shell.readCapacity();
     if (weight > machine.aim && typeof oversize === 'object') {

@@ -9,10 +9,25 @@ export type OnEnd<T, R> = (failed: boolean, outcome: unknown, item: Item<T, R> |
 export interface LoadOptions {
   /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
   readonly lane?: string;
+  /**
+   * Items of a lane with equal keys share one turn in it, so that a tenant who sends much delays no other. Only with a `queue` that has a `key`.
+   * @defaultValue what the queue's `key` says
+   */
+  readonly key?: unknown;
   /** Leaves when it aborts; the call is aborted when all its members have left. */
   readonly signal?: AbortSignal;
   /** Longest time to the result, in ms. @defaultValue the `deadlineMs` option */
   readonly deadlineMs?: number;
+}
+
+/** Where a batcher is used. */
+export interface BatcherPlace {
+  /** Whether promised loads wait for room where `load` overflows. */
+  readonly waits?: boolean;
+  /** Of all its calls, for a limiter with limits per model. */
+  readonly model?: string | undefined;
+  /** Whose all its calls are, for a limiter with lanes that keys share. */
+  readonly key?: unknown;
 }
 
 /** One caller who waits for an item, and may leave. */

@@ -80,21 +80,13 @@ export function enteredBatch<T, R>(
 
 function enter(ledger: Ledger, facts: BatchFacts, context: CallContext, spanId: string, now: () => number): Entry {
   const { attempt, lane, weight } = context;
-  const ambient = ambientJob();
+  const { traceId } = ambientJob();
   const tokens = { inputTokens: weight, maxOutputTokens: undefined };
   const charged = { inputTokens: weight, outputTokens: 0, tokens: weight };
   const refusalsAreFree = facts.provider.refusedInput === 'returned';
-  const about: CallFacts = {
-    ...facts,
-    name: ambient.name ?? facts.name,
-    key: facts.key ?? ambient.key,
-    lane,
-    tokens,
-    charged,
-    refusalsAreFree,
-  };
+  const about: CallFacts = { ...facts, lane, tokens, charged, refusalsAreFree };
   try {
-    const of = { traceId: ambient.traceId ?? spanId + spanId, spanId, attempt, queuedMs: 0 };
+    const of = { traceId: traceId ?? spanId + spanId, spanId, attempt, queuedMs: 0 };
     return new Entry(
       ledger,
       about,

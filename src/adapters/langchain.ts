@@ -57,6 +57,7 @@ export class FlowEmbeddings extends Embeddings implements Handle {
   /** The two, or the one that is both. */
   readonly #batchers: ReadonlySet<FlowBatcher<string, number[]>>;
   readonly #check: () => void;
+  readonly #placed: (how?: LoadOptions) => LoadOptions;
   readonly #urgentLane: string;
   /** Closed with the rest: it would wait a while for calls that were given up and go on. */
   readonly #ownLimiter: Limiter | undefined;
@@ -67,6 +68,7 @@ export class FlowEmbeddings extends Embeddings implements Handle {
     const { inner, batches, areQueriesAlone, scheduler } = partsOf(options);
     this.#urgentLane = batches.laneNames[0] as string;
     this.#check = batches.check;
+    this.#placed = batches.placed;
     this.#ownLimiter = batches.ownLimiter;
     const vectors = new VectorCheck(NAME);
     const looked = (answer: number[][]) => (Array.isArray(answer) ? vectors.checked(answer) : answer) as readonly (number[] | Error)[];
@@ -76,8 +78,9 @@ export class FlowEmbeddings extends Embeddings implements Handle {
     const question = batches.charged(async ([text], context) =>
       looked([await untilClosed(inner.of(context).embedQuery(text as string), context, scheduler)]),
     );
-    this.#documents = new FlowBatcher(documents, batches.options, NAME, false);
-    this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME, false) : this.#documents;
+    const place = { waits: false, model: inner.model };
+    this.#documents = new FlowBatcher(documents, batches.options, NAME, place);
+    this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME, place) : this.#documents;
     this.#batchers = new Set([this.#documents, this.#queries]);
   }
 
@@ -89,21 +92,22 @@ export class FlowEmbeddings extends Embeddings implements Handle {
   async embedDocuments(texts: string[], options?: LoadOptions): Promise<number[][]> {
     checkTexts(NAME, 'texts', texts);
     this.#check();
-    return firstValueFrom(forkJoin(texts.map((text) => this.#documents.load(text, options))), { defaultValue: [] });
+    const how = this.#placed(options);
+    return firstValueFrom(forkJoin(texts.map((text) => this.#documents.load(text, how))), { defaultValue: [] });
   }
 
   /** The vector of one text, from the most urgent lane unless `options` says another. */
   async embedQuery(text: string, options?: LoadOptions): Promise<number[]> {
     checkText(NAME, 'text', text);
     this.#check();
-    return this.#queries.loadAsync(text, { lane: this.#urgentLane, ...options });
+    return this.#queries.loadAsync(text, { lane: this.#urgentLane, ...this.#placed(options) });
   }
 
   /** What became of each text, in their order: a vector, or the error that is its own. Never rejects for a text. */
   async embedSettled(texts: readonly string[], options?: LoadOptions): Promise<Settled<string, number[]>[]> {
     checkTextList(NAME, 'texts', texts);
     this.#check();
-    return settleTexts(NAME, 'texts', this.#documents, texts, options);
+    return settleTexts(NAME, 'texts', this.#documents, texts, this.#placed(options));
   }
 
   /** Sends what waits as soon as permits allow, whatever the window. */

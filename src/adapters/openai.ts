@@ -4,11 +4,12 @@ import type { OpenAI } from 'openai';
 import { VERSION } from 'openai/version';
 import { FlowConfigError } from '../../operators/errors.js';
 import { count, nonEmpty, onlyKnown } from '../../operators/toolkit.js';
+import { readUsage } from '../account/read-usage.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
 import { embeddingsIn, noVectors } from '../pipelines/embeddings-api.js';
 import { isLimited } from '../pipelines/limited.js';
-import { chatUsage, chunksIn } from '../pipelines/models/chat-api.js';
+import { chunksIn } from '../pipelines/models/chat-api.js';
 import type { ModelCallerOptions } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { limitedFetch } from './support/limited-fetch.js';
@@ -140,7 +141,7 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
       return chunksIn(response) as AsyncIterable<unknown> as AsyncIterable<OpenAI.ChatCompletionChunk>;
     },
     model: (request) => bodyOf(request).model,
-    usage: chatUsage,
+    usage: readUsage,
     estimateTokens: (request) => requestUsage(bodyOf(request)),
   };
 }

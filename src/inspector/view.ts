@@ -83,7 +83,8 @@ export function createView(element: SluiceInspector, look: () => void): View {
   function again(act: () => void): void {
     timer ??= setTimeout(() => {
       timer = undefined;
-      act();
+      // It may have been paused since.
+      if (!element.paused || isAskedFor) act();
     }, TEXT_MS);
   }
 

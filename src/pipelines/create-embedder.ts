@@ -88,6 +88,7 @@ class BatchingEmbedder implements Embedder {
   readonly #ahead: number;
   readonly #tokensAhead: number;
   readonly #weigh: (text: string) => number;
+  readonly #placed: (options?: EmbedOptions) => EmbedOptions;
 
   constructor(options: EmbedderOptions | ClientEmbedderOptions) {
     const work = embedderWork(options);
@@ -108,31 +109,36 @@ class BatchingEmbedder implements Embedder {
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
     this.#tokensAhead = 2 * maxWeight * slots;
     this.#weigh = weigh;
+    this.#placed = batches.placed;
     this.#stats = new FlowStats(maxSize);
     this.events = channel.events;
-    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, false);
+    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, {
+      waits: false,
+      model: options.model,
+    });
   }
 
-  embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {
+  embed(text: string, options?: EmbedOptions): Observable<Float32Array> {
     return isText(text)
-      ? this.#batcher.load(text, options)
+      ? this.#batcher.load(text, this.#placed(options))
       : new Observable((subscriber) => {
           subscriber.error(notText(text));
         });
   }
 
-  embedAsync(text: string, options: EmbedOptions = {}): Promise<Float32Array> {
-    if (isText(text)) return this.#batcher.loadAsync(text, options);
+  embedAsync(text: string, options?: EmbedOptions): Promise<Float32Array> {
+    if (isText(text)) return this.#batcher.loadAsync(text, this.#placed(options));
     const refused = Promise.reject<Float32Array>(notText(text));
     // As all other rejections here: one that nobody listens to kills nobody.
     refused.catch(() => undefined);
     return refused;
   }
 
-  embedFrom(texts: PullSource<string>, options: EmbedOptions = {}): Observable<Settled<string, Float32Array>> {
+  embedFrom(texts: PullSource<string>, options?: EmbedOptions): Observable<Settled<string, Float32Array>> {
     checkPullSource(`${NAME}.embedFrom`, texts);
+    const how = this.#placed(options);
     // Cold, so this only looks at the options: what is wrong with them is no matter of the first text.
-    void this.#batcher.loadSettled('', options);
+    void this.#batcher.loadSettled('', how);
     return new Observable((subscriber) => {
       let index = 0;
       let open = 0;
@@ -165,7 +171,7 @@ class BatchingEmbedder implements Embedder {
           const one = new Subscription();
           waiting.add(one);
           one.add(
-            this.#batcher.loadSettled(text, options).subscribe({
+            this.#batcher.loadSettled(text, how).subscribe({
               next: (result) => {
                 waiting.delete(one);
                 openTokens -= tokens;

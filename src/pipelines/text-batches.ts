@@ -1,7 +1,7 @@
 import { childOf } from '../../operators/child-of.js';
 import { classifyError } from '../../operators/classify-error.js';
 import { createAccount } from '../../operators/create-account.js';
-import type { BatcherOptions } from '../../operators/create-batcher.js';
+import type { BatcherOptions, LoadOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { FlowConfigError, ItemTooHeavyError } from '../../operators/errors.js';
 import { divideAndConquer, retryFailed, sequentialSearch } from '../../operators/repair.js';
@@ -21,6 +21,7 @@ import { enteredBatch } from '../account/entered-batch.js';
 import { ledgerOf } from '../account/ledger.js';
 import type { ProviderRules } from '../account/providers.js';
 import { providerOption, providers } from '../account/providers.js';
+import { ambientJob } from '../account/with-job.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 import type { BudgetPort } from './budget/budget-types.js';
 import { LearnedWeight } from './learned-weight.js';
@@ -96,6 +97,8 @@ interface TextBatchOptions {
 export interface TextBatches {
   /** For the batcher. */
   readonly options: BatcherOptions<string> & TextBatchOptions;
+  /** What is said of a text, by its caller or by `withJob` around it. A lane of that which the queue does not know is for another one. */
+  readonly placed: (how?: LoadOptions) => LoadOptions;
   /** The most urgent first. */
   readonly laneNames: readonly string[];
   /** The limiter, when none was given: whoever uses it closes it at the end. */
@@ -149,6 +152,14 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
       weigh: countTokens ? counted(operator, countTokens, limit) : estimated(operator, learned as LearnedWeight, limit),
       maxWeight: positive(operator, 'maxTokens', orDefault(rules.maxTokens, defaults.maxTokens)),
       dedupe: (text) => text,
+    },
+    placed: (how = {}) => {
+      const { lane, key } = ambientJob();
+      return {
+        ...(lane !== undefined && laneNames.includes(lane) && { lane }),
+        ...(key !== undefined && queue.keyOf && { key }),
+        ...how,
+      };
     },
     laneNames,
     ownLimiter: given ? undefined : limiter,

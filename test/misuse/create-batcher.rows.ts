@@ -16,6 +16,7 @@ export const rows: MisuseTable = {
   calls: {
     work: (work) => createBatcher(work),
     'LoadOptions.lane': (lane) => batcher().load('a', { lane }),
+    'LoadOptions.key': (key) => batcher().load('a', { key }),
     'LoadOptions.signal': (signal) => batcher().load('a', { signal }),
     'LoadOptions.deadlineMs': (deadlineMs) => batcher().load('a', { deadlineMs }),
     'loadMany.items': (items) => batcher().loadMany(items),
@@ -24,6 +25,7 @@ export const rows: MisuseTable = {
   },
   rows: [
     ...badly('work', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
+    ...badly('LoadOptions.key', 'absent unless the `queue` has a `key`', 'A', 0, null, {}),
     ...badly('LoadOptions.signal', 'an AbortSignal', NaN, 0, 'text', null, {}, () => undefined),
     ...badly('LoadOptions.deadlineMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '5', null, {}),
     ...badly('loadMany.items', 'an array', NaN, 0, 'text', null, undefined, {}),

@@ -2,7 +2,17 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import Anthropic from '@anthropic-ai/sdk';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled } from '@openai/agents';
-import { embed, generateText, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
+import {
+  embed,
+  generateImage,
+  generateSpeech,
+  generateText,
+  rerank,
+  transcribe,
+  wrapEmbeddingModel,
+  wrapImageModel,
+  wrapLanguageModel,
+} from 'ai';
 import { createAgent } from 'langchain';
 import OpenAI from 'openai';
 import { lastValueFrom } from 'rxjs';
@@ -11,13 +21,22 @@ import { anthropic } from '../../marbles/providers/anthropic.js';
 import { openai } from '../../marbles/providers/openai.js';
 import type { ProviderPreset } from '../../marbles/providers/types.js';
 import type { Limiter } from '../../operators/index.js';
-import { createEmbeddingModelMiddleware, createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import {
+  createEmbeddingModelMiddleware,
+  createImageModelMiddleware,
+  createLanguageModelMiddleware,
+  limitRerankingModel,
+  limitSpeechModel,
+  limitTranscriptionModel,
+} from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
+import { createMcpCaller } from '../../src/adapters/mcp.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
+import type { CallJob } from '../../src/adapters/support/call-job.js';
 import {
   createAgentTurn,
   createEmbedder,
@@ -27,6 +46,8 @@ import {
   defineTool,
   toMessages,
 } from '../../src/index.js';
+import { clientBehind } from './mcp-asking-models.js';
+import { mediaModels } from './media-models.js';
 import type { PatientClock } from './patient-clock.js';
 
 setTracingDisabled(true);
@@ -49,10 +70,14 @@ export type Ask = (text: string) => PromiseLike<unknown>;
 type Retries = { readonly maxRetries?: number };
 
 const rulesOf = ({ limiter, clock, job }: Given) => ({ limiter, scheduler: clock, random: () => 0.5, ...(job && { job }) });
+/** For models that do not say their name. */
+const withModel = (given: Given, job: CallJob = {}) => ({ ...rulesOf(given), job: { ...given.job, model: 'm', ...job } });
 const jsonOf = (response: Response): Promise<unknown> => response.json();
 const chatOf = (text: string) => ({ model: 'm', max_tokens: 50, messages: [{ role: 'user' as const, content: text }] });
 const client = (fetch: Fetch, retries: Retries = { maxRetries: 0 }) => new OpenAI({ apiKey: 'k', baseURL: BASE, fetch, ...retries });
 const claude = (fetch: Fetch, retries: Retries = { maxRetries: 0 }) => new Anthropic({ apiKey: 'k', fetch, ...retries });
+const media = (fetch: Fetch) => mediaModels(`${BASE}/chat/completions`, fetch);
+const recordingOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const compatible = (fetch: Fetch) => createOpenAICompatible({ name: 'local', baseURL: BASE, fetch });
 
 /** One of each kind, whose calls have a job and a record. */
@@ -78,12 +103,26 @@ export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
     const model = wrapEmbeddingModel({ model: compatible(given.fetch).embeddingModel('m'), middleware });
     return (value) => embed({ model, value });
   },
+  createImageModelMiddleware: (given) => {
+    const { image } = media(given.fetch);
+    const model = wrapImageModel({ model: image, middleware: createImageModelMiddleware(withModel(given)) });
+    return (prompt) => generateImage({ model, prompt });
+  },
+  limitRerankingModel: (given) => {
+    const model = limitRerankingModel(media(given.fetch).reranking, withModel(given));
+    return (query) => rerank({ model, query, documents: ['a'] });
+  },
+  limitSpeechModel: (given) => {
+    const model = limitSpeechModel(media(given.fetch).speech, withModel(given));
+    return (text) => generateSpeech({ model, text });
+  },
+  limitTranscriptionModel: (given) => {
+    // How many tokens a recording has is not known before.
+    const model = limitTranscriptionModel(media(given.fetch).transcription, withModel(given, { cost: { inputTokens: 20 } }));
+    return (text) => transcribe({ model, audio: recordingOf(text) });
+  },
   limitModel: (given) => {
-    const model = limitModel(new OpenAIChatCompletionsModel(client(given.fetch), 'm'), {
-      ...rulesOf(given),
-      // The model does not say its name.
-      job: { ...given.job, model: 'm' },
-    });
+    const model = limitModel(new OpenAIChatCompletionsModel(client(given.fetch), 'm'), withModel(given));
     const agent = new Agent({ name: 'A', model, modelSettings: { maxTokens: 50 } });
     return (text) => run(agent, text);
   },
@@ -116,12 +155,14 @@ export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
   },
 };
 
-/** Batches are made of the texts of several: they have lanes and no key. */
+/** Batches are made of the texts of several: their records have no key. */
 export const BATCHES = new Set(['FlowEmbeddings', 'createEmbedder']);
 /** A tool pauses by itself, and its runner is of one lane. */
 export const TOOLS = 'createToolRunner with a tool that asks a model';
+/** The SDK has no place for what these report of their usage. */
+export const UNCOUNTED = new Set(['FlowEmbeddings', 'limitRerankingModel']);
 /** Whose models make no text. */
-export const EMBEDDINGS = new Set(['createEmbeddingModelMiddleware', 'FlowEmbeddings', 'createEmbedder']);
+export const EMBEDDINGS = new Set(['createEmbeddingModelMiddleware', 'FlowEmbeddings', 'createEmbedder', 'limitRerankingModel']);
 
 const callerRules = ({ limiter, clock }: Given) => ({ limiter, scheduler: clock, random: () => 0.5, timeoutMs: Infinity });
 /** What a tool throws, as a client of the author would. */
@@ -186,6 +227,24 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
       if (end.type !== 'document' || end.items[0]?.status !== 'fulfilled') throw new Error('the document failed', { cause: end });
     };
   },
+  'createMcpCaller over HTTP': (given) => {
+    const { limiter, clock, fetch, job } = given;
+    const gate = (text: string, signal: AbortSignal | null) =>
+      fetch(`${BASE}/chat/completions`, { method: 'POST', body: JSON.stringify(chatOf(text)), signal });
+    const caller = clientBehind(gate, (response) => {
+      limiter.observe(response);
+    }).then((mcp) =>
+      createMcpCaller(mcp, {
+        limiter,
+        scheduler: clock,
+        random: () => 0.5,
+        readConcurrency: 1000,
+        timeoutMs: Infinity,
+        ...(job && { job }),
+      }),
+    );
+    return async (text) => (await caller).callToolAsync({ name: 'ask', arguments: { text } });
+  },
   [TOOLS]: ({ limiter, clock, fetch, job }) => {
     const ask = defineTool({
       name: 'ask',
@@ -229,6 +288,22 @@ const ALONE = {
     const model = compatible(fetch).embeddingModel('m');
     return (value) => embed({ model, value, ...retries });
   },
+  'ai, images': (fetch, retries) => {
+    const { image: model } = media(fetch);
+    return (prompt) => generateImage({ model, prompt, ...retries });
+  },
+  'ai, rankings': (fetch, retries) => {
+    const { reranking: model } = media(fetch);
+    return (query) => rerank({ model, query, documents: ['a'], ...retries });
+  },
+  'ai, speech': (fetch, retries) => {
+    const { speech: model } = media(fetch);
+    return (text) => generateSpeech({ model, text, ...retries });
+  },
+  'ai, transcripts': (fetch, retries) => {
+    const { transcription: model } = media(fetch);
+    return (text) => transcribe({ model, audio: recordingOf(text), ...retries });
+  },
   '@openai/agents': (fetch, retries) => {
     const model = new OpenAIChatCompletionsModel(client(fetch, retries), 'm');
     const agent = new Agent({ name: 'A', model, modelSettings: { maxTokens: 50 } });
@@ -257,6 +332,10 @@ export function clientOf(caller: string): AloneName {
   const own: Readonly<Record<string, AloneName>> = {
     createLanguageModelMiddleware: 'ai, texts',
     createEmbeddingModelMiddleware: 'ai, embeddings',
+    createImageModelMiddleware: 'ai, images',
+    limitRerankingModel: 'ai, rankings',
+    limitSpeechModel: 'ai, speech',
+    limitTranscriptionModel: 'ai, transcripts',
     limitModel: '@openai/agents',
     createModelMiddleware: 'langchain, agents',
     FlowEmbeddings: '@langchain/openai, embeddings',

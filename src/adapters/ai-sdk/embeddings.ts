@@ -7,7 +7,6 @@ import { DIVIDE_OPTIONS, divideAndConquer } from '../../../operators/repair.js';
 import {
   batchConfig,
   callback,
-  DEFAULT_LANE,
   durationMs,
   group,
   limiterOption,
@@ -107,7 +106,6 @@ export function opener(
     const { lane, key, model: named = model.modelId, name: called = name } = { ...ambientIn(limiter), ...jobOf(params) };
     const rulesOf = provider ?? ledger.provider ?? providerNamed(model.provider) ?? providers.other;
     const facts = { name: called, model: named, key, provider: rulesOf };
-    const place = { queue: lanes([{ name: lane ?? DEFAULT_LANE }], key === undefined ? {} : { key: () => key }) };
     const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
       verdictOrFatal(name, rules.classify ?? classifyError, error, { size: 1, attempt, aborted: false, epochMs: scheduler.now() }).class;
     const batcher = new FlowBatcher<string, number[]>(
@@ -127,11 +125,12 @@ export function opener(
       {
         ...options,
         weigh: weigh ?? estimatorFor(model.modelId),
-        ...((lane !== undefined || key !== undefined) && place),
+        ...(lane !== undefined && { queue: lanes([{ name: lane }]) }),
         maxSize,
         ...(oneByOne && { concurrency: 1 }),
       },
       name,
+      { model: named, key },
     );
     const close = (): void => {
       batcher.close();

@@ -39,7 +39,7 @@ export function partsOf(options: FlowEmbeddingsOptions): Parts {
   const d = FLOW_EMBEDDINGS_DEFAULTS;
   const inner = innerEmbeddings(NAME, options);
   const most = inner.batchSize ?? d.maxSize;
-  const batches = textBatches(NAME, options, { ...d, maxSize: most });
+  const batches = textBatches(NAME, options, { ...d, maxSize: most }, { model: inner.model });
   const { maxSize } = batches.options;
   if (maxSize > most) throw new FlowConfigError(NAME, 'maxSize', `at most ${String(most)}, the \`batchSize\` of the embeddings`, maxSize);
   const queries = oneOf('together', 'alone')(NAME, 'queries', orDefault(options.queries, d.queries));

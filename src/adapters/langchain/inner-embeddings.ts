@@ -25,6 +25,8 @@ export interface InnerOptions {
 export interface Inner {
   /** The most texts they send in one request; undefined when they do not say. */
   readonly batchSize: number | undefined;
+  /** What they call; undefined when they do not say. */
+  readonly model: string | undefined;
   /** Those for one call. */
   of(context: CallContext): EmbeddingsInterface;
 }
@@ -56,9 +58,10 @@ export function innerEmbeddings(operator: string, { embeddings, fetch }: InnerOp
   if (fetch !== undefined && !isMade) throw new FlowConfigError(operator, 'fetch', 'absent unless `embeddings` is a function', fetch);
   if (isLimited(fetch)) throw new FlowConfigError(operator, 'fetch', 'one that is not behind a limiter already', fetch);
   const around = (its: Fetch): EmbeddingsInterface => checked(operator, isMade ? ask(operator, 'embeddings', embeddings, its) : embeddings);
-  const { batchSize } = around(base) as { readonly batchSize?: unknown };
+  const { batchSize, model } = around(base) as { readonly batchSize?: unknown; readonly model?: unknown };
   return {
     batchSize: typeof batchSize === 'number' ? batchSize : undefined,
+    model: typeof model === 'string' && model !== '' ? model : undefined,
     of: (context) => around(fetchOf(base, context)),
   };
 }

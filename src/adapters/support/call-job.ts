@@ -84,17 +84,17 @@ export function callOptionsOf<Q>(
 
 function callFacts(adapter: string, { model, tokens }: RequestFacts, job: CallJob, ledger: Ledger, provider: ProviderRules): CallFacts {
   const named = job.model ?? model ?? 'default';
-  const estimate = (): TokenUnits => ({
-    ...ledger.estimate(provider, named, tokens),
-    ...given(job.cost),
-  });
+  const own = given(job.cost);
+  const estimate = (): TokenUnits => ({ ...ledger.estimate(provider, named, tokens), ...own });
+  // What a budget reserves: of a recording only its caller may know anything.
+  const inputTokens = Math.max(tokens.inputTokens, own.inputTokens ?? 0);
   return {
     name: job.name ?? adapter,
     model: named,
     lane: job.lane ?? DEFAULT_LANE,
     key: job.key,
     provider,
-    tokens,
+    tokens: { ...tokens, inputTokens },
     charged: estimate(),
     estimate,
   };

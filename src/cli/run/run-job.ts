@@ -6,6 +6,7 @@ import { createAccount } from '../../../operators/create-account.js';
 import { isFlowError } from '../../../operators/errors.js';
 import { onAbort } from '../../../operators/toolkit.js';
 import type { FlowEvent } from '../../../operators/types.js';
+import { ledgerOf } from '../../account/ledger.js';
 import type { Config } from '../../edge/config/schema.js';
 import { type Budget, type BudgetLimit, createBudget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
@@ -203,7 +204,19 @@ export class RunJob implements StageHost {
 
   async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined): Promise<void> {
     this.#budget = this.#openBudget();
+    const { batches, limits, lane, name } = this.#plan.config;
+    const onEvent = (event: FlowEvent): void => {
+      this.#tally.observe(event);
+      try {
+        events?.append(`${JSON.stringify({ ...{ type: event.type }, ...event })}\n`).catch(this.#fail);
+      } catch (error) {
+        this.#fail(error);
+      }
+    };
+    const limiter = createAccount({ ...limits, onEvent });
+    const ledger = ledgerOf(limiter);
     const caller = openCaller(this.#plan, {
+      ledger,
       budget: this.#budget,
       onRecord: (record) => {
         if (record.status === 'success') this.#doubts.answered(record.model);
@@ -213,19 +226,9 @@ export class RunJob implements StageHost {
         this.#tally.estimatedCalls += 1;
       },
     });
-    const onEvent = (event: FlowEvent): void => {
-      this.#tally.observe(event);
-      try {
-        events?.append(`${JSON.stringify({ ...{ type: event.type }, ...event })}\n`).catch(this.#fail);
-      } catch (error) {
-        this.#fail(error);
-      }
-    };
-    const { batches, limits, lane, name } = this.#plan.config;
-    const limiter = createAccount({ ...limits, onEvent });
     this.#mostInFlight = limiter.concurrency;
     const stages = createStages({
-      stages: stagesOf(this.#plan, caller, this),
+      stages: stagesOf(this.#plan, caller, ledger, this),
       limiter,
       ...(lane !== undefined && { lane }),
       ...(batches && { batches: batchesOf(batches) }),

@@ -1,12 +1,16 @@
 import { defer, NEVER, type Observable, switchMap, tap } from 'rxjs';
 import { isFlowError } from '../../../operators/errors.js';
 import { isAmount, retryRule } from '../../../operators/toolkit.js';
-import type { Cost, Usage } from '../../../operators/types.js';
+import type { ResponseLike, Usage } from '../../../operators/types.js';
+import { type CallFacts, Entry, endOf } from '../../account/entry.js';
+import type { Ledger } from '../../account/ledger.js';
+import { providerAt, providers } from '../../account/providers.js';
+import { readUsage } from '../../account/read-usage.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
 import type { ModelCaller } from '../../pipelines/create-model-caller.js';
 import { createModelCaller } from '../../pipelines/create-model-caller.js';
-import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
+import { type ChatCompletion, type ChatRequest, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
@@ -41,6 +45,8 @@ export interface StageHost {
 }
 
 export interface CallOptions {
+  /** Of the account that grants the permits. */
+  readonly ledger: Ledger;
   readonly budget: BudgetPort | undefined;
   readonly onRecord: (record: CallRecord) => void;
   /** An answer that does not say what it took. */
@@ -51,21 +57,36 @@ export interface CallOptions {
 interface PermittedRequest {
   readonly body: ChatRequest;
   readonly permit: RequestContext;
+  readonly facts: CallFacts;
 }
 
 export type RunCaller = ModelCaller<PermittedRequest, ChatCompletion, never>;
 
 /** Makes the calls: one attempt each, under the permit that a stage has taken. */
-export function openCaller({ endpoint }: RunPlan, { budget, onRecord, onEstimate }: CallOptions): RunCaller {
+export function openCaller({ endpoint }: RunPlan, { ledger, budget, onRecord, onEstimate }: CallOptions): RunCaller {
   return createModelCaller<PermittedRequest, ChatCompletion>({
-    call: async ({ body, permit }, context) => {
-      const completion = await requestChat(endpoint, body, { signal: context.signal, observe: permit.observe });
-      const counted = countedIn(completion);
-      if (counted === undefined) onEstimate();
-      const usage = counted ?? estimateOf(body, completion, endpoint.model);
-      context.settle(usage);
-      permit.settle(usage);
-      return completion;
+    call: async ({ body, permit, facts }, context) => {
+      const { signal, traceId, spanId } = context;
+      const { attempt } = permit;
+      const entry = new Entry(ledger, facts, { traceId, spanId, attempt, queuedMs: 0 }, permit.settle, () => Date.now());
+      const observe = (response: ResponseLike): void => {
+        entry.observe(response);
+        permit.observe(response);
+      };
+      try {
+        const completion = await requestChat(endpoint, body, { signal, observe });
+        const counted = countedIn(completion);
+        if (counted === undefined) onEstimate();
+        const usage = counted ?? estimateOf(body, completion, endpoint.model);
+        context.settle(usage);
+        entry.report(usage);
+        entry.answered();
+        return completion;
+      } catch (error) {
+        if (signal.aborted) entry.left();
+        else entry.failed(error, endOf(error, 'transient'));
+        throw error;
+      }
     },
     model: ({ body }) => body.model ?? 'default',
     estimateTokens: ({ body }) => estimateChat(body, endpoint.model),
@@ -82,9 +103,9 @@ export function openCaller({ endpoint }: RunPlan, { budget, onRecord, onEstimate
 const MOST_TOKENS = 1_000_000_000;
 
 /** What the provider says that a call took; undefined when that is not all. */
-function countedIn(completion: ChatCompletion): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> | undefined {
-  const { inputTokens, outputTokens } = chatUsage(completion) ?? {};
-  return isCount(inputTokens) && isCount(outputTokens) ? { inputTokens, outputTokens } : undefined;
+function countedIn(completion: ChatCompletion): Usage | undefined {
+  const usage = readUsage(completion);
+  return isCount(usage?.inputTokens) && isCount(usage.outputTokens) ? usage : undefined;
 }
 
 function isCount(tokens: unknown): tokens is number {
@@ -104,9 +125,22 @@ function estimateOf(
 }
 
 /** The stages of a plan, as `createStages` takes them. */
-export function stagesOf({ stages, config }: RunPlan, caller: RunCaller, host: StageHost): AnyStage<RunDocument>[] {
+export function stagesOf(
+  { stages, config, endpoint }: RunPlan,
+  caller: RunCaller,
+  ledger: Ledger,
+  host: StageHost,
+): AnyStage<RunDocument>[] {
+  const provider = ledger.provider ?? providerAt(endpoint.url) ?? providers.other;
+  const factsOf = (stage: string, body: ChatRequest): CallFacts => {
+    const { model = endpoint.model } = body;
+    const { inputTokens, outputTokens: maxOutputTokens } = estimateChat(body, model);
+    const tokens = { inputTokens, maxOutputTokens };
+    const estimate = () => ledger.estimate(provider, model, tokens);
+    return { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate };
+  };
   return stages.map((stage) =>
-    stage.chunk === undefined ? asking(stage, config.model ?? {}, caller, host) : chunking(stage, stage.chunk, host),
+    stage.chunk === undefined ? asking(stage, config.model ?? {}, caller, factsOf, host) : chunking(stage, stage.chunk, host),
   );
 }
 
@@ -169,6 +203,7 @@ function asking(
   stage: PlannedStage,
   model: NonNullable<RunPlan['config']['model']>,
   caller: RunCaller,
+  factsOf: (stage: string, body: ChatRequest) => CallFacts,
   host: StageHost,
 ): AnyStage<RunDocument> {
   const { answer = 'text', accept = model.accept } = stage;
@@ -183,12 +218,11 @@ function asking(
     retry: retry ?? false,
     steps: async (_item: unknown, context) => {
       const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
-      const { inputTokens, outputTokens = 0 } = estimateChat(body);
-      const cost: Cost = { requests: 1, tokens: inputTokens + outputTokens };
+      const facts = factsOf(stage.name, body);
       let completion: ChatCompletion;
-      const request = (permit: RequestContext): Observable<ChatCompletion> => send(caller, { body, permit }, context, host);
+      const request = (permit: RequestContext): Observable<ChatCompletion> => send(caller, { body, permit, facts }, context, host);
       try {
-        completion = await context.requestAsync(request, cost);
+        completion = await context.requestAsync(request, { requests: 1, ...facts.charged });
       } catch (error) {
         const refused = isFlowError(error, 'FLOW_RETRY_BUDGET') ? error : undefined;
         if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);

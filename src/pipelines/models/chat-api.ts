@@ -102,18 +102,6 @@ function bodyOf(endpoint: Endpoint, request: ChatRequest, stream: boolean): Chat
   return { ...request, model: model ?? endpoint.model, stream };
 }
 
-/** An answer or a part of one, whoever has read it. */
-interface Counted {
-  readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null;
-}
-
-/** What an answer, or a part of one, says about its tokens. */
-export function chatUsage({ usage }: Counted): Usage | undefined {
-  if (!usage) return undefined;
-  const { prompt_tokens: inputTokens, completion_tokens: outputTokens } = usage;
-  return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };
-}
-
 /** What each message costs beside its content. */
 const MESSAGE_TOKENS = 4;
 

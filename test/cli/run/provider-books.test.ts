@@ -2,8 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { anthropic } from '../../../marbles/providers/anthropic.js';
 import { openai } from '../../../marbles/providers/openai.js';
+import type { ProviderPreset } from '../../../marbles/providers/types.js';
 import { runHere } from '../../support/cli.js';
+import { sized } from '../../support/deep.js';
 import type { ProviderServer } from '../../support/provider-server.js';
 import { startProvider } from '../../support/provider-server.js';
 
@@ -18,20 +21,16 @@ const HEADROOM = 0.9;
 let cwd: string;
 let server: ProviderServer;
 
-beforeEach(async () => {
+beforeEach(() => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-books-'));
-  server = await startProvider({
-    provider: openai({ tokensPerMinute: PER_MINUTE, burstSeconds: SAVED_SECONDS }),
-    answer: () => ({ text: 'yes', outputTokens: OUTPUT }),
-    latencyMs: 50,
-  });
 });
 afterEach(async () => {
   await server.stop();
   rmSync(cwd, { recursive: true, force: true });
 });
 
-async function run(limits: object) {
+async function run(provider: ProviderPreset, limits: object) {
+  server = await startProvider({ provider, answer: () => ({ text: 'yes', outputTokens: OUTPUT }), latencyMs: 50 });
   const rows = Array.from({ length: ROWS }, (_, index) => `${JSON.stringify({ id: `r${String(index)}`, text: `t${String(index)}` })}\n`);
   writeFileSync(join(cwd, 'in.jsonl'), rows.join(''));
   const config = {
@@ -44,14 +43,26 @@ async function run(limits: object) {
   writeFileSync(join(cwd, 'run.json'), JSON.stringify(config));
   const { code } = await runHere(['run', 'run.json'], { cwd });
   const written = readFileSync(join(cwd, 'out.jsonl'), 'utf8').split('\n').length - 1;
-  const { provider } = server;
-  const firstMs = Math.min(...provider.calls.map(({ startedAt }) => startedAt));
-  const lastMs = Math.max(...provider.calls.map(({ endedAt }) => endedAt));
-  return { code, written, refused: provider.refused, tookMs: lastMs - firstMs };
+  const { calls, refused } = server.provider;
+  const firstMs = Math.min(...calls.map(({ startedAt }) => startedAt));
+  const lastMs = Math.max(...calls.map(({ endedAt }) => endedAt));
+  return { code, written, refused, tookMs: lastMs - firstMs };
 }
 
+const openaiBooks = openai({ tokensPerMinute: PER_MINUTE, burstSeconds: SAVED_SECONDS });
+/** Forty answers are two and a half times what is saved up. The short run has twenty times the rate, and takes a twentieth of the time. */
+const speed = sized(20, 1);
+const OUTPUT_PER_MINUTE = 8000 * speed;
+const anthropicBooks = (outputCharged: 'asGenerated' | 'onArrival') =>
+  anthropic({
+    inputTokensPerMinute: 2_000_000 * speed,
+    outputTokensPerMinute: OUTPUT_PER_MINUTE,
+    outputCharged,
+    burstSeconds: 60 / speed,
+  });
+
 it('loses no row and has at most one refused, with the limits of the account in the configuration', async () => {
-  const { code, written, refused, tookMs } = await run({ tokensPerMinute: PER_MINUTE, concurrency: 16 });
+  const { code, written, refused, tookMs } = await run(openaiBooks, { tokensPerMinute: PER_MINUTE, concurrency: 16 });
   expect([code, written]).toEqual([0, ROWS]);
   expect(refused).toBeLessThanOrEqual(1);
   // By the books the run had to wait: it took as long as what was not saved up takes to come in.
@@ -60,7 +71,19 @@ it('loses no row and has at most one refused, with the limits of the account in 
 });
 
 it('loses no row without limits in the configuration, and has only those refused that were under way', async () => {
-  const { code, written, refused } = await run({ concurrency: 16 });
+  const { code, written, refused } = await run(openaiBooks, { concurrency: 16 });
   expect([code, written]).toEqual([0, ROWS]);
   expect(refused).toBeLessThanOrEqual(16);
 });
+
+it.each(['asGenerated', 'onArrival'] as const)(
+  'carries forty rows over the buckets of Anthropic with all defaults: 500 tokens each of 8,000 a minute, charged %s',
+  async (outputCharged) => {
+    const { code, written, refused, tookMs } = await run(anthropicBooks(outputCharged), { concurrency: 8 });
+    expect([code, written]).toEqual([0, ROWS]);
+    expect(refused).toBeLessThanOrEqual(1);
+    // 90 s are the least. In a twentieth of the time, dates in whole seconds and late timers weigh twenty times as much.
+    expect(tookMs).toBeLessThanOrEqual(sized(220_000, 110_000) / speed);
+  },
+  sized(60_000, 300_000),
+);
