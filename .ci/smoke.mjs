@@ -230,8 +230,9 @@ const jobs = {
     assert.equal(limiter.executing, 0);
     assert.throws(() => limitOpenAI({}), { code: 'FLOW_CONFIG_INVALID' });
     const { aiSdk, anthropic, langchain, langchainAgents, mcp, mcpV1, openaiAgents } = modules;
-    const made = [aiSdk.createLanguageModelMiddleware, anthropic.createAnthropicMiddleware, langchainAgents.createModelMiddleware];
+    const made = [anthropic.createAnthropicMiddleware, langchainAgents.createModelMiddleware];
     for (const make of made) assert.ok(make({ limiter }));
+    assert.equal(aiSdk.limitLanguageModel({ modelId: 'm', doGenerate: () => undefined }, { limiter }).modelId, 'm');
     for (const { createMcpCaller } of [mcp, mcpV1]) assert.throws(() => createMcpCaller({}, null), { code: 'FLOW_CONFIG_INVALID' });
     assert.equal(langchain.FLOW_EMBEDDINGS_DEFAULTS.queries, 'alone');
     assert.throws(() => openaiAgents.limitModel({}), { code: 'FLOW_CONFIG_INVALID' });

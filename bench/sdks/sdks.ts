@@ -7,11 +7,11 @@ import { StreamableHTTPClientTransport as HttpTransport1 } from '@modelcontextpr
 import type { Model } from '@openai/agents';
 import { Agent, OpenAIProvider, Runner } from '@openai/agents';
 import type { LanguageModel } from 'ai';
-import { generateText, streamText, wrapLanguageModel } from 'ai';
+import { generateText, streamText } from 'ai';
 import { createAgent } from 'langchain';
 import OpenAI from 'openai';
 import type { Limiter } from '../../operators/options/limiter.js';
-import { createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
@@ -100,9 +100,7 @@ const anthropic = ofModels('`@anthropic-ai/sdk`', ({ url }, limiter) => {
 
 const ai = ofModels('`ai`', ({ baseUrl }, limiter) => {
   const plain = createOpenAICompatible({ name: 'local', baseURL: baseUrl })('m');
-  const model: LanguageModel = limiter
-    ? wrapLanguageModel({ model: plain, middleware: createLanguageModelMiddleware({ limiter }) })
-    : plain;
+  const model: LanguageModel = limiter ? limitLanguageModel(plain, { limiter }) : plain;
   return {
     call: (prompt, abortSignal) => generateText({ model, prompt, abortSignal }),
     stream: (prompt, abortSignal) => readAll(streamText({ model, prompt, abortSignal }).textStream),

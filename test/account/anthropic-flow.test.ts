@@ -5,7 +5,7 @@ import { fakeProvider } from '../../marbles/fake-provider.js';
 import { anthropic } from '../../marbles/providers/anthropic.js';
 import type { ProviderSimulation } from '../../marbles/providers/types.js';
 import type { Limiter } from '../../operators/index.js';
-import { createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createAccount, createModelCaller } from '../../src/index.js';
@@ -53,9 +53,12 @@ const WAYS: Readonly<Record<string, (given: Given) => Ask>> = {
       for await (const _ of stream);
     };
   },
-  createLanguageModelMiddleware: ({ limiter, clock, fetch }) => {
-    const middleware = createLanguageModelMiddleware({ limiter, scheduler: clock, random: () => 0.5 });
-    const model = wrapLanguageModel({ model: messagesModel('claude', `${HOST}/v1/messages`, fetch), middleware });
+  limitLanguageModel: ({ limiter, clock, fetch }) => {
+    const model = limitLanguageModel(messagesModel('claude', `${HOST}/v1/messages`, fetch), {
+      limiter,
+      scheduler: clock,
+      random: () => 0.5,
+    });
     return (index) => generateText({ model, prompt: question(index).messages[0]?.content ?? '', maxOutputTokens: MOST, maxRetries: 0 });
   },
   'createModelCaller with anthropicChat': ({ limiter, clock, fetch }) => {

@@ -4,7 +4,7 @@ import { VirtualTimeScheduler } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Limiter } from '../../operators/index.js';
 import { createAccount, FlowConfigError } from '../../operators/index.js';
-import { createImageModelMiddleware, limitRerankingModel, limitSpeechModel, limitTranscriptionModel } from '../../src/adapters/ai-sdk.js';
+import { limitImageModel, limitRerankingModel, limitSpeechModel, limitTranscriptionModel } from '../../src/adapters/ai-sdk.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 type Older = Partial<Pick<typeof sdk, 'generateSpeech' | 'transcribe'>> & {
@@ -68,7 +68,7 @@ const KINDS: Readonly<Record<string, Make>> = {
   generateImage: (backend, options) => {
     const doGenerate = (params: object) => backend.answer(params, { images: ['iVBORw0KGgo='] });
     const inner = { ...OWN, maxImagesPerCall: 1, doGenerate };
-    const model = wrapImageModel({ model: inner, middleware: createImageModelMiddleware(options) });
+    const model = limitImageModel(inner, options);
     return async (signal) => (await generateImage({ model, prompt: 'x', ...withSignal(signal) })).image.base64;
   },
   rerank: (backend, options) => {

@@ -18,11 +18,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createAccount, createLimiter } from '../../operators/index.js';
 import type {
   CoalesceTextOptions,
-  EmbeddingModelMiddlewareOptions,
-  LanguageModelMiddlewareOptions,
   LanguageModelParams,
+  LimitEmbeddingModelOptions,
+  LimitLanguageModelOptions,
 } from '../../src/adapters/ai-sdk.js';
-import { coalesceText, createEmbeddingModelMiddleware, createLanguageModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
+import { coalesceText, embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
@@ -48,13 +48,9 @@ afterEach(async () => {
 });
 
 const compatible = () => createOpenAICompatible({ name: 'local', baseURL: api.baseUrl, includeUsage: true });
-const limitedModel = (options: LanguageModelMiddlewareOptions) =>
-  wrapLanguageModel({ model: compatible()('m'), middleware: createLanguageModelMiddleware({ retry, ...options }) });
-const limitedEmbeddings = (options: EmbeddingModelMiddlewareOptions) =>
-  wrapEmbeddingModel({
-    model: compatible().embeddingModel('m'),
-    middleware: createEmbeddingModelMiddleware({ retry, ...options }),
-  });
+const limitedModel = (options: LimitLanguageModelOptions) => limitLanguageModel(compatible()('m'), { retry, ...options });
+const limitedEmbeddings = (options: LimitEmbeddingModelOptions) =>
+  limitEmbeddingModel(compatible().embeddingModel('m'), { retry, ...options });
 const failure = (promise: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(promise).then(
     () => expect.unreachable('it succeeded'),
@@ -80,7 +76,7 @@ const uiStreamOf = (result: ReturnType<typeof streamText>): AsyncIterable<UIMess
 const silent = { onError: () => undefined };
 const inputsAt = () => api.requests.map(({ body }) => (body as { input: string[] }).input);
 
-describe('createLanguageModelMiddleware', LONG, () => {
+describe('limitLanguageModel', LONG, () => {
   expectNoUnhandledRejections();
 
   it.each([
@@ -89,7 +85,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
     ['@ai-sdk/openai, responses', () => createOpenAI({ baseURL: api.baseUrl, apiKey: 'k' }).responses('m')],
   ])('answers as the model does: %s', async (_name, modelOf) => {
     const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60_000 });
-    const model = wrapLanguageModel({ model: modelOf(), middleware: createLanguageModelMiddleware({ limiter }) });
+    const model = limitLanguageModel(modelOf(), { limiter });
     const { text, usage } = await generateText({ model, prompt: 'hello there' });
     expect(text).toBe('hello there');
     expect(usage).toMatchObject({ inputTokens: 3, outputTokens: 3 });
@@ -128,9 +124,9 @@ describe('createLanguageModelMiddleware', LONG, () => {
 
     const down = Array.from({ length: 9 }, () => ({ status: 503, message: 'Overloaded.' }));
     const asks = {
-      generateText: (options: LanguageModelMiddlewareOptions, more: object) =>
+      generateText: (options: LimitLanguageModelOptions, more: object) =>
         generateText({ model: limitedModel(options), prompt: 'hello', ...more }),
-      streamText: (options: LanguageModelMiddlewareOptions, more: object) => {
+      streamText: (options: LimitLanguageModelOptions, more: object) => {
         let failed: unknown;
         const stream = streamText({
           model: limitedModel(options),
@@ -185,8 +181,9 @@ describe('createLanguageModelMiddleware', LONG, () => {
         },
       };
       api.fail(...down);
-      const middleware = [createLanguageModelMiddleware({ retry: { ...retry, maxAttempts: 2, budget: Infinity } }), watching];
-      const error = await failure(generateText({ model: wrapLanguageModel({ model: compatible()('m'), middleware }), prompt: 'x' }));
+      const inner = wrapLanguageModel({ model: compatible()('m'), middleware: watching });
+      const model = limitLanguageModel(inner, { retry: { ...retry, maxAttempts: 2, budget: Infinity } });
+      const error = await failure(generateText({ model, prompt: 'x' }));
       expect(thrown).toHaveLength(2);
       expect(error).toBe(thrown[1]);
       expect(RetryError.isInstance(error)).toBe(false);
@@ -256,8 +253,8 @@ describe('createLanguageModelMiddleware', LONG, () => {
         specificationVersion: 'v4',
         wrapStream: () => Promise.resolve({ stream: new ReadableStream() }),
       };
-      const middleware = [createLanguageModelMiddleware({ limiter, deadlineMs: 20 }), silent];
-      const { stream } = await wrapLanguageModel({ model: compatible()('m'), middleware }).doStream({ prompt: [] });
+      const inner = wrapLanguageModel({ model: compatible()('m'), middleware: silent });
+      const { stream } = await limitLanguageModel(inner, { limiter, deadlineMs: 20 }).doStream({ prompt: [] });
       await expect(stream.getReader().read()).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
       await expect.poll(() => limiter.executing, soon).toBe(0);
     });
@@ -372,7 +369,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
   });
 });
 
-describe('createEmbeddingModelMiddleware', LONG, () => {
+describe('limitEmbeddingModel', LONG, () => {
   expectNoUnhandledRejections();
 
   const values = ['a', 'b', 'c', 'd', 'e', 'POISON', 'g', 'h'];
@@ -381,7 +378,7 @@ describe('createEmbeddingModelMiddleware', LONG, () => {
   it('embeds as the model does, with a limiter that others share', async () => {
     const limiter = createAccount({ concurrency: 2, tokensPerMinute: 60_000 });
     const model = limitedEmbeddings({ limiter });
-    const others = wrapLanguageModel({ model: compatible()('m'), middleware: createLanguageModelMiddleware({ limiter }) });
+    const others = limitLanguageModel(compatible()('m'), { limiter });
     const [{ embeddings, usage }, { embedding }] = await Promise.all([
       embedMany({ model, values: good }),
       embed({ model, value: 'a' }),
@@ -445,8 +442,8 @@ describe('createEmbeddingModelMiddleware', LONG, () => {
   it("throws with `rejected: 'empty'` an error that says nothing, when there was but one value", async () => {
     const error = new TypeError('x is not a function');
     const broken: EmbeddingModelMiddleware = { specificationVersion: 'v4', wrapEmbed: () => Promise.reject(error) };
-    const middleware = [createEmbeddingModelMiddleware({ rejected: 'empty' }), broken];
-    const model = wrapEmbeddingModel({ model: compatible().embeddingModel('m'), middleware });
+    const inner = wrapEmbeddingModel({ model: compatible().embeddingModel('m'), middleware: broken });
+    const model = limitEmbeddingModel(inner, { rejected: 'empty' });
     expect(await failure(embed({ model, value: 'a' }))).toBe(error);
   });
 

@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import type { Limiter } from '../../operators/index.js';
 import { childOf, createAccount } from '../../operators/index.js';
-import { createEmbeddingModelMiddleware, createLanguageModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
+import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -93,13 +93,12 @@ const AROUND: Readonly<Record<string, (limiter: Limiter, fetch: Fetch) => () => 
     });
     return () => client.messages.create({ ...asked, max_tokens: 9 });
   },
-  createLanguageModelMiddleware: (limiter, fetch) => {
-    const model = wrapLanguageModel({ model: provider(fetch)('m'), middleware: createLanguageModelMiddleware({ limiter }) });
+  limitLanguageModel: (limiter, fetch) => {
+    const model = limitLanguageModel(provider(fetch)('m'), { limiter });
     return () => generateText({ model, prompt: 'x' });
   },
-  createEmbeddingModelMiddleware: (limiter, fetch) => {
-    const middleware = createEmbeddingModelMiddleware({ limiter });
-    const model = wrapEmbeddingModel({ model: provider(fetch).embeddingModel('m'), middleware });
+  limitEmbeddingModel: (limiter, fetch) => {
+    const model = limitEmbeddingModel(provider(fetch).embeddingModel('m'), { limiter });
     return () => embedMany({ model, values: ['x'] });
   },
   embedSettled: (limiter, fetch) => async () => {
@@ -246,7 +245,7 @@ describe('a tool that makes calls of its own on the same account', LONG, () => {
           : [{ delta: { content: 'done' } }, { delta: {}, finish_reason: 'stop' }];
       return new Response(EVENTS(choices), { headers: { 'content-type': 'text/event-stream' } });
     };
-    const model = wrapLanguageModel({ model: provider(streaming)('m'), middleware: createLanguageModelMiddleware({ limiter }) });
+    const model = limitLanguageModel(provider(streaming)('m'), { limiter });
     const tools = { ask: tool({ inputSchema: z.object({}), execute: async () => (await generateText({ model, prompt: 'x' })).text }) };
     const { text, steps } = streamText({ model, prompt: 'x', tools, stopWhen: stepCountIs(3) });
     expect(await text).toBe('done');

@@ -7,13 +7,7 @@ import { lastValueFrom } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import * as z from 'zod';
 import { createAccount, createBatcher, policy } from '../../operators/index.js';
-import {
-  createEmbeddingModelMiddleware,
-  createImageModelMiddleware,
-  createLanguageModelMiddleware,
-  embedSettled,
-  limitRerankingModel,
-} from '../../src/adapters/ai-sdk.js';
+import { embedSettled, limitEmbeddingModel, limitImageModel, limitLanguageModel, limitRerankingModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -37,6 +31,14 @@ const limiter = () => createAccount({ concurrency: 8 });
 const vectors = (values: readonly unknown[]) => values.map(() => [1, 0]);
 
 /** Calls that take a signal; what is behind them does not listen to it. */
+const own = { specificationVersion: 'v4', provider: 'p', modelId: 'm' } as const;
+const unused = () => Promise.reject(new Error('never'));
+/** What the tests call of a model. */
+declare const language: {
+  readonly doGenerate: (params: object) => Promise<unknown>;
+  readonly doStream: (params: object) => Promise<{ readonly stream: ReadableStream<unknown> }>;
+};
+
 const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
   createFetch: (door) => {
     const fetch = createFetch({ limiter: limiter(), fetch: () => door.opened.then(() => Response.json({})) });
@@ -52,45 +54,46 @@ const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
       return (await middleware(request, next, { options: { ...options }, client } as never)).text();
     };
   },
-  'createLanguageModelMiddleware, whole': (door) => {
-    const { wrapGenerate } = createLanguageModelMiddleware({ limiter: limiter() });
+  'limitLanguageModel, whole': (door) => {
     const answer = { content: [], usage: { inputTokens: {}, outputTokens: {} } };
-    const model = { doGenerate: () => door.opened.then(() => answer) };
-    return async (abortSignal) => wrapGenerate?.({ params: { prompt: [], abortSignal }, model } as never);
+    const model = { ...own, doGenerate: () => door.opened.then(() => answer) };
+    const { doGenerate } = limitLanguageModel(model as never, { limiter: limiter() }) as unknown as typeof language;
+    return async (abortSignal) => doGenerate({ prompt: [], abortSignal });
   },
-  'createLanguageModelMiddleware, stream': (door) => {
-    const { wrapStream } = createLanguageModelMiddleware({ limiter: limiter() });
+  'limitLanguageModel, stream': (door) => {
     const stream = () =>
       new ReadableStream({
         start: (to) => {
           to.close();
         },
       });
-    const model = { doStream: () => door.opened.then(() => ({ stream: stream() })) };
+    const model = { ...own, doGenerate: unused, doStream: () => door.opened.then(() => ({ stream: stream() })) };
+    const { doStream } = limitLanguageModel(model as never, { limiter: limiter() }) as unknown as typeof language;
     return async (abortSignal) => {
-      const result = await wrapStream?.({ params: { prompt: [], abortSignal }, model } as never);
-      for await (const part of result?.stream ?? []) expect(part).toBeDefined();
+      const result = await doStream({ prompt: [], abortSignal });
+      for await (const part of result.stream) expect(part).toBeDefined();
     };
   },
-  createEmbeddingModelMiddleware: (door) => {
-    const { wrapEmbed } = createEmbeddingModelMiddleware({ limiter: limiter() });
+  limitEmbeddingModel: (door) => {
     const doEmbed = ({ values }: { readonly values: readonly string[] }) =>
       door.opened.then(() => ({ embeddings: vectors(values), warnings: [] }));
-    const model = { maxEmbeddingsPerCall: 9, supportsParallelCalls: true, doEmbed };
-    return async (abortSignal) => wrapEmbed?.({ params: { values: ['a', 'b'], abortSignal }, model } as never);
+    const model = { ...own, maxEmbeddingsPerCall: 9, supportsParallelCalls: true, doEmbed };
+    const limited = limitEmbeddingModel(model as never, { limiter: limiter() }) as unknown as {
+      readonly doEmbed: (params: object) => Promise<unknown>;
+    };
+    return (abortSignal) => limited.doEmbed({ values: ['a', 'b'], abortSignal });
   },
   embedSettled: (door) => {
     const doEmbed = ({ values }: { readonly values: readonly string[] }) =>
       door.opened.then(() => ({ embeddings: vectors(values), warnings: [] }));
-    const own = { specificationVersion: 'v4', provider: 'p', modelId: 'm' };
     const model = { ...own, maxEmbeddingsPerCall: 9, supportsParallelCalls: true, doEmbed };
     const shared = limiter();
     return (signal) => embedSettled({ model: model as never, values: ['a', 'b'], limiter: shared, signal });
   },
-  createImageModelMiddleware: (door) => {
-    const { wrapGenerate } = createImageModelMiddleware({ limiter: limiter() });
-    const model = { doGenerate: () => door.opened.then(() => ({ images: [] })) };
-    return async (abortSignal) => wrapGenerate?.({ params: { abortSignal }, model } as never);
+  limitImageModel: (door) => {
+    const model = { ...own, doGenerate: () => door.opened.then(() => ({ images: [] })) };
+    const { doGenerate } = limitImageModel(model as never, { limiter: limiter() }) as unknown as typeof language;
+    return (abortSignal) => doGenerate({ abortSignal });
   },
   limitRerankingModel: (door) => {
     const model = limitRerankingModel({ doRerank: () => door.opened.then(() => ({ ranking: [] })) } as never, { limiter: limiter() });

@@ -4,7 +4,7 @@ import { embed, generateText, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { retryFailed } from '../../operators/index.js';
-import { createEmbeddingModelMiddleware, createLanguageModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
+import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
@@ -25,14 +25,14 @@ const WAYS: Readonly<Record<string, (retry: Retry) => unknown>> = {
   createFetch: (retry) => createFetch({ retry, fetch })('http://host/'),
   limitOpenAI: (retry) => limitOpenAI(new OpenAI({ apiKey: 'k', fetch }), { retry }).chat.completions.create(asked),
   limitAnthropic: (retry) => limitAnthropic(new Anthropic({ apiKey: 'k', fetch }), { retry }).messages.create(asked),
-  createLanguageModelMiddleware: (retry) =>
+  limitLanguageModel: (retry) =>
     generateText({
-      model: wrapLanguageModel({ model: provider('m'), middleware: createLanguageModelMiddleware({ retry }) }),
+      model: limitLanguageModel(provider('m'), { retry }),
       prompt: 'hello',
     }),
-  createEmbeddingModelMiddleware: (retry) =>
+  limitEmbeddingModel: (retry) =>
     embed({
-      model: wrapEmbeddingModel({ model: embeddings, middleware: createEmbeddingModelMiddleware({ retry, split: false }) }),
+      model: limitEmbeddingModel(embeddings, { retry, split: false }),
       value: 'a',
     }),
   embedSettled: (retry) => embedSettled({ model: embeddings, values: ['a'], retry, split: false }),
@@ -49,6 +49,6 @@ describe.each(Object.entries(WAYS))('`retry` of %s', (name, ask) => {
     sent = 0;
     await Promise.resolve(ask(retry)).catch(() => undefined);
     // Turned off, the attempts are those of the SDK, where it makes some.
-    if (retry !== false || !name.includes('Middleware')) expect(sent).toBe(attempts);
+    if (retry !== false || !name.endsWith('Model')) expect(sent).toBe(attempts);
   });
 });

@@ -9,7 +9,7 @@ import { lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { Limiter } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
-import { createEmbeddingModelMiddleware, createLanguageModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
+import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -93,13 +93,12 @@ const CLIENTS: Readonly<Record<string, (account: Account) => Ask>> = {
     const client = limitAnthropic(anthropic(fetch), { ...rules, ...once });
     return async (signal) => client.messages.create(whole, { signal });
   },
-  createLanguageModelMiddleware: ({ fetch, ...rules }) => {
-    const model = wrapLanguageModel({ model: provider(fetch)('m'), middleware: createLanguageModelMiddleware({ ...rules, ...once }) });
+  limitLanguageModel: ({ fetch, ...rules }) => {
+    const model = limitLanguageModel(provider(fetch)('m'), { ...rules, ...once });
     return (signal) => generateText({ model, prompt: 'hello', abortSignal: signal, maxRetries: 0 });
   },
-  createEmbeddingModelMiddleware: ({ fetch, ...rules }) => {
-    const middleware = createEmbeddingModelMiddleware({ ...rules, ...once });
-    const model = wrapEmbeddingModel({ model: provider(fetch).embeddingModel('m'), middleware });
+  limitEmbeddingModel: ({ fetch, ...rules }) => {
+    const model = limitEmbeddingModel(provider(fetch).embeddingModel('m'), { ...rules, ...once });
     return (signal) => embed({ model, value: text(), abortSignal: signal, maxRetries: 0 });
   },
   embedSettled: ({ fetch, ...rules }) => {

@@ -8,7 +8,7 @@ import OpenAI6, { toFile as toFile6 } from 'openai6';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
-import { createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
@@ -122,7 +122,7 @@ describe('a stream whose reader is gone', LONG, () => {
   it.each(['break', 'cancel'])('gives its permit back with the AI SDK, which splits it and never cancels: %s', async (way) => {
     const limiter = createLimiter({ concurrency: 2 });
     const provider = createOpenAICompatible({ name: 'p', baseURL: `${server.url}/v1`, apiKey: 'k' });
-    const model = wrapLanguageModel({ model: provider('m'), middleware: createLanguageModelMiddleware({ limiter }) });
+    const model = limitLanguageModel(provider('m'), { limiter });
     for (let i = 0; i < 2; i++) {
       const { textStream } = streamText({ model, prompt: question(planned({ chunks: 30 })) });
       if (way === 'break') {

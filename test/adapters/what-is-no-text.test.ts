@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { embedMany, wrapEmbeddingModel } from 'ai';
 import { describe, expect, it } from 'vitest';
-import { createEmbeddingModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
+import { embedSettled, limitEmbeddingModel } from '../../src/adapters/ai-sdk.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
@@ -15,7 +15,7 @@ const fetch = (async (_url: unknown, { body }: { body: string }) => {
   return Response.json({ data: vectorsOf(input).map((embedding) => ({ embedding })) });
 }) as never;
 const model = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch }).embeddingModel('m');
-const wrapped = wrapEmbeddingModel({ model, middleware: createEmbeddingModelMiddleware() });
+const wrapped = limitEmbeddingModel(model);
 const flow = new FlowEmbeddings({
   embeddings: { embedDocuments: async (texts) => vectorsOf(texts), embedQuery: async (text) => vectorsOf([text])[0] as number[] },
 });
@@ -35,9 +35,9 @@ describe.each(NO_TEXTS.map((given) => ({ given })))('$given in the place of a te
       'FlowEmbeddings: expected `texts[1]` to be a string, got ',
     ],
     [
-      'createEmbeddingModelMiddleware',
+      'limitEmbeddingModel',
       () => embedMany({ model: wrapped, values: ['a', given as string], maxRetries: 0 }),
-      'createEmbeddingModelMiddleware: expected `values[1]` to be a string, got ',
+      'limitEmbeddingModel: expected `values[1]` to be a string, got ',
     ],
   ])('is refused by %s, and nothing is sent', async (_, ask, message) => {
     sent = [];

@@ -1,59 +1,57 @@
-import type { ChatTransport, EmbeddingModelMiddleware, ImageModelMiddleware, LanguageModelMiddleware, UIMessage } from 'ai';
+import type { ChatTransport, UIMessage } from 'ai';
 import { createLimiter, type Settled } from 'sluice';
 import {
   type CallRules,
-  COALESCE_TEXT_DEFAULTS,
   type CoalesceTextOptions,
   coalesceText,
-  createEmbeddingModelMiddleware,
-  createImageModelMiddleware,
-  createLanguageModelMiddleware,
+  limitEmbeddingModel,
+  limitImageModel,
+  limitLanguageModel,
   type DeltaOptions,
-  EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS,
-  type EmbeddingModelMiddlewareOptions,
+  type LimitEmbeddingModelOptions,
   type EmbeddingRules,
   type EmbedSettledOptions,
   embedSettled,
   type FlowTransportOptions,
   flowTransport,
-  type ImageModelMiddlewareOptions,
+  type LimitImageModelOptions,
   type ImageModelParams,
-  type LanguageModelMiddlewareOptions,
+  type LimitLanguageModelOptions,
   type LanguageModelParams,
   limitRerankingModel,
   limitSpeechModel,
   limitTranscriptionModel,
-  type RerankingModelOptions,
+  type LimitRerankingModelOptions,
   type RerankingModelParams,
-  type SpeechModelOptions,
+  type LimitSpeechModelOptions,
   type SpeechModelParams,
-  type TranscriptionModelOptions,
+  type LimitTranscriptionModelOptions,
   type TranscriptionModelParams,
 } from 'sluice/ai-sdk';
 
 const limiter = createLimiter({ concurrency: 2 });
 const rules: CallRules = { limiter };
-const options: LanguageModelMiddlewareOptions = { ...rules, job: ({ prompt }: LanguageModelParams) => ({ cost: { tokens: prompt.length } }) };
-export const language: LanguageModelMiddleware = createLanguageModelMiddleware(options);
-
-const imageOptions: ImageModelMiddlewareOptions = { ...rules, job: ({ n }: ImageModelParams) => ({ cost: { requests: n } }) };
-export const image: ImageModelMiddleware = createImageModelMiddleware(imageOptions);
-
-const ranking: RerankingModelOptions = { ...rules, job: ({ query }: RerankingModelParams) => ({ cost: { tokens: query.length } }) };
-const speech: SpeechModelOptions = { ...rules, job: ({ text }: SpeechModelParams) => ({ cost: { tokens: text.length } }) };
-const transcripts: TranscriptionModelOptions = { ...rules, job: ({ mediaType }: TranscriptionModelParams) => ({ lane: mediaType }) };
+const options: LimitLanguageModelOptions = { ...rules, job: ({ prompt }: LanguageModelParams) => ({ cost: { tokens: prompt.length } }) };
 type Of<F extends (model: never) => unknown> = Parameters<F>[0];
+export const language = (model: Of<typeof limitLanguageModel>): typeof model => limitLanguageModel(model, options);
+
+const imageOptions: LimitImageModelOptions = { ...rules, job: ({ n }: ImageModelParams) => ({ cost: { requests: n } }) };
+export const image = (model: Of<typeof limitImageModel>): typeof model => limitImageModel(model, imageOptions);
+
+const ranking: LimitRerankingModelOptions = { ...rules, job: ({ query }: RerankingModelParams) => ({ cost: { tokens: query.length } }) };
+const speech: LimitSpeechModelOptions = { ...rules, job: ({ text }: SpeechModelParams) => ({ cost: { tokens: text.length } }) };
+const transcripts: LimitTranscriptionModelOptions = { ...rules, job: ({ mediaType }: TranscriptionModelParams) => ({ lane: mediaType }) };
 export const ranked = (model: Of<typeof limitRerankingModel>): typeof model => limitRerankingModel(model, ranking);
 export const spoken = (model: Of<typeof limitSpeechModel>): typeof model => limitSpeechModel(model, speech);
 export const written = (model: Of<typeof limitTranscriptionModel>): typeof model => limitTranscriptionModel(model, transcripts);
 
 const embeddingRules: EmbeddingRules = { limiter, countTokens: (value) => value.length };
-const embeddingOptions: EmbeddingModelMiddlewareOptions = { ...embeddingRules, rejected: EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS.rejected };
-export const embedding: EmbeddingModelMiddleware = createEmbeddingModelMiddleware(embeddingOptions);
+const embeddingOptions: LimitEmbeddingModelOptions = { ...embeddingRules, rejected: 'throw' };
+export const embedding = (model: Of<typeof limitEmbeddingModel>): typeof model => limitEmbeddingModel(model, embeddingOptions);
 export const settled = (model: EmbedSettledOptions['model']): Promise<Settled<string, number[]>[]> =>
   embedSettled({ model, values: ['a'], ...embeddingRules });
 
-const coalescing: CoalesceTextOptions = { maxWaitMs: COALESCE_TEXT_DEFAULTS.maxWaitMs };
+const coalescing: CoalesceTextOptions = { maxWaitMs: 16 };
 export const transform = coalesceText(coalescing);
 
 const pace: DeltaOptions = { pace: 'frame' };

@@ -18,13 +18,7 @@ import {
   rateLimit,
 } from '../../operators/index.js';
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
-import {
-  createEmbeddingModelMiddleware,
-  createImageModelMiddleware,
-  createLanguageModelMiddleware,
-  embedSettled,
-  limitRerankingModel,
-} from '../../src/adapters/ai-sdk.js';
+import { embedSettled, limitEmbeddingModel, limitImageModel, limitLanguageModel, limitRerankingModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -53,6 +47,14 @@ const openai = new OpenAI({ apiKey: 'k' });
 const model = new OpenAIChatCompletionsModel(openai, 'm');
 const embeddings = { embedDocuments: () => Promise.resolve([]), embedQuery: () => Promise.resolve([]) };
 const reranking = { specificationVersion: 'v4', provider: 'p', modelId: 'm', doRerank: () => Promise.reject(new Error('never')) } as const;
+const image = {
+  specificationVersion: 'v4',
+  provider: 'p',
+  modelId: 'm',
+  maxImagesPerCall: 1,
+  doGenerate: () => Promise.reject(new Error('never')),
+} as const;
+const language = { ...image, doStream: image.doGenerate };
 const embedding = { specificationVersion: 'v4', provider: 'p', modelId: 'm', doEmbed: () => Promise.reject(new Error('never')) };
 
 const JOBS: Readonly<Record<string, () => unknown>> = {
@@ -63,9 +65,9 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
   policy: () => policy({ limiter }),
   rateLimit: () => rateLimit(limiter),
   aguiFlow: () => aguiFlow({ limiter }),
-  createEmbeddingModelMiddleware: () => createEmbeddingModelMiddleware({ limiter }),
-  createImageModelMiddleware: () => createImageModelMiddleware({ limiter }),
-  createLanguageModelMiddleware: () => createLanguageModelMiddleware({ limiter }),
+  limitEmbeddingModel: () => limitEmbeddingModel(embedding as never, { limiter }),
+  limitImageModel: () => limitImageModel(image, { limiter }),
+  limitLanguageModel: () => limitLanguageModel(language as never, { limiter }),
   embedSettled: () => embedSettled({ model: embedding as never, values: [], limiter }),
   limitRerankingModel: () => limitRerankingModel(reranking, { limiter }),
   createAnthropicMiddleware: () => createAnthropicMiddleware({ limiter }),

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { captureContext } from '#async-context';
 import { createLimiter } from '../../operators/index.js';
-import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import { limitEmbeddingModel } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
@@ -105,12 +105,12 @@ describe('the asynchronous context', LONG, () => {
       maxEmbeddingsPerCall: 1,
       doEmbed: ({ values }: { readonly values: string[] }) => note(values[0] as string).then(() => ({ embeddings: [[1]], warnings: [] })),
     };
-    const { wrapEmbed } = createEmbeddingModelMiddleware({ limiter: createLimiter({ concurrency: 1 }) });
+    const embeddings = limitEmbeddingModel(model as never, { limiter: createLimiter({ concurrency: 1 }) }) as unknown as {
+      readonly doEmbed: (params: object) => Promise<unknown>;
+    };
     await Promise.all(
       ['a', 'b', 'c'].map((whose) =>
-        user.run(whose, () =>
-          Promise.all([caller.callToolAsync({ name: whose }), wrapEmbed?.({ model, params: { values: [whose] } } as never)]),
-        ),
+        user.run(whose, () => Promise.all([caller.callToolAsync({ name: whose }), embeddings.doEmbed({ values: [whose] })])),
       ),
     );
     expect(seen).toHaveLength(6);

@@ -5,7 +5,7 @@ import { embedMany, generateText, wrapEmbeddingModel, wrapLanguageModel } from '
 import OpenAI from 'openai';
 import { seededRandom } from '../../marbles/random.js';
 import type { Limiter } from '../../operators/index.js';
-import { createEmbeddingModelMiddleware, createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import { limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
@@ -55,10 +55,8 @@ function callersOf(baseUrl: string, limiter: Limiter | undefined): Readonly<Reco
 
   const provider = createOpenAICompatible({ name: 'local', baseURL: baseUrl });
   const chats = { plain: provider('m'), embeddings: provider.embeddingModel('m') };
-  const model = limiter ? wrapLanguageModel({ model: chats.plain, middleware: createLanguageModelMiddleware({ limiter }) }) : chats.plain;
-  const embeddingModel = limiter
-    ? wrapEmbeddingModel({ model: chats.embeddings, middleware: createEmbeddingModelMiddleware({ limiter }) })
-    : chats.embeddings;
+  const model = limiter ? limitLanguageModel(chats.plain, { limiter }) : chats.plain;
+  const embeddingModel = limiter ? limitEmbeddingModel(chats.embeddings, { limiter }) : chats.embeddings;
 
   const chatOpenAI = new ChatOpenAI({
     ...KEY,

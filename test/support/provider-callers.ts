@@ -22,9 +22,9 @@ import { openai } from '../../marbles/providers/openai.js';
 import type { ProviderPreset } from '../../marbles/providers/types.js';
 import type { Limiter } from '../../operators/index.js';
 import {
-  createEmbeddingModelMiddleware,
-  createImageModelMiddleware,
-  createLanguageModelMiddleware,
+  limitEmbeddingModel,
+  limitImageModel,
+  limitLanguageModel,
   limitRerankingModel,
   limitSpeechModel,
   limitTranscriptionModel,
@@ -94,18 +94,17 @@ export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
     const { messages } = limitAnthropic(claude(given.fetch), rulesOf(given));
     return (text) => messages.create(chatOf(text));
   },
-  createLanguageModelMiddleware: (given) => {
-    const model = wrapLanguageModel({ model: compatible(given.fetch)('m'), middleware: createLanguageModelMiddleware(rulesOf(given)) });
+  limitLanguageModel: (given) => {
+    const model = limitLanguageModel(compatible(given.fetch)('m'), rulesOf(given));
     return (prompt) => generateText({ model, prompt, maxOutputTokens: 50 });
   },
-  createEmbeddingModelMiddleware: (given) => {
-    const middleware = createEmbeddingModelMiddleware(rulesOf(given));
-    const model = wrapEmbeddingModel({ model: compatible(given.fetch).embeddingModel('m'), middleware });
+  limitEmbeddingModel: (given) => {
+    const model = limitEmbeddingModel(compatible(given.fetch).embeddingModel('m'), rulesOf(given));
     return (value) => embed({ model, value });
   },
-  createImageModelMiddleware: (given) => {
+  limitImageModel: (given) => {
     const { image } = media(given.fetch);
-    const model = wrapImageModel({ model: image, middleware: createImageModelMiddleware(withModel(given)) });
+    const model = limitImageModel(image, withModel(given));
     return (prompt) => generateImage({ model, prompt });
   },
   limitRerankingModel: (given) => {
@@ -162,7 +161,7 @@ export const TOOLS = 'createToolRunner with a tool that asks a model';
 /** The SDK has no place for what these report of their usage. */
 export const UNCOUNTED = new Set(['FlowEmbeddings', 'limitRerankingModel']);
 /** Whose models make no text. */
-export const EMBEDDINGS = new Set(['createEmbeddingModelMiddleware', 'FlowEmbeddings', 'createEmbedder', 'limitRerankingModel']);
+export const EMBEDDINGS = new Set(['limitEmbeddingModel', 'FlowEmbeddings', 'createEmbedder', 'limitRerankingModel']);
 
 const callerRules = ({ limiter, clock }: Given) => ({ limiter, scheduler: clock, random: () => 0.5, timeoutMs: Infinity });
 /** What a tool throws, as a client of the author would. */
@@ -330,9 +329,9 @@ export type AloneName = keyof typeof ALONE;
 export function clientOf(caller: string): AloneName {
   if (usesAnthropic(caller)) return '@anthropic-ai/sdk';
   const own: Readonly<Record<string, AloneName>> = {
-    createLanguageModelMiddleware: 'ai, texts',
-    createEmbeddingModelMiddleware: 'ai, embeddings',
-    createImageModelMiddleware: 'ai, images',
+    limitLanguageModel: 'ai, texts',
+    limitEmbeddingModel: 'ai, embeddings',
+    limitImageModel: 'ai, images',
     limitRerankingModel: 'ai, rankings',
     limitSpeechModel: 'ai, speech',
     limitTranscriptionModel: 'ai, transcripts',

@@ -1,28 +1,28 @@
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import type { EmbeddingModelMiddleware, LanguageModelMiddleware, StreamTextTransform, ToolSet } from 'ai';
+import type { StreamTextTransform, ToolSet } from 'ai';
 import { generateText, streamText, tool, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
 import { describe, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import type { Settled } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
-import type { CallRules, EmbeddingModelMiddlewareOptions, LanguageModelMiddlewareOptions } from '../../src/adapters/ai-sdk.js';
-import { coalesceText, createEmbeddingModelMiddleware, createLanguageModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
+import type { CallRules, LimitEmbeddingModelOptions, LimitLanguageModelOptions } from '../../src/adapters/ai-sdk.js';
+import { coalesceText, embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 
 const provider = createOpenAICompatible({ name: 'local', baseURL: 'http://host/v1' });
 const limiter = createLimiter();
 
-describe('createLanguageModelMiddleware', () => {
-  it('is a middleware of the SDK, for the models of any provider', () => {
-    const middleware = createLanguageModelMiddleware({ limiter, retry: false });
-    expectTypeOf(middleware).toEqualTypeOf<LanguageModelMiddleware>();
-    const model = wrapLanguageModel({ model: provider('m'), middleware: [middleware] });
+describe('limitLanguageModel', () => {
+  it('answers a model of the same type, of any provider', () => {
+    const inner = provider('m');
+    const model = limitLanguageModel(inner, { limiter, retry: false });
+    expectTypeOf(model).toEqualTypeOf(inner);
     void generateText({ model, prompt: 'x' });
-    void wrapLanguageModel({ model: createOpenAI()('m'), middleware });
+    void wrapLanguageModel({ model: limitLanguageModel(createOpenAI()('m')), middleware: [] });
   });
 
   it('shows a call to `job`', () => {
-    void createLanguageModelMiddleware({
+    void limitLanguageModel(provider('m'), {
       limiter,
       job: ({ maxOutputTokens, prompt, tools = [] }) => {
         expectTypeOf(maxOutputTokens).toEqualTypeOf<number | undefined>();
@@ -30,35 +30,35 @@ describe('createLanguageModelMiddleware', () => {
         return { lane: 'chat', cost: { tokens: tools.length } };
       },
     });
-    expectTypeOf<LanguageModelMiddlewareOptions>().toExtend<CallRules>();
+    expectTypeOf<LimitLanguageModelOptions>().toExtend<CallRules>();
   });
 
   it('refuses what is no option', () => {
     // @ts-expect-error the attempts are those of `retry`
-    void createLanguageModelMiddleware({ maxRetries: 2 });
+    void limitLanguageModel(provider('m'), { maxRetries: 2 });
     // @ts-expect-error a cost is an object
-    void createLanguageModelMiddleware({ limiter, cost: () => 5 });
+    void limitLanguageModel(provider('m'), { limiter, cost: () => 5 });
   });
 });
 
-describe('createEmbeddingModelMiddleware', () => {
-  it('is a middleware of the SDK', () => {
-    const middleware = createEmbeddingModelMiddleware({
+describe('limitEmbeddingModel', () => {
+  it('answers a model of the same type', () => {
+    const inner = provider.embeddingModel('m');
+    const model = limitEmbeddingModel(inner, {
       limiter,
       rejected: 'empty',
       job: { lane: 'p2' },
       countTokens: (value) => value.length,
     });
-    expectTypeOf(middleware).toEqualTypeOf<EmbeddingModelMiddleware>();
-    void wrapEmbeddingModel({ model: provider.embeddingModel('m'), middleware });
-    expectTypeOf<EmbeddingModelMiddlewareOptions['rejected']>().toEqualTypeOf<'throw' | 'empty' | undefined>();
+    expectTypeOf(model).toEqualTypeOf(inner);
+    expectTypeOf<LimitEmbeddingModelOptions['rejected']>().toEqualTypeOf<'throw' | 'empty' | undefined>();
   });
 
   it('refuses what is no option', () => {
     // @ts-expect-error one of two words
-    void createEmbeddingModelMiddleware({ rejected: 'skip' });
+    void limitEmbeddingModel(provider.embeddingModel('m'), { rejected: 'skip' });
     // @ts-expect-error the lane of all requests
-    void createEmbeddingModelMiddleware({ lane: () => 'p2' });
+    void limitEmbeddingModel(provider.embeddingModel('m'), { lane: () => 'p2' });
   });
 });
 

@@ -16,7 +16,7 @@ export interface EmbedSettledOptions extends EmbeddingRules, Pick<Params, 'heade
   // Not picked: the parameters of AI SDK 6 have none.
   /** Length of the vectors, for models that can shorten them; read by those of AI SDK 7. @defaultValue the model's own */
   readonly dimensions?: number;
-  /** A model of a provider, as `embedMany` takes it; one without `createEmbeddingModelMiddleware`, which would wait for permits again. */
+  /** A model of a provider, as `embedMany` takes it; not one made by `limitEmbeddingModel`, which would wait for permits again. */
   readonly model: Parameters<typeof wrapEmbeddingModel>[0]['model'];
   readonly values: readonly string[];
   /** What has no vector when it aborts is rejected with its reason. */

@@ -1,14 +1,16 @@
-import type { EmbeddingModelMiddleware } from 'ai';
+import type { EmbeddingModel } from 'ai';
 import { classifyError } from '../../../operators/classify-error.js';
 import { oneOf, orDefault, verdictOrFatal } from '../../../operators/toolkit.js';
 import { checkTexts } from '../../pipelines/text-check.js';
-import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
 import { relayedSignal } from '../support/relayed-signal.js';
 import { dealtWith } from './answers.js';
-import type { EmbeddingRules, Result } from './embeddings.js';
+import type { EmbeddingRules, Model, Params, Result } from './embeddings.js';
 import { opener } from './embeddings.js';
+import { limited } from './limited-model.js';
 
-export interface EmbeddingModelMiddlewareOptions extends EmbeddingRules {
+type Embeddable = Exclude<EmbeddingModel, string>;
+
+export interface LimitEmbeddingModelOptions extends EmbeddingRules {
   /**
    * What becomes of a value that the model refuses. `'throw'` fails the call with the error of that value. `'empty'` gives it an empty vector,
    * and a warning that says which one it is; a call that fails for another reason, or whose values are all refused, fails with the error.
@@ -17,13 +19,10 @@ export interface EmbeddingModelMiddlewareOptions extends EmbeddingRules {
   readonly rejected?: 'throw' | 'empty';
 }
 
-/** What {@link createEmbeddingModelMiddleware} does when an option is left out; the rest is that of `batchMap`. */
-export const EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS = /* @__PURE__ */ (() => ({ rejected: 'throw', ...CALL_RULES_DEFAULTS }) as const)();
-
-const NAME = 'createEmbeddingModelMiddleware';
+const NAME = 'limitEmbeddingModel';
 
 /**
- * A middleware for `wrapEmbeddingModel` that makes `embed` and `embedMany` keep to a limiter and survive bad values. Each request waits for
+ * The same model under a limiter, for `embed` and `embedMany`, which then survive bad values. Each request waits for
  * a permit; what fails in a way that may pass is sent again; what is refused because of some of its values is taken apart until those stand
  * alone, so that the error that comes out is about one value.
  *
@@ -33,26 +32,25 @@ const NAME = 'createEmbeddingModelMiddleware';
  *   `SplitBudgetError`, `OverflowError`, `ClosedError`.
  * - **Loses** the other vectors with `rejected: 'throw'`, because `embedMany` has no place for them: see `embedSettled`.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is not an embedding model of a provider.
  * @example
  * ```ts
  * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
- * import { embedMany, wrapEmbeddingModel } from 'ai';
+ * import { embedMany } from 'ai';
  * import { createLimiter } from 'sluice';
- * import { createEmbeddingModelMiddleware } from 'sluice/ai-sdk';
+ * import { limitEmbeddingModel } from 'sluice/ai-sdk';
  *
  * const answer = { data: [{ embedding: [0.6, 0.8] }, { embedding: [1, 0] }], usage: { prompt_tokens: 2 } };
  * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
- * const middleware = createEmbeddingModelMiddleware({ limiter: createLimiter({ concurrency: 2 }) });
  *
- * const model = wrapEmbeddingModel({ model: provider.embeddingModel('m'), middleware });
+ * const model = limitEmbeddingModel(provider.embeddingModel('m'), { limiter: createLimiter({ concurrency: 2 }) });
  * const { embeddings } = await embedMany({ model, values: ['a', 'b'] });
  * embeddings; // => [[0.6, 0.8], [1, 0]]
  * ```
  */
-export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddlewareOptions = {}): EmbeddingModelMiddleware {
+export function limitEmbeddingModel<M extends Embeddable>(model: M, options: LimitEmbeddingModelOptions = {}): M {
   const open = opener(NAME, options, ['rejected']);
-  const rejected = oneOf('throw', 'empty')(NAME, 'rejected', orDefault(options.rejected, EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS.rejected));
+  const rejected = oneOf('throw', 'empty')(NAME, 'rejected', orDefault(options.rejected, 'throw'));
   const { retry, classify = classifyError } = options;
   const isItsFault = (error: unknown, isAlone: boolean): boolean => {
     const verdict = verdictOrFatal(NAME, classify, error, { size: 1, attempt: 1, aborted: false });
@@ -60,12 +58,11 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
     return verdict.class === 'tooLarge' || (verdict.class === 'itemFault' && !(verdict.unrecognised && isAlone));
   };
 
-  return {
-    specificationVersion: 'v4',
-    wrapEmbed: async ({ params, model }) => {
+  return limited(NAME, model, 'doEmbed', {
+    doEmbed: async (params: Params) => {
       const { values, abortSignal } = params;
       checkTexts(NAME, 'values', values);
-      const { batcher, answers, close } = await open(model, params);
+      const { batcher, answers, close } = await open(model as unknown as Model, params);
       // The batcher of this call listens to a signal of its own: the caller's may be that of many calls.
       const own = abortSignal && relayedSignal(abortSignal);
       const refused: Result['warnings'] = [];
@@ -91,8 +88,8 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
         ...answers.at(-1),
         embeddings,
         ...(tokens.length > 0 && { usage: { tokens: tokens.reduce((sum, some) => sum + some) } }),
-        warnings: [...answers.flatMap(({ warnings }) => warnings), ...refused],
+        warnings: [...answers.flatMap(({ warnings }) => (warnings as typeof warnings | undefined) ?? []), ...refused],
       };
     },
-  };
+  });
 }

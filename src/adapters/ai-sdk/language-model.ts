@@ -1,10 +1,9 @@
-import type { LanguageModelMiddleware } from 'ai';
+import type { LanguageModel } from 'ai';
 import { lastOf } from '../../../operators/toolkit.js';
 import type { Usage } from '../../../operators/types.js';
 import { providerNamed } from '../../account/providers.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
 import type { AccountedCall } from '../support/accounted-call.js';
-import type { RequestFacts } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { EnteredAttempt } from '../support/entered-attempt.js';
 import { heldCall, heldWork } from '../support/held-call.js';
@@ -13,17 +12,19 @@ import { heldRules } from '../support/held-rules.js';
 import { readAhead } from '../support/read-ahead.js';
 import { requestUsage } from '../support/token-counts.js';
 import { dealtWith, shown } from './answers.js';
+import { limited } from './limited-model.js';
 
-type Model = Parameters<NonNullable<LanguageModelMiddleware['wrapGenerate']>>[0]['model'];
-type ModelUsage = Awaited<ReturnType<Model['doGenerate']>>['usage'];
+type Callable = Exclude<LanguageModel, string>;
+type Newest = Extract<Callable, { readonly specificationVersion: 'v4' }>;
+type ModelUsage = Awaited<ReturnType<Newest['doGenerate']>>['usage'];
 
 /** One call of a model as `job` sees it: the prompt, the settings, the tools. */
-export type LanguageModelParams = Parameters<Model['doGenerate']>[0];
+export type LanguageModelParams = Parameters<Newest['doGenerate']>[0];
 
 /** What surrounds each call of a model. */
-export type LanguageModelMiddlewareOptions = ConnectionRules<LanguageModelParams>;
+export type LimitLanguageModelOptions = ConnectionRules<LanguageModelParams>;
 
-const NAME = 'createLanguageModelMiddleware';
+const NAME = 'limitLanguageModel';
 
 /**
  * Parts that are read ahead of the reader: a long answer as a whole. The SDK splits a stream among readers and never cancels it when they leave,
@@ -32,7 +33,7 @@ const NAME = 'createLanguageModelMiddleware';
 const PARTS_AHEAD = 10_000;
 
 /**
- * A middleware for `wrapLanguageModel` that makes a model keep to a limiter, whatever calls it: `generateText`, `streamText`, an agent. Each
+ * The same model under a limiter, whatever calls it: `generateText`, `streamText`, an agent. Each
  * attempt waits for a permit of its own, which a stream holds until the server has ended it, or has seen the connection close. What fails in a way that may
  * pass (429, 5xx, a broken connection) is sent again, after the pause the server asks for. The limiter learns from the headers, and pays the
  * usage that the answer reports.
@@ -45,45 +46,50 @@ const PARTS_AHEAD = 10_000;
  * - **Holds** up to 10,000 parts of each stream ahead of its reader, so that its end is noticed when the reader has left. To end it earlier, abort.
  * - **Does not try again** once a stream has begun; an `error` part in it goes to the reader.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * Other middleware belongs around it: `wrapLanguageModel({ model: limitLanguageModel(model, { limiter }), middleware })`.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is not a model of a provider.
  * @example
  * ```ts
  * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
- * import { generateText, wrapLanguageModel } from 'ai';
+ * import { generateText } from 'ai';
  * import { createAccount } from 'sluice';
- * import { createLanguageModelMiddleware } from 'sluice/ai-sdk';
+ * import { limitLanguageModel } from 'sluice/ai-sdk';
  *
  * const answer = { choices: [{ message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
  * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
  * const limiter = createAccount({ concurrency: 2, tokensPerMinute: 200_000 });
  *
- * const model = wrapLanguageModel({ model: provider('m'), middleware: createLanguageModelMiddleware({ limiter }) });
+ * const model = limitLanguageModel(provider('m'), { limiter });
  * const { text } = await generateText({ model, prompt: '2 + 2?' });
  * text; // => 'four'
  * ```
  */
-export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOptions = {}): LanguageModelMiddleware {
+export function limitLanguageModel<M extends Callable>(model: M, options: LimitLanguageModelOptions = {}): M {
   const held = heldRules(NAME, options, []);
-  const optionsOf = callOptionsOf<Asked>(NAME, forParams(options), factsOf);
-  const how = (params: LanguageModelParams, model: Model): AccountedCall => optionsOf({ params, model }, params.abortSignal);
+  const { modelId, provider } = Object(model) as Partial<Newest>;
+  const optionsOf = callOptionsOf<LanguageModelParams>(NAME, options, ({ prompt, tools, maxOutputTokens, responseFormat }) => {
+    const { inputTokens } = requestUsage({ model: modelId, prompt, tools, response_format: responseFormat });
+    return { model: modelId, tokens: { inputTokens, maxOutputTokens }, provider: providerNamed(provider) };
+  });
+  const how = (params: LanguageModelParams): AccountedCall => optionsOf(params, params.abortSignal);
   const last = <T>(call: Promise<T>): Promise<T> => (options.retry === false ? call : dealtWith(call));
 
-  return {
-    specificationVersion: 'v4',
-    wrapGenerate: async ({ params, model }) => {
+  return limited(NAME, model, 'doGenerate', {
+    doGenerate: (params: LanguageModelParams, send: Newest['doGenerate']) => {
       const generate = heldWork(held, async (attempt: EnteredAttempt) => {
-        const result = await shown(model.doGenerate({ ...params, abortSignal: attempt.signal }), attempt);
+        const result = await shown(send({ ...params, abortSignal: attempt.signal }), attempt);
         attempt.settle(usageOf(result.usage));
         return result;
       });
-      return last(lastOf(held.policy(generate, how(params, model))));
+      return last(lastOf(held.policy(generate, how(params))));
     },
-    wrapStream: async ({ params, model }) =>
+    doStream: (params: LanguageModelParams, send: Newest['doStream']) =>
       last(
-        heldCall(held, how(params, model), {
-          open: (attempt) => shown(model.doStream({ ...params, abortSignal: attempt.signal }), attempt),
+        heldCall(held, how(params), {
+          open: (attempt) => shown(send({ ...params, abortSignal: attempt.signal }), attempt),
           follow: (result, over, { follow, settle }) => {
-            const seen = new SeenParts(model.modelId);
+            const seen = new SeenParts(modelId ?? '');
             follow(seen);
             return {
               ...result,
@@ -100,25 +106,7 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
           discard: ({ stream }) => void stream.cancel().catch(() => undefined),
         }),
       ),
-  };
-}
-
-interface Asked {
-  readonly params: LanguageModelParams;
-  readonly model: Model;
-}
-
-/** `job` sees the parameters alone. */
-function forParams({ job, ...options }: LanguageModelMiddlewareOptions): ConnectionRules<Asked> {
-  if (typeof job !== 'function') return { ...options, ...(job !== undefined && { job }) };
-  // Without a limiter it is refused as it is.
-  return { ...options, job: options.limiter === undefined ? (job as never) : ({ params }: Asked) => job(params) };
-}
-
-function factsOf({ params, model }: Asked): RequestFacts {
-  const { prompt, tools, maxOutputTokens, responseFormat } = params;
-  const { inputTokens } = requestUsage({ model: model.modelId, prompt, tools, response_format: responseFormat });
-  return { model: model.modelId, tokens: { inputTokens, maxOutputTokens }, provider: providerNamed(model.provider) };
+  });
 }
 
 /** What a stream has brought so far. */
@@ -141,13 +129,24 @@ class SeenParts {
   }
 }
 
-function usageOf({ inputTokens, outputTokens }: ModelUsage): Usage {
-  const counts = {
-    inputTokens: inputTokens.total,
-    cacheReadTokens: inputTokens.cacheRead,
-    cacheWriteTokens: inputTokens.cacheWrite,
-    outputTokens: outputTokens.total,
-    reasoningTokens: outputTokens.reasoning,
+/** Version 2 of the specification counts in plain numbers. */
+type AnyUsage = ModelUsage | { readonly inputTokens?: number; readonly outputTokens?: number; readonly cachedInputTokens?: number };
+
+function usageOf(usage: AnyUsage): Usage {
+  const { inputTokens, outputTokens, cachedInputTokens } = usage as Readonly<Record<string, unknown>>;
+  const counts =
+    typeof inputTokens === 'number' || typeof outputTokens === 'number'
+      ? { inputTokens, cacheReadTokens: cachedInputTokens, outputTokens }
+      : countsIn(usage as ModelUsage);
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => typeof count === 'number'));
+}
+
+function countsIn({ inputTokens, outputTokens }: Partial<ModelUsage>) {
+  return {
+    inputTokens: inputTokens?.total,
+    cacheReadTokens: inputTokens?.cacheRead,
+    cacheWriteTokens: inputTokens?.cacheWrite,
+    outputTokens: outputTokens?.total,
+    reasoningTokens: outputTokens?.reasoning,
   };
-  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== undefined));
 }

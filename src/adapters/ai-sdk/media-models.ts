@@ -1,5 +1,4 @@
-import type { ImageModelMiddleware, RerankingModel, SpeechModel, TranscriptionModel } from 'ai';
-import { FlowConfigError } from '../../../operators/errors.js';
+import type { ImageModel, RerankingModel, SpeechModel, TranscriptionModel } from 'ai';
 import { lastOf } from '../../../operators/toolkit.js';
 import type { ResponseLike, Usage } from '../../../operators/types.js';
 import { callOptionsOf } from '../support/call-job.js';
@@ -10,14 +9,17 @@ import { heldRules } from '../support/held-rules.js';
 import { readAhead } from '../support/read-ahead.js';
 import { requestUsage } from '../support/token-counts.js';
 import { dealtWith, shown } from './answers.js';
+import type { Asked } from './limited-model.js';
+import { limited } from './limited-model.js';
 
-type ImageModel = Parameters<NonNullable<ImageModelMiddleware['wrapGenerate']>>[0]['model'];
+type Newest<M> = Extract<M, { readonly specificationVersion: 'v4' }>;
+type Drawable = Exclude<ImageModel, string>;
 type Rerankable = Exclude<RerankingModel, string>;
 type Speakable = Exclude<SpeechModel, string>;
 type Transcribable = Exclude<TranscriptionModel, string>;
 
 /** A request for images as `job` sees it. */
-export type ImageModelParams = Parameters<ImageModel['doGenerate']>[0];
+export type ImageModelParams = Parameters<Newest<Drawable>['doGenerate']>[0];
 /** A request to rank documents. */
 export type RerankingModelParams = Parameters<Rerankable['doRerank']>[0];
 /** A request for speech. */
@@ -26,20 +28,16 @@ export type SpeechModelParams = Parameters<Speakable['doGenerate']>[0];
 export type TranscriptionModelParams = Parameters<Transcribable['doGenerate']>[0];
 
 /** What surrounds each request for images. */
-export type ImageModelMiddlewareOptions = ConnectionRules<ImageModelParams>;
+export type LimitImageModelOptions = ConnectionRules<ImageModelParams>;
 /** What surrounds each request to a model that ranks documents. */
-export type RerankingModelOptions = ConnectionRules<RerankingModelParams>;
+export type LimitRerankingModelOptions = ConnectionRules<RerankingModelParams>;
 /** What surrounds each request for speech. */
-export type SpeechModelOptions = ConnectionRules<SpeechModelParams>;
+export type LimitSpeechModelOptions = ConnectionRules<SpeechModelParams>;
 /** What surrounds each request for the text of a recording. */
-export type TranscriptionModelOptions = ConnectionRules<TranscriptionModelParams>;
+export type LimitTranscriptionModelOptions = ConnectionRules<TranscriptionModelParams>;
 
 /** Parts of a stream of transcripts that are read ahead of the reader. */
 const PARTS_AHEAD = 10_000;
-
-interface Asked {
-  readonly abortSignal?: AbortSignal | undefined;
-}
 
 interface Answer {
   readonly usage?: unknown;
@@ -57,7 +55,7 @@ interface Caller {
 }
 
 /**
- * A middleware for `wrapImageModel` that makes a model keep to a limiter. Each request of `generateImage` waits for a permit of its own, which it holds until
+ * The same model under a limiter. Each request of `generateImage` waits for a permit of its own, which it holds until
  * the answer is here. What fails in a way that may pass is sent again, after the pause the server asks for. The limiter learns from the headers, and pays the
  * usage that the answer reports.
  *
@@ -65,31 +63,31 @@ interface Caller {
  * - **Rejects** with the model's own error, the same object. `isRetryable` on it is false then: the attempts are ours, and the SDK adds none. With
  *   `retry: false` it is left alone. Also with the signal's reason, `DeadlineError`, `AttemptTimeoutError`, `BreakerOpenError`, `OverflowError`, `ClosedError`.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is not an image model of a provider.
  * @example
  * ```ts
  * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
- * import { generateImage, wrapImageModel } from 'ai';
+ * import { generateImage } from 'ai';
  * import { createAccount } from 'sluice';
- * import { createImageModelMiddleware } from 'sluice/ai-sdk';
+ * import { limitImageModel } from 'sluice/ai-sdk';
  *
  * const answer = { data: [{ b64_json: 'iVBORw0KGgo=' }] };
  * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
  * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 50 });
  *
- * const model = wrapImageModel({ model: provider.imageModel('m'), middleware: createImageModelMiddleware({ limiter }) });
+ * const model = limitImageModel(provider.imageModel('m'), { limiter });
  * const { image } = await generateImage({ model, prompt: 'an otter' });
  * image.base64; // => 'iVBORw0KGgo='
  * ```
  */
-export function createImageModelMiddleware(options: ImageModelMiddlewareOptions = {}): ImageModelMiddleware {
-  const { call } = callerOf('createImageModelMiddleware', options, ({ prompt }) => requestUsage({ prompt }).inputTokens);
-  return { specificationVersion: 'v4', wrapGenerate: ({ params, model }) => call(params, (sent) => model.doGenerate(sent)) };
+export function limitImageModel<M extends Drawable>(model: M, options: LimitImageModelOptions = {}): M {
+  const { call } = callerOf('limitImageModel', options, ({ prompt }) => requestUsage({ prompt }).inputTokens);
+  return limited('limitImageModel', model, 'doGenerate', { doGenerate: call });
 }
 
 /**
  * A model for `rerank` that keeps to a limiter: the SDK has no middleware for these. The same model in all else, under the rules of
- * {@link createImageModelMiddleware}.
+ * {@link limitImageModel}.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model of this kind.
  * @example
@@ -105,7 +103,7 @@ export function createImageModelMiddleware(options: ImageModelMiddlewareOptions 
  * rerankedDocuments; // => ['water']
  * ```
  */
-export function limitRerankingModel<M extends Rerankable>(model: M, options: RerankingModelOptions = {}): M {
+export function limitRerankingModel<M extends Rerankable>(model: M, options: LimitRerankingModelOptions = {}): M {
   const { call } = callerOf(
     'limitRerankingModel',
     options,
@@ -128,7 +126,7 @@ export function limitRerankingModel<M extends Rerankable>(model: M, options: Rer
  * model.modelId; // => 'tts-1'
  * ```
  */
-export function limitSpeechModel<M extends Speakable>(model: M, options: SpeechModelOptions = {}): M {
+export function limitSpeechModel<M extends Speakable>(model: M, options: LimitSpeechModelOptions = {}): M {
   const { call } = callerOf(
     'limitSpeechModel',
     options,
@@ -153,7 +151,7 @@ export function limitSpeechModel<M extends Speakable>(model: M, options: SpeechM
  * model.modelId; // => 'whisper-1'
  * ```
  */
-export function limitTranscriptionModel<M extends Transcribable>(model: M, options: TranscriptionModelOptions = {}): M {
+export function limitTranscriptionModel<M extends Transcribable>(model: M, options: LimitTranscriptionModelOptions = {}): M {
   // How many tokens a recording has is not known.
   const { call, stream } = callerOf('limitTranscriptionModel', options, () => 0);
   return limited('limitTranscriptionModel', model, 'doGenerate', { doGenerate: call, doGenerateFromUrl: call, doStream: stream });
@@ -194,23 +192,8 @@ function callerOf<Q extends Asked>(name: string, options: ConnectionRules<Q>, to
   };
 }
 
-type MakeCall = (params: Asked, send: (params: never) => PromiseLike<never>) => Promise<unknown>;
 type Shown = { readonly response?: { readonly headers?: ResponseHeaders } } | undefined;
 type ResponseHeaders = Extract<ResponseLike['headers'], Readonly<Record<string, string>>>;
-
-/** The same model with these methods, where it has them. */
-function limited<M extends object>(name: string, model: M, method: string, calls: Readonly<Record<string, MakeCall>>): M {
-  const given = Object(model) as Readonly<Record<string, unknown>>;
-  if (typeof given[method] !== 'function') throw new FlowConfigError(name, 'model', `a model of a provider with \`${method}\``, model);
-  const own = new Map<string | symbol, unknown>();
-  for (const [key, call] of Object.entries(calls)) {
-    const send = given[key];
-    if (typeof send === 'function')
-      own.set(key, (params: Asked) => call(params, (sent: never) => Reflect.apply(send, model, [sent]) as PromiseLike<never>));
-  }
-  // Read by itself, not by the proxy, which is shown nothing that a class keeps private.
-  return new Proxy(model, { get: (_, key) => own.get(key) ?? (Reflect.get(model, key, model) as unknown) });
-}
 
 /** Under the names of the SDK, or those of OpenAI, which speech and transcription have as they come. */
 function usageOf(answer: unknown): Usage {

@@ -3,13 +3,13 @@ import type { ServerResponse } from 'node:http';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import Anthropic from '@anthropic-ai/sdk';
 import { ChatOpenAI } from '@langchain/openai';
-import { streamText, wrapLanguageModel } from 'ai';
-import { streamText as streamText6, wrapLanguageModel as wrapLanguageModel6 } from 'ai6';
+import { streamText } from 'ai';
+import { streamText as streamText6 } from 'ai6';
 import OpenAI from 'openai';
 import { createOpenAICompatible as createOpenAICompatible2 } from 'openai-compatible2';
 import OpenAI6 from 'openai6';
 import type { Limiter } from '../../../operators/index.js';
-import { createLanguageModelMiddleware } from '../../../src/adapters/ai-sdk.js';
+import { limitLanguageModel } from '../../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../../src/adapters/anthropic.js';
 import { createFetch } from '../../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../../src/adapters/openai.js';
@@ -67,7 +67,6 @@ const openai =
 
 interface AiSdk {
   readonly streamText: typeof streamText;
-  readonly wrapLanguageModel: typeof wrapLanguageModel;
   readonly createOpenAICompatible: typeof createOpenAICompatible;
 }
 
@@ -75,8 +74,7 @@ const aiSdk =
   (sdk: AiSdk): Ask =>
   (question) => {
     const provider = sdk.createOpenAICompatible({ name: 'p', baseURL: `${question.url}/v1`, apiKey: 'k' });
-    const middleware = createLanguageModelMiddleware(rules(question));
-    const model = sdk.wrapLanguageModel({ model: provider('m'), middleware });
+    const model = limitLanguageModel(provider('m'), rules(question));
     const { signal } = question;
     const result = sdk.streamText({
       model,
@@ -115,10 +113,9 @@ export const CLIENTS: Readonly<Record<string, Ask>> = {
     const stream = await client.messages.create(asked, withSignal(question));
     return sdkAnswer(stream, (value) => typeOf(value) === 'message_stop');
   },
-  'AI SDK 7': aiSdk({ streamText, wrapLanguageModel, createOpenAICompatible }),
+  'AI SDK 7': aiSdk({ streamText, createOpenAICompatible }),
   'AI SDK 6': aiSdk({
     streamText: streamText6,
-    wrapLanguageModel: wrapLanguageModel6,
     createOpenAICompatible: createOpenAICompatible2,
   } as unknown as AiSdk),
   LangChain: async (question) => {

@@ -1,10 +1,10 @@
-import { createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import { limitImageModel } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 export const rows: MisuseTable = {
-  operator: 'createLanguageModelMiddleware',
-  create: (options) => createLanguageModelMiddleware(nested(options) as never),
+  operator: 'limitImageModel',
+  create: (options) => limitImageModel({ doGenerate: () => undefined } as never, nested(options) as never),
   rows: [...connectionRuleRows, ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2)],
 };
