@@ -234,7 +234,7 @@ const jobs = {
     for (const make of made) assert.ok(make({ limiter }));
     assert.equal(aiSdk.limitLanguageModel({ modelId: 'm', doGenerate: () => undefined }, { limiter }).modelId, 'm');
     for (const { createMcpCaller } of [mcp, mcpV1]) assert.throws(() => createMcpCaller({}, null), { code: 'FLOW_CONFIG_INVALID' });
-    assert.equal(langchain.FLOW_EMBEDDINGS_DEFAULTS.queries, 'alone');
+    assert.throws(() => langchain.limitEmbeddings({}), { code: 'FLOW_CONFIG_INVALID' });
     assert.throws(() => openaiAgents.limitModel({}), { code: 'FLOW_CONFIG_INVALID' });
   },
 

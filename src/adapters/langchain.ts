@@ -7,15 +7,15 @@ import type { Drained, DrainOptions, Handle, Settled } from '../../operators/typ
 import { untilClosed } from '../pipelines/connection.js';
 import { checkText, checkTextList, checkTexts, settleTexts } from '../pipelines/text-check.js';
 import { VectorCheck } from '../pipelines/vector-check.js';
-import type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
+import type { LimitEmbeddingsOptions } from './langchain/embeddings-options.js';
 import { NAME, partsOf } from './langchain/embeddings-options.js';
+import type { InnerEmbeddings } from './langchain/inner-embeddings.js';
 
-export type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
-export { FLOW_EMBEDDINGS_DEFAULTS } from './langchain/embeddings-options.js';
-export type { InnerOptions } from './langchain/inner-embeddings.js';
+export type { LimitEmbeddingsOptions } from './langchain/embeddings-options.js';
+export type { InnerEmbeddings } from './langchain/inner-embeddings.js';
 
 /** Numbers of one moment. */
-export interface FlowEmbeddingsSnapshot {
+export interface LimitedEmbeddingsSnapshot {
   /** Texts that were accepted and are not on their way. */
   readonly queued: number;
   /** Calls under way. */
@@ -39,19 +39,42 @@ export interface FlowEmbeddingsSnapshot {
  * Some models make another vector of a question than of a document with the same words, so questions go through `embedQuery`, one to a request.
  * Where that makes no difference (OpenAI's), `queries: 'together'` lets them travel with the documents.
  *
+ * @param embeddings - What makes the vectors, or a function that makes it around a `fetch`: then the server hears when a call is cancelled, and the limiter learns
+ *   what each call has cost. Its own retries and its own limit of calls at a time are turned off.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
  * import { FakeEmbeddings } from '@langchain/core/utils/testing';
- * import { FlowEmbeddings } from 'sluice/langchain';
+ * import { limitEmbeddings } from 'sluice/langchain';
  *
- * const embeddings = new FlowEmbeddings({ embeddings: new FakeEmbeddings(), maxSize: 100 });
+ * const embeddings = limitEmbeddings(new FakeEmbeddings(), { maxSize: 100 });
  * const [question, documents] = await Promise.all([embeddings.embedQuery('why?'), embeddings.embedDocuments(['because', 'so'])]);
  * question; // => [0.1, 0.2, 0.3, 0.4]
  * documents.length; // => 2
  * ```
  */
-export class FlowEmbeddings extends Embeddings implements Handle {
+export function limitEmbeddings(embeddings: InnerEmbeddings, options: LimitEmbeddingsOptions = {}): LimitedEmbeddings {
+  return new FlowEmbeddings(embeddings, options);
+}
+
+/** LangChain embeddings that {@link limitEmbeddings} has made. */
+export interface LimitedEmbeddings extends Embeddings, Handle {
+  /**
+   * The vectors of all texts, in their order. Rejects with the first error of one of them; what the others still wait for is then left.
+   *
+   * @throws FlowConfigError for an unknown option and for a text that is not a string, `LaneUnknownError` for an unknown lane
+   */
+  embedDocuments(texts: string[], options?: LoadOptions): Promise<number[][]>;
+  /** The vector of one text, from the most urgent lane unless `options` says another. */
+  embedQuery(text: string, options?: LoadOptions): Promise<number[]>;
+  /** The result of each text, in their order: a vector, or the error that is its own. Never rejects for a text. */
+  embedSettled(texts: readonly string[], options?: LoadOptions): Promise<Settled<string, number[]>[]>;
+  /** Sends the waiting texts as soon as permits allow, whatever the window. */
+  flush(): void;
+  snapshot(): LimitedEmbeddingsSnapshot;
+}
+
+class FlowEmbeddings extends Embeddings implements LimitedEmbeddings {
   readonly #documents: FlowBatcher<string, number[]>;
   readonly #queries: FlowBatcher<string, number[]>;
   /** The two, or the one that is both. */
@@ -63,9 +86,9 @@ export class FlowEmbeddings extends Embeddings implements Handle {
   readonly #ownLimiter: Limiter | undefined;
   #drained: Promise<Drained> | undefined;
 
-  constructor(options: FlowEmbeddingsOptions) {
+  constructor(embeddings: InnerEmbeddings, options: LimitEmbeddingsOptions) {
     super({});
-    const { inner, batches, areQueriesAlone, scheduler } = partsOf(options);
+    const { inner, batches, areQueriesAlone, scheduler } = partsOf(embeddings, options);
     this.#urgentLane = batches.laneNames[0] as string;
     this.#check = batches.check;
     this.#placed = batches.placed;
@@ -84,11 +107,6 @@ export class FlowEmbeddings extends Embeddings implements Handle {
     this.#batchers = new Set([this.#documents, this.#queries]);
   }
 
-  /**
-   * The vectors of all texts, in their order. Rejects with the first error of one of them; what the others still wait for is then left.
-   *
-   * @throws FlowConfigError for options nobody knows and for what is no text, `LaneUnknownError` for a lane nobody declared
-   */
   async embedDocuments(texts: string[], options?: LoadOptions): Promise<number[][]> {
     checkTexts(NAME, 'texts', texts);
     this.#check();
@@ -96,26 +114,23 @@ export class FlowEmbeddings extends Embeddings implements Handle {
     return firstValueFrom(forkJoin(texts.map((text) => this.#documents.load(text, how))), { defaultValue: [] });
   }
 
-  /** The vector of one text, from the most urgent lane unless `options` says another. */
   async embedQuery(text: string, options?: LoadOptions): Promise<number[]> {
     checkText(NAME, 'text', text);
     this.#check();
     return this.#queries.loadAsync(text, { lane: this.#urgentLane, ...this.#placed(options) });
   }
 
-  /** What became of each text, in their order: a vector, or the error that is its own. Never rejects for a text. */
   async embedSettled(texts: readonly string[], options?: LoadOptions): Promise<Settled<string, number[]>[]> {
     checkTextList(NAME, 'texts', texts);
     this.#check();
     return settleTexts(NAME, 'texts', this.#documents, texts, this.#placed(options));
   }
 
-  /** Sends what waits as soon as permits allow, whatever the window. */
   flush(): void {
     for (const batcher of this.#batchers) batcher.flush();
   }
 
-  snapshot(): FlowEmbeddingsSnapshot {
+  snapshot(): LimitedEmbeddingsSnapshot {
     const all = [...this.#batchers].map((batcher) => batcher.snapshot());
     return { queued: sum(all.map(({ queued }) => queued)), executing: sum(all.map(({ executing }) => executing)) };
   }

@@ -20,8 +20,8 @@ import {
 } from '../../operators/index.js';
 import { providers } from '../../src/account/providers.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import type { InnerEmbeddings, LimitEmbeddingsOptions, LimitedEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
@@ -54,8 +54,8 @@ type Fields = ConstructorParameters<typeof OpenAIEmbeddings>[0];
 /** With LangChain's own six retries and two calls at a time. */
 const openai = (fields: Fields = {}, fetch?: typeof globalThis.fetch): OpenAIEmbeddings =>
   new OpenAIEmbeddings({ apiKey: 'k', model: 'm', configuration: { baseURL: api.baseUrl, ...(fetch && { fetch }) }, ...fields });
-const flow = (options: Partial<FlowEmbeddingsOptions> = {}): FlowEmbeddings =>
-  new FlowEmbeddings({ embeddings: openai(), repair, window: natural(), ...options });
+const flow = ({ embeddings, ...options }: LimitEmbeddingsOptions & { readonly embeddings?: InnerEmbeddings } = {}): LimitedEmbeddings =>
+  limitEmbeddings(embeddings ?? openai(), { repair, window: natural(), ...options });
 const sizes = (): number[] => api.requests.map(({ body }) => (body as { input: unknown[] }).input.length);
 /** Timers that are set. */
 const pending = ({ actions }: VirtualTimeScheduler): number => actions.filter(({ closed }) => !closed).length;
@@ -65,7 +65,7 @@ const run = (scheduler: VirtualTimeScheduler, untilMs: number): void => {
 };
 const texts = (count: number, name = 'text'): string[] => Array.from({ length: count }, (_, i) => `${name} ${String(i)}`);
 
-describe('FlowEmbeddings', LONG, () => {
+describe('limitEmbeddings', LONG, () => {
   expectNoUnhandledRejections();
 
   it('is one of LangChain, and sends the texts of all its callers together', async () => {
@@ -97,7 +97,7 @@ describe('FlowEmbeddings', LONG, () => {
     await embeddings.embedDocuments(texts(7));
     expect(sizes().toSorted()).toEqual([1, 3, 3]);
     expect(() => flow({ embeddings: openai({ batchSize: 3 }), maxSize: 4 })).toThrow(
-      'FlowEmbeddings: expected `maxSize` to be at most 3, the `batchSize` of the embeddings, got `4` (number)',
+      'limitEmbeddings: expected `maxSize` to be at most 3, the `batchSize` of the embeddings, got `4` (number)',
     );
   });
 
@@ -108,7 +108,7 @@ describe('FlowEmbeddings', LONG, () => {
       embedDocuments: (all: string[]) => Promise.resolve(all.map(of)),
       embedQuery: (text: string) => Promise.resolve(of(text)),
     };
-    const embeddings = new FlowEmbeddings({ embeddings: inner, repair: divideAndConquer() });
+    const embeddings = limitEmbeddings(inner, { repair: divideAndConquer() });
     const asked = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
     const settled = await embeddings.embedSettled(asked);
     expect(settled.map((one) => (one.status === 'fulfilled' ? one.value.length : (one.reason as Error).name))).toEqual(
@@ -331,7 +331,7 @@ describe('FlowEmbeddings', LONG, () => {
 
     it('are not for one who has a limiter', () => {
       expect(() => flow({ limiter: createLimiter(), tokensPerMinute: 60 })).toThrow(
-        'FlowEmbeddings: expected `tokensPerMinute` to be absent when a `limiter` is given, got `60` (number)',
+        'limitEmbeddings: expected `tokensPerMinute` to be absent when a `limiter` is given, got `60` (number)',
       );
     });
 
@@ -469,7 +469,7 @@ describe('FlowEmbeddings', LONG, () => {
       const embeddings = flow().shutdownOn(controller.signal);
       controller.abort();
       await expect(embeddings.embedQuery('a')).rejects.toBeInstanceOf(ClosedError);
-      let kept: FlowEmbeddings;
+      let kept: LimitedEmbeddings;
       {
         await using scoped = flow();
         kept = scoped;
@@ -491,7 +491,7 @@ describe('FlowEmbeddings', LONG, () => {
   it('refuses what are no embeddings, where it is made', () => {
     expect(() => flow({ embeddings: {} as never })).toThrow(FlowConfigError);
     expect(() => flow({ embeddings: () => ({}) as never })).toThrow(/expected `embeddings` to be LangChain embeddings/);
-    expect(() => flow({ embeddings: OpenAIEmbeddings as never })).toThrow('FlowEmbeddings: `embeddings` threw');
+    expect(() => flow({ embeddings: OpenAIEmbeddings as never })).toThrow('limitEmbeddings: `embeddings` threw');
   });
 });
 

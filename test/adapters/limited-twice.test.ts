@@ -12,7 +12,7 @@ import { childOf, createAccount } from '../../operators/index.js';
 import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
@@ -114,9 +114,9 @@ const AROUND: Readonly<Record<string, (limiter: Limiter, fetch: Fetch) => () => 
     const agent = createAgent({ model, tools: [], middleware: [createModelMiddleware({ limiter })] });
     return () => agent.invoke({ messages: 'x' });
   },
-  FlowEmbeddings: (limiter, fetch) => {
+  limitEmbeddings: (limiter, fetch) => {
     const embeddings = new OpenAIEmbeddings({ apiKey: 'k', configuration: { baseURL: 'http://h/v1', fetch } });
-    const flow = new FlowEmbeddings({ embeddings, limiter });
+    const flow = limitEmbeddings(embeddings, { limiter });
     return () => flow.embedDocuments(['x']);
   },
   createEmbedder: (limiter, fetch) => {

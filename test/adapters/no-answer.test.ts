@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { createAccount } from '../../operators/index.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { createEmbedder, createModelCaller } from '../../src/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -82,9 +82,9 @@ describe('a client that is behind a limiter already', () => {
     },
     createModelCaller: () => createModelCaller({ baseUrl, model: 'm', limiter, fetch: limited }),
     createEmbedder: () => createEmbedder({ baseUrl, model: 'm', limiter, fetch: limited }),
-    FlowEmbeddings: () => {
+    limitEmbeddings: () => {
       const embeddings = (fetch: Fetch): OpenAIEmbeddings => new OpenAIEmbeddings({ apiKey: 'k', configuration: { fetch } });
-      return new FlowEmbeddings({ embeddings, limiter, fetch: limited });
+      return limitEmbeddings(embeddings, { limiter, fetch: limited });
     },
   };
 

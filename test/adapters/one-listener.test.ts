@@ -10,7 +10,7 @@ import { createAccount, createBatcher, policy } from '../../operators/index.js';
 import { embedSettled, limitEmbeddingModel, limitImageModel, limitLanguageModel, limitRerankingModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import { createEmbedder, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
@@ -116,12 +116,12 @@ const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
       for await (const event of model.getStreamedResponse(request as never)) expect(event).toBeDefined();
     };
   },
-  FlowEmbeddings: (door) => {
+  limitEmbeddings: (door) => {
     const embeddings = {
       embedDocuments: (texts: string[]) => door.opened.then(() => vectors(texts)),
       embedQuery: () => Promise.resolve([1, 0]),
     };
-    const flow = new FlowEmbeddings({ embeddings, limiter: limiter() });
+    const flow = limitEmbeddings(embeddings, { limiter: limiter() });
     let n = 0;
     return (signal) => flow.embedDocuments([`text ${String(n++)}`, 'x'], { signal });
   },

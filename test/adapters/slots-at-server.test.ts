@@ -12,7 +12,7 @@ import { createLimiter } from '../../operators/index.js';
 import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
@@ -163,10 +163,10 @@ const HANDLES: Readonly<Record<string, (account: Account) => Ask>> = {
     const embedder = createEmbedder({ ...openAIEmbeddings(openai(fetch), { model: 'm' }), maxSize: 1, repair: [], ...rules });
     return (signal) => embedder.embedAsync(text(), { signal });
   },
-  'FlowEmbeddings around a fetch': (account) => {
+  'limitEmbeddings around a fetch': (account) => {
     const embeddings = (fetch: typeof globalThis.fetch) =>
       new OpenAIEmbeddings({ apiKey: 'k', configuration: { baseURL: baseUrl, fetch } });
-    const flow = new FlowEmbeddings({ embeddings, repair: [], ...account });
+    const flow = limitEmbeddings(embeddings, { repair: [], ...account });
     return (signal) => flow.embedQuery(text(), { signal });
   },
 };

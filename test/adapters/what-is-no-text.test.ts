@@ -2,7 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { embedMany, wrapEmbeddingModel } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { embedSettled, limitEmbeddingModel } from '../../src/adapters/ai-sdk.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 let sent: unknown[] = [];
@@ -16,8 +16,9 @@ const fetch = (async (_url: unknown, { body }: { body: string }) => {
 }) as never;
 const model = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch }).embeddingModel('m');
 const wrapped = limitEmbeddingModel(model);
-const flow = new FlowEmbeddings({
-  embeddings: { embedDocuments: async (texts) => vectorsOf(texts), embedQuery: async (text) => vectorsOf([text])[0] as number[] },
+const flow = limitEmbeddings({
+  embedDocuments: async (texts) => vectorsOf(texts),
+  embedQuery: async (text) => vectorsOf([text])[0] as number[],
 });
 
 const config = { name: 'FlowConfigError', code: 'FLOW_CONFIG_INVALID' };
@@ -28,11 +29,11 @@ describe.each(NO_TEXTS.map((given) => ({ given })))('$given in the place of a te
   expectNoUnhandledRejections();
 
   it.each([
-    ['FlowEmbeddings.embedQuery', () => flow.embedQuery(given as string), 'FlowEmbeddings: expected `text` to be a string, got '],
+    ['limitEmbeddings.embedQuery', () => flow.embedQuery(given as string), 'limitEmbeddings: expected `text` to be a string, got '],
     [
-      'FlowEmbeddings.embedDocuments',
+      'limitEmbeddings.embedDocuments',
       () => flow.embedDocuments(['a', given as string]),
-      'FlowEmbeddings: expected `texts[1]` to be a string, got ',
+      'limitEmbeddings: expected `texts[1]` to be a string, got ',
     ],
     [
       'limitEmbeddingModel',
@@ -46,7 +47,7 @@ describe.each(NO_TEXTS.map((given) => ({ given })))('$given in the place of a te
   });
 
   it.each([
-    ['FlowEmbeddings.embedSettled', (values: string[]) => flow.embedSettled(values), 'texts'],
+    ['limitEmbeddings.embedSettled', (values: string[]) => flow.embedSettled(values), 'texts'],
     ['embedSettled', (values: string[]) => embedSettled({ model, values }), 'values'],
   ])('is refused by %s, and costs nobody else a vector', async (_, settle, option) => {
     sent = [];
@@ -64,8 +65,8 @@ describe.each(NO_TEXTS.map((given) => ({ given })))('$given in the place of a te
 
 describe.each(NO_LISTS.map((given) => ({ given })))('$given in the place of a list', ({ given }) => {
   it.each([
-    ['FlowEmbeddings.embedDocuments', async () => flow.embedDocuments(given as string[])],
-    ['FlowEmbeddings.embedSettled', async () => flow.embedSettled(given as string[])],
+    ['limitEmbeddings.embedDocuments', async () => flow.embedDocuments(given as string[])],
+    ['limitEmbeddings.embedSettled', async () => flow.embedSettled(given as string[])],
     ['embedSettled', async () => embedSettled({ model, values: given as string[] })],
   ])('is refused by %s, and not quoted', async (_, ask) => {
     const error = (await ask().then(

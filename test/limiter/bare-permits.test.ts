@@ -21,7 +21,7 @@ import { aguiFlow } from '../../src/adapters/ag-ui.js';
 import { embedSettled, limitEmbeddingModel, limitImageModel, limitLanguageModel, limitRerankingModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
@@ -73,8 +73,8 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
   createAnthropicMiddleware: () => createAnthropicMiddleware({ limiter }),
   limitAnthropic: () => limitAnthropic(new Anthropic({ apiKey: 'k' }), { limiter }),
   createFetch: () => createFetch({ limiter }),
-  FlowEmbeddings: () => new FlowEmbeddings({ embeddings, limiter }),
-  'FlowEmbeddings, a share': () => new FlowEmbeddings({ embeddings, limiter, concurrency: 2 }),
+  limitEmbeddings: () => limitEmbeddings(embeddings, { limiter }),
+  'limitEmbeddings, a share': () => limitEmbeddings(embeddings, { limiter, concurrency: 2 }),
   createModelMiddleware: () => createModelMiddleware({ limiter }),
   createToolMiddleware: () => createToolMiddleware({ limiter }),
   createMcpCaller: () => createMcpCaller(new Client({ name: 'c', version: '1' }), { limiter }),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { childOf, createAccount, createLimiter, FlowConfigError, keyedLimiter, per, perMinute, strict } from '../../operators/index.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { parseConfig } from '../../src/edge/index.js';
 import { createEmbedder, createModelCaller } from '../../src/index.js';
 
@@ -29,7 +29,7 @@ const MADE: readonly (readonly [string, string, (amount: number) => unknown])[] 
       [
         ['createEmbedder', name, (amount: number) => createEmbedder({ baseUrl, model: 'm', [name]: amount })],
         ['createModelCaller', name, (amount: number) => createModelCaller({ baseUrl, model: 'm', [name]: amount })],
-        ['FlowEmbeddings', name, (amount: number) => new FlowEmbeddings({ embeddings, [name]: amount })],
+        ['limitEmbeddings', name, (amount: number) => limitEmbeddings(embeddings, { [name]: amount })],
       ] as const,
   ),
 ];

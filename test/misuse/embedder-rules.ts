@@ -16,7 +16,7 @@ export const BATCH_RULES =
 /** The same beside a shared limiter. */
 const shared = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter: createLimiter() } }));
 
-/** Bad values of what `createEmbedder` and `FlowEmbeddings` share, but for the options of a batcher. */
+/** Bad values of what `createEmbedder` and `limitEmbeddings` share, but for the options of a batcher. */
 export const embedderRows: readonly MisuseRow[] = [
   ...badly('maxSize', COUNT, 0, -1, 1.5, NaN, '4', null),
   ...badly('maxTokens', POSITIVE, 0, -1, NaN, '4', null),

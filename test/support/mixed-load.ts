@@ -7,7 +7,7 @@ import { seededRandom } from '../../marbles/random.js';
 import type { Limiter } from '../../operators/index.js';
 import { limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 
 /** One call of an SDK: how many answers it is to give, and a promise of them. */
@@ -66,10 +66,7 @@ function callersOf(baseUrl: string, limiter: Limiter | undefined): Readonly<Reco
     configuration: { baseURL: baseUrl, ...(limiter && { fetch: createFetch({ limiter }) }) },
   });
   const embeddings = limiter
-    ? new FlowEmbeddings({
-        limiter,
-        embeddings: (fetch) => new OpenAIEmbeddings({ ...KEY, ...MODEL, configuration: { baseURL: baseUrl, fetch } }),
-      })
+    ? limitEmbeddings((fetch) => new OpenAIEmbeddings({ ...KEY, ...MODEL, configuration: { baseURL: baseUrl, fetch } }), { limiter })
     : new OpenAIEmbeddings({ ...KEY, ...MODEL, configuration: { baseURL: baseUrl } });
 
   const lengthOf = async (vectors: PromiseLike<readonly unknown[]>): Promise<number> => (await vectors).length;
@@ -97,8 +94,7 @@ function callersOf(baseUrl: string, limiter: Limiter | undefined): Readonly<Reco
       (random, signal) => ({ items: 1, answers: one(chatOpenAI.invoke(question(random), { signal })) }),
       (random, signal) => {
         const texts = documents(random);
-        const vectors =
-          embeddings instanceof FlowEmbeddings ? embeddings.embedDocuments(texts, { signal }) : embeddings.embedDocuments(texts);
+        const vectors = 'embedSettled' in embeddings ? embeddings.embedDocuments(texts, { signal }) : embeddings.embedDocuments(texts);
         return { items: texts.length, answers: lengthOf(vectors) };
       },
     ],

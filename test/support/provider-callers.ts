@@ -31,7 +31,7 @@ import {
 } from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
@@ -131,9 +131,9 @@ export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
     const agent = createAgent({ model, tools: [], middleware: [createModelMiddleware(rulesOf(given))] });
     return (text) => agent.invoke({ messages: text });
   },
-  FlowEmbeddings: ({ limiter, clock, fetch, job }) => {
+  limitEmbeddings: ({ limiter, clock, fetch, job }) => {
     const inner = new OpenAIEmbeddings({ model: 'm', apiKey: 'k', maxRetries: 0, configuration: { baseURL: BASE, fetch } });
-    const embeddings = new FlowEmbeddings({ embeddings: inner, limiter, scheduler: clock, maxSize: 1 });
+    const embeddings = limitEmbeddings(inner, { limiter, scheduler: clock, maxSize: 1 });
     return (text) => embeddings.embedDocuments([text], job);
   },
   createModelCaller: ({ limiter, clock, fetch, job }) => {
@@ -155,13 +155,13 @@ export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
 };
 
 /** Batches are made of the texts of several: their records have no key. */
-export const BATCHES = new Set(['FlowEmbeddings', 'createEmbedder']);
+export const BATCHES = new Set(['limitEmbeddings', 'createEmbedder']);
 /** A tool pauses by itself, and its runner is of one lane. */
 export const TOOLS = 'createToolRunner with a tool that asks a model';
 /** The SDK has no place for what these report of their usage. */
-export const UNCOUNTED = new Set(['FlowEmbeddings', 'limitRerankingModel']);
+export const UNCOUNTED = new Set(['limitEmbeddings', 'limitRerankingModel']);
 /** Whose models make no text. */
-export const EMBEDDINGS = new Set(['limitEmbeddingModel', 'FlowEmbeddings', 'createEmbedder', 'limitRerankingModel']);
+export const EMBEDDINGS = new Set(['limitEmbeddingModel', 'limitEmbeddings', 'createEmbedder', 'limitRerankingModel']);
 
 const callerRules = ({ limiter, clock }: Given) => ({ limiter, scheduler: clock, random: () => 0.5, timeoutMs: Infinity });
 /** What a tool throws, as a client of the author would. */
@@ -337,7 +337,7 @@ export function clientOf(caller: string): AloneName {
     limitTranscriptionModel: 'ai, transcripts',
     limitModel: '@openai/agents',
     createModelMiddleware: 'langchain, agents',
-    FlowEmbeddings: '@langchain/openai, embeddings',
+    limitEmbeddings: '@langchain/openai, embeddings',
   };
   return own[caller] ?? (/embed/i.test(caller) ? 'openai, embeddings' : 'openai, chats');
 }

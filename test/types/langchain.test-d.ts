@@ -4,16 +4,16 @@ import { createAgent, fakeModel, tool } from 'langchain';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Drained, Handle, Settled } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
-import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import type { LimitEmbeddingsOptions } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { EmbedderRules } from '../../src/pipelines/create-embedder.js';
 
-describe('FlowEmbeddings', () => {
+describe('limitEmbeddings', () => {
   const inner = new OpenAIEmbeddings({ apiKey: 'k' });
 
   it('is what LangChain takes for embeddings, and a handle', () => {
-    const embeddings = new FlowEmbeddings({ embeddings: inner });
+    const embeddings = limitEmbeddings(inner);
     expectTypeOf(embeddings).toExtend<Embeddings>();
     expectTypeOf(embeddings).toExtend<EmbeddingsInterface>();
     expectTypeOf(embeddings).toExtend<Handle>();
@@ -24,20 +24,20 @@ describe('FlowEmbeddings', () => {
   });
 
   it('takes embeddings, or what makes some around a fetch', () => {
-    expectTypeOf<{ embeddings: OpenAIEmbeddings }>().toExtend<FlowEmbeddingsOptions>();
-    new FlowEmbeddings({ embeddings: (fetch) => new OpenAIEmbeddings({ configuration: { fetch } }), queries: 'alone' });
-    new FlowEmbeddings({ embeddings: inner, requestsPerMinute: 60, tokensPerMinute: 6000, burstSeconds: 5 });
-    expectTypeOf<FlowEmbeddingsOptions>().toExtend<EmbedderRules>();
+    limitEmbeddings((fetch) => new OpenAIEmbeddings({ configuration: { fetch } }), { queries: 'alone' });
+    limitEmbeddings(inner, { requestsPerMinute: 60, tokensPerMinute: 6000, burstSeconds: 5 });
+    expectTypeOf<LimitEmbeddingsOptions>().toExtend<EmbedderRules>();
     // @ts-expect-error -- no embeddings
-    new FlowEmbeddings({});
+    limitEmbeddings(undefined);
     // @ts-expect-error -- not a word it knows
-    new FlowEmbeddings({ embeddings: inner, queries: 'apart' });
+    limitEmbeddings(inner, { queries: 'apart' });
     // @ts-expect-error -- a rate is a number
-    new FlowEmbeddings({ embeddings: inner, requestsPerMinute: '60' });
+    limitEmbeddings(inner, { requestsPerMinute: '60' });
     // @ts-expect-error -- an option of LangChain's own
-    new FlowEmbeddings({ embeddings: inner, maxRetries: 2 });
+    limitEmbeddings(inner, { maxRetries: 2 });
+    const limited = limitEmbeddings(inner);
     // @ts-expect-error -- not an option of one call
-    new FlowEmbeddings({ embeddings: inner }).embedQuery('a', { maxSize: 5 }).catch(() => undefined);
+    void limited.embedQuery('a', { maxSize: 5 });
   });
 });
 

@@ -4,10 +4,12 @@ import { oneOf, onlyKnown, orDefault, schedulerOption } from '../../../operators
 import { EMBEDDER_DEFAULTS } from '../../pipelines/embedder-options.js';
 import type { EmbedderRules, TextBatches } from '../../pipelines/text-batches.js';
 import { BATCH_RULES, TEXT_RULES, textBatches } from '../../pipelines/text-batches.js';
-import type { Inner, InnerOptions } from './inner-embeddings.js';
+import type { Inner, InnerEmbeddings } from './inner-embeddings.js';
 import { innerEmbeddings } from './inner-embeddings.js';
 
-export interface FlowEmbeddingsOptions extends InnerOptions, EmbedderRules {
+export interface LimitEmbeddingsOptions extends EmbedderRules {
+  /** What sends the requests; for `embeddings` that are made around a `fetch`. @defaultValue the global `fetch` */
+  readonly fetch?: typeof globalThis.fetch;
   /**
    * Whether questions travel `'together'` with the documents, or each `'alone'` through `embedQuery` of the `embeddings`: for models that make
    * another vector of a text when it is a question (Cohere, Voyage, E5), the first gives the wrong one. @defaultValue 'alone'
@@ -19,11 +21,9 @@ export interface FlowEmbeddingsOptions extends InnerOptions, EmbedderRules {
   readonly maxTokensPerText?: number;
 }
 
-/** What {@link FlowEmbeddings} does when an option is left out. */
-export const FLOW_EMBEDDINGS_DEFAULTS = /* @__PURE__ */ (() =>
-  ({ ...EMBEDDER_DEFAULTS, queries: 'alone', maxSize: 512, maxTokensPerText: Infinity }) as const)();
+const DEFAULTS = /* @__PURE__ */ (() => ({ ...EMBEDDER_DEFAULTS, queries: 'alone', maxSize: 512, maxTokensPerText: Infinity }) as const)();
 
-export const NAME = 'FlowEmbeddings';
+export const NAME = 'limitEmbeddings';
 
 /** What the embeddings are made of. */
 interface Parts {
@@ -34,10 +34,10 @@ interface Parts {
 }
 
 /** @throws FlowConfigError naming the option */
-export function partsOf(options: FlowEmbeddingsOptions): Parts {
-  onlyKnown(NAME, options, ['embeddings', 'fetch', 'queries', 'maxSize', ...TEXT_RULES, ...BATCH_RULES]);
-  const d = FLOW_EMBEDDINGS_DEFAULTS;
-  const inner = innerEmbeddings(NAME, options);
+export function partsOf(embeddings: InnerEmbeddings, options: LimitEmbeddingsOptions): Parts {
+  onlyKnown(NAME, options, ['fetch', 'queries', 'maxSize', ...TEXT_RULES, ...BATCH_RULES]);
+  const d = DEFAULTS;
+  const inner = innerEmbeddings(NAME, embeddings, options.fetch);
   const most = inner.batchSize ?? d.maxSize;
   const batches = textBatches(NAME, options, { ...d, maxSize: most }, { model: inner.model });
   const { maxSize } = batches.options;

@@ -11,15 +11,8 @@ import { followBody } from '../support/http-call.js';
 
 type Fetch = typeof globalThis.fetch;
 
-export interface InnerOptions {
-  /**
-   * What makes the vectors, or what makes that around a `fetch`: then the server hears when nobody waits for a call any more, and the `limiter`
-   * of what each call has really cost. Its own retries and its own limit of calls at a time are turned off.
-   */
-  readonly embeddings: EmbeddingsInterface | ((fetch: Fetch) => EmbeddingsInterface);
-  /** What sends the requests; for `embeddings` that are made around a `fetch`. @defaultValue the global `fetch` */
-  readonly fetch?: Fetch;
-}
+/** What makes the vectors, or what makes that around a `fetch`. */
+export type InnerEmbeddings = EmbeddingsInterface | ((fetch: Fetch) => EmbeddingsInterface);
 
 /** The embeddings behind others. */
 export interface Inner {
@@ -51,7 +44,7 @@ const UNHELD: Over = {
 const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);
 
 /** @throws FlowConfigError when the embeddings are none */
-export function innerEmbeddings(operator: string, { embeddings, fetch }: InnerOptions): Inner {
+export function innerEmbeddings(operator: string, embeddings: InnerEmbeddings, fetch: Fetch | undefined): Inner {
   const isMade = typeof embeddings === 'function';
   const given = requiredFunction(operator, 'fetch', orDefault(fetch, globalFetch));
   const base = keepOrigin(given);

@@ -1,32 +1,30 @@
 import { FakeEmbeddings } from '@langchain/core/utils/testing';
-import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { batchRows, overflowRows } from './batch-options.js';
 import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
 
 const BATCHES = BATCH_RULES.split(', ');
-const KNOWN = `embeddings, fetch, queries, maxSize, ${TEXT_RULES}, ${BATCH_RULES}`;
+const KNOWN = `fetch, queries, maxSize, ${TEXT_RULES}, ${BATCH_RULES}`;
 const EMBEDDINGS = 'LangChain embeddings, or a function that makes some';
 
-const make = (options: object = {}): FlowEmbeddings => new FlowEmbeddings({ embeddings: new FakeEmbeddings(), ...options });
-/** With embeddings, unless it is about those. */
-const create = (options: unknown): unknown =>
-  typeof options === 'object' && options !== null ? make(options) : new FlowEmbeddings(options as never);
-/** With embeddings that are made around a `fetch`. */
-const around = { besides: { embeddings: () => new FakeEmbeddings() } };
+const make = (options: object = {}) => limitEmbeddings(new FakeEmbeddings(), options);
 
 export const rows: MisuseTable = {
-  operator: 'FlowEmbeddings',
-  create,
+  operator: 'limitEmbeddings',
+  create: (options) => make(options as never),
   calls: {
+    embeddings: (embeddings) => limitEmbeddings(embeddings),
+    // Only around a `fetch`.
+    fetch: (fetch) => limitEmbeddings(() => new FakeEmbeddings(), { fetch }),
     'drain.drain options': (value) => make().drain(value),
     'DrainOptions.timeoutMs': (value) => make().drain({ timeoutMs: value }),
     'shutdownOn.signal': (value) => make().shutdownOn(value),
   },
   rows: [
     ...badly('embeddings', EMBEDDINGS, undefined, null, 5, 'openai', {}, []),
-    ...badly('fetch', 'a function', null, 5, {}, 'https://host').map((row) => ({ ...row, ...around })),
+    ...badly('fetch', 'a function', null, 5, {}, 'https://host'),
     ...badly('queries', "one of 'together', 'alone'", 'apart', '', 0, null, true, {}),
     ...embedderRows,
     ...badly('maxSize', 'at most 512, the `batchSize` of the embeddings', 513, Infinity),
