@@ -23,7 +23,7 @@ export function never(...told: readonly unknown[]): Promise<never> {
 
 /**
  * Keeps what `start` makes, once for each name: work that never ends. A full collection throws away what V8 has compiled for every class of which no object
- * is alive, and after an idle moment ten times the CPU would go into compiling it again (`node --trace-deopt`: "weak objects"; decision 150 has figures).
+ * is alive, and after an idle moment ten times the CPU would go into compiling it again (`node --trace-deopt`: "weak objects"; `bench/NOTES.md` has figures).
  */
 export function keepOne(name: string, start: () => unknown): void {
   if (names.has(name)) return;
