@@ -45,21 +45,6 @@ const jobs = {
     assert.equal(most, 2);
   },
 
-  async concatMapBy({ rxjs: { from, lastValueFrom, toArray }, operators: { concatMapBy } }) {
-    const work = async (item) => (item === 4 ? Promise.reject(new Error('no')) : item);
-    const settled = await lastValueFrom(
-      from(numbers(8)).pipe(
-        concatMapBy((item) => item % 2, work),
-        toArray(),
-      ),
-    );
-    assert.deepEqual(indexesOf(settled, 'rejected'), [4]);
-    assert.deepEqual(
-      valuesOf(settled).filter((item) => item % 2 === 0),
-      [0, 2, 6],
-    );
-  },
-
   async createBatcher({ operators: { createBatcher, isFlowError } }) {
     const calls = [];
     const batcher = createBatcher(

@@ -14,8 +14,6 @@ export { childOf } from './child-of.js';
 export { classifyError } from './classify-error.js';
 export type { CoalesceOptions } from './coalesce.js';
 export { coalesce } from './coalesce.js';
-export type { ConcatMapByOptions } from './concat-map-by.js';
-export { concatMapBy } from './concat-map-by.js';
 export type { ConflateWhileBusyOptions } from './conflate-while-busy.js';
 export { conflateWhileBusy } from './conflate-while-busy.js';
 export type { AccountOptions, AccountRates, ModelLimits } from './create-account.js';

@@ -7,7 +7,6 @@ import {
   batchMap,
   bulkheadMap,
   childOf,
-  concatMapBy,
   createAccount,
   createAgentTurn,
   createBatcher,
@@ -128,20 +127,9 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   bulkheadMap: {
-    options: { concurrency: 2, maxQueued: 10, overflow: 'error' },
+    options: { concurrency: 2, maxQueued: 10, overflow: 'error', perKey: 1, stopKey: true },
     make: (options) => {
-      const operator = bulkheadMap((item: number) => of(item), options);
-      return () => all(items().pipe(operator));
-    },
-  },
-  concatMapBy: {
-    options: { concurrency: 2, maxQueued: 10 },
-    make: (options) => {
-      const operator = concatMapBy(
-        (item: number) => item % 2,
-        (item: number) => of(item),
-        options,
-      );
+      const operator = bulkheadMap((item: number) => of(item), { key: (item: number) => item % 2, ...(options as object) });
       return () => all(items().pipe(operator));
     },
   },

@@ -6,7 +6,6 @@ import {
   batchMap,
   bulkheadMap,
   type CloseWhen,
-  concatMapBy,
   type DivideOptions,
   type DivideStrategy,
   divideAndConquer,
@@ -111,7 +110,7 @@ batchMap(lengths, { order: 'input' });
 
 // One piece of work per item
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, perKey: 2, overflow: 'dropOldest' })));
-tickets.pipe(concatMapBy(({ id }) => id, ask, { stopKey: true }));
+tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, perKey: 1, stopKey: true }));
 
 // Events
 export const itemNote = (note: ItemNote): FlowEventBody => note;

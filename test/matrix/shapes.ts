@@ -8,7 +8,6 @@ import {
   batchMapFrom,
   bulkheadMap,
   coalesce,
-  concatMapBy,
   conflateWhileBusy,
   createBatcher,
   createBreaker,
@@ -240,13 +239,6 @@ export const shapes = {
   batchMap: { run: (input, options, work) => input.pipe(batchMap(batchWork(work), { random: () => 0.5, ...options }), outcomes) },
   batchMapFrom: { run: (input, options, work) => batchMapFrom(pulled(input), batchWork(work), options).pipe(outcomes) },
   bulkheadMap: { run: (input, options, work) => input.pipe(bulkheadMap(single(work), { ...options, errors: 'settle' }), outcomes) },
-  concatMapBy: {
-    run: (input, options, work) =>
-      input.pipe(
-        concatMapBy((item) => item % 3, single(work), { ...options, errors: 'settle' }),
-        outcomes,
-      ),
-  },
   createBatcher: {
     run: (input, options, work) => {
       const batcher = createBatcher(batchWork(work), options);

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import {
   adaptiveLimit,
   batchMap,
-  concatMapBy,
+  bulkheadMap,
   conflateWhileBusy,
   createBreaker,
   createIntake,
@@ -108,49 +108,6 @@ const gated = (operator: 'batchMap' | 'batchMapFrom' | 'createBatcher') => {
       'the call ends at `timeoutMs`, and its slot is free again (that of a promise within a second)',
       gives(shape, { maxSize: 1, concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
     ),
-  } as const;
-};
-
-/** What slots with keys have in common. */
-const slotted = (operator: 'bulkheadMap' | 'concatMapBy') => {
-  const shape = shapes[operator];
-  return {
-    complete: cell('settles what was accepted, then completes', completes(shape)),
-    sourceError: cell('aborts everything, then errors (`onSourceError`)', async () => {
-      await errors(shape)();
-      await on(async (run) => {
-        run.start(
-          shape,
-          concat(
-            of(1, 2),
-            throwError(() => fault),
-          ),
-          { onSourceError: 'drain' },
-          run.late,
-        );
-        await run.pass();
-        expect([run.out, run.ends]).toEqual([[1, 2], [fault]]);
-      })();
-    }),
-    leave: cell('aborts every call, drops what waits', leaves(shape)),
-    reenter: cell('waits its turn', reenters(shape)),
-    million: cell('a flat loop; what cannot start waits under `maxQueued` and `overflow`', async () => {
-      await takesMillion(shape)();
-      await on(async (run) => {
-        run.start(shape, range(1, 2000), { maxQueued: 100, concurrency: 1 }, never);
-        await run.pass(1);
-        expect(run.ends).toMatchObject([{ code: 'FLOW_OVERFLOW', limit: 100 }]);
-      })();
-    }),
-    badNumber: refused(operator),
-    infinity: cell('no limit', unlimited(shape, { concurrency: Infinity, maxQueued: Infinity, timeoutMs: Infinity })),
-    oversize: noWeights,
-    stuck: cell(
-      'keeps its slot until `timeoutMs`, then rejects',
-      gives(shape, { concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
-    ),
-    aborted: neverRepeated(shape, 3),
-    timers: nothingLeft(shape),
   } as const;
 };
 
@@ -652,7 +609,42 @@ export const matrix: Readonly<Record<string, Cells>> = {
     timers: nothingLeft(shapes.batchMapFrom),
   },
   bulkheadMap: {
-    ...slotted('bulkheadMap'),
+    complete: cell('settles what was accepted, then completes', completes(shapes.bulkheadMap)),
+    sourceError: cell('aborts everything, then errors (`onSourceError`)', async () => {
+      await errors(shapes.bulkheadMap)();
+      await on(async (run) => {
+        run.start(
+          shapes.bulkheadMap,
+          concat(
+            of(1, 2),
+            throwError(() => fault),
+          ),
+          { onSourceError: 'drain' },
+          run.late,
+        );
+        await run.pass();
+        expect([run.out, run.ends]).toEqual([[1, 2], [fault]]);
+      })();
+    }),
+    leave: cell('aborts every call, drops what waits', leaves(shapes.bulkheadMap)),
+    reenter: cell('waits its turn', reenters(shapes.bulkheadMap)),
+    million: cell('a flat loop; what cannot start waits under `maxQueued` and `overflow`', async () => {
+      await takesMillion(shapes.bulkheadMap)();
+      await on(async (run) => {
+        run.start(shapes.bulkheadMap, range(1, 2000), { maxQueued: 100, concurrency: 1 }, never);
+        await run.pass(1);
+        expect(run.ends).toMatchObject([{ code: 'FLOW_OVERFLOW', limit: 100 }]);
+      })();
+    }),
+    badNumber: refused('bulkheadMap'),
+    infinity: cell('no limit', unlimited(shapes.bulkheadMap, { concurrency: Infinity, maxQueued: Infinity, timeoutMs: Infinity })),
+    oversize: noWeights,
+    stuck: cell(
+      'keeps its slot until `timeoutMs`, then rejects',
+      gives(shapes.bulkheadMap, { concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
+    ),
+    aborted: neverRepeated(shapes.bulkheadMap, 3),
+    timers: nothingLeft(shapes.bulkheadMap),
     callback: cell(
       'rejects that item; the others go on',
       gives(shapes.bulkheadMap, { key: (item: number) => (item === 2 ? broken(item) : 1) }, [1, 3], ['CallbackError', 'complete']),
@@ -674,38 +666,6 @@ export const matrix: Readonly<Record<string, Cells>> = {
         expect(run.out).toEqual([10, 11, 1, 12]);
       }),
     ),
-  },
-  concatMapBy: {
-    ...slotted('concatMapBy'),
-    callback: cell(
-      'rejects that item; the others go on',
-      on(async (run) => {
-        const seen: string[] = [];
-        of(1, 2, 3)
-          .pipe(concatMapBy((item) => (item === 2 ? broken(item) : 1), echo as (item: number) => ReturnType<Work>))
-          .subscribe(({ status }) => seen.push(status));
-        await run.pass();
-        expect(seen.toSorted()).toEqual(['fulfilled', 'fulfilled', 'rejected']);
-      }),
-    ),
-    emptyKey: cell(
-      'forgotten with its last item',
-      on(async (run) => {
-        let settled = 0;
-        range(1, 1000)
-          .pipe(
-            concatMapBy(
-              (item) => item,
-              (item) => of(item),
-              { maxKeys: 1, concurrency: 1 },
-            ),
-          )
-          .subscribe(({ status }) => (settled += status === 'fulfilled' ? 1 : 0));
-        await run.pass();
-        expect(settled).toBe(1000);
-      }),
-    ),
-    inversion: noPriorities,
   },
   createBatcher: {
     ...gated('createBatcher'),

@@ -11,7 +11,6 @@ import {
   bulkheadMap,
   childOf,
   coalesce,
-  concatMapBy,
   conflateWhileBusy,
   createAccount,
   createAgentTurn,
@@ -127,7 +126,6 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     over(batchMapFrom(items, (all: readonly Item[]) => work(all), { maxSize: 2, repair: robust({ retry }), onEvent })),
   bulkheadMap: ({ items, work }, { onEvent }) =>
     over(from(items).pipe(bulkheadMap((item: Item) => work(item), { key, perKey: 1, timeoutMs: 20, onEvent }))),
-  concatMapBy: ({ items, work }, { onEvent }) => over(from(items).pipe(concatMapBy(key, (item: Item) => work(item), { onEvent }))),
   switchLatest: ({ items, work, secret }, { onEvent }) =>
     over(from(items).pipe(switchLatest((item: Item) => work(item), { key: () => secret, errors: 'settle', onEvent }))),
   mergeLanes: ({ items }, { onEvent }) => over(mergeLanes([{ name: 'P0', source: from(items) }], { maxSize: 2, onEvent })),

@@ -15,7 +15,6 @@ import {
   batchMap,
   batchMapFrom,
   bulkheadMap,
-  concatMapBy,
   createBatcher,
   createBreaker,
   createLimiter,
@@ -54,9 +53,9 @@ describe('work whose branches have different results', () => {
     expectTypeOf(of(1).pipe(bulkheadMap(values))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     expectTypeOf(of(1).pipe(bulkheadMap(answers, { errors: 'propagate' }))).toEqualTypeOf<Observable<Mixed>>();
     expectTypeOf(of(1).pipe(bulkheadMap((n) => (n > 1 ? ['a'] : of(n)), { errors: 'propagate' }))).toEqualTypeOf<Observable<Mixed>>();
-    expectTypeOf(of(1).pipe(concatMapBy(String, answers))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
-    expectTypeOf(of(1).pipe(concatMapBy(String, answers, { stopKey: true }))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
-    expectTypeOf(of(1).pipe(concatMapBy(String, answers, { errors: 'propagate' }))).toEqualTypeOf<Observable<Mixed>>();
+    expectTypeOf(of(1).pipe(bulkheadMap(answers, { key: String, perKey: 1, stopKey: true }))).toEqualTypeOf<
+      Observable<Settled<number, Mixed>>
+    >();
     expectTypeOf(of(1).pipe(switchLatest(streams))).toEqualTypeOf<Observable<Mixed>>();
     expectTypeOf(of(1).pipe(switchLatest(values, { errors: 'settle' }))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     const options: SwitchLatestOptions<number> = { errors: 'settle' };
@@ -142,8 +141,6 @@ describe('work whose branches have different results', () => {
   it('refuses what it would refuse otherwise', () => {
     // @ts-expect-error a plain value cannot be handed on
     bulkheadMap((n: number) => (n > 1 ? 5 : of('a')), { errors: 'propagate' });
-    // @ts-expect-error a plain value cannot be handed on
-    concatMapBy(String, (n: number) => (n > 1 ? 5 : of('a')), { errors: 'propagate' });
     // @ts-expect-error a plain value cannot be handed on
     switchLatest((n: number) => (n > 1 ? 5 : of('a')));
     // @ts-expect-error not an option

@@ -19,10 +19,7 @@ export const SUBJECTS = {
   createBatcher: (world: World, supply: Supply, script: Script, limiter: Limited) => new BatcherActor(world, supply, script, limiter),
   divideRetry: (world: World, supply: Supply, script: Script, limiter: Limited) => divideRetryActor(world, supply, script, limiter),
   mergeLanes: (world: World, supply: Supply) => mergeLanesActor(world, supply),
-  bulkheadMap: (world: World, supply: Supply, script: Script, limiter: Limited) =>
-    slotsActor(world, supply, script, limiter, 'bulkheadMap'),
-  concatMapBy: (world: World, supply: Supply, script: Script, limiter: Limited) =>
-    slotsActor(world, supply, script, limiter, 'concatMapBy'),
+  bulkheadMap: (world: World, supply: Supply, script: Script, limiter: Limited) => slotsActor(world, supply, script, limiter),
   settleAll: (world: World, supply: Supply, script: Script) => settleAllActor(world, supply, script),
   switchLatest: (world: World, supply: Supply, script: Script) => switchLatestActor(world, supply, script),
   hedge: (world: World, supply: Supply, script: Script, limiter: Limited) => hedgeActor(world, supply, script, limiter),
@@ -49,7 +46,6 @@ export const LIMITED: readonly Subject[] = [
   'createBatcher',
   'divideRetry',
   'bulkheadMap',
-  'concatMapBy',
   'hedge',
   'policy',
   'rateLimit',
@@ -62,7 +58,6 @@ export const WORKING: readonly Subject[] = [
   'createBatcher',
   'divideRetry',
   'bulkheadMap',
-  'concatMapBy',
   'settleAll',
   'switchLatest',
   'hedge',
