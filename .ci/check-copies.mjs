@@ -65,7 +65,7 @@ async function errors({ maker, user, rxjs: { lastValueFrom, of, throwError } }) 
 /** A limiter works as the `limiter` option of everything that takes one, and counts what all of them have in flight. */
 async function limiters({ maker, user, rxjs }) {
   const { defer, from, lastValueFrom, toArray, timer, map } = rxjs;
-  const { batchMap, batchMapFrom, bulkheadMap, createBatcher, divideRetry, hedge, policy } = user.operators;
+  const { batchMap, batchMapFrom, bulkheadMap, createBatcher, hedge, policy } = user.operators;
   const limiter = maker.operators.createLimiter({ concurrency: 2 });
   const items = [1, 2, 3, 4, 5, 6];
   const executing = [];
@@ -79,7 +79,6 @@ async function limiters({ maker, user, rxjs }) {
     batchMapFrom(items, seen, { limiter, maxSize: 1 }),
     from(items).pipe(bulkheadMap(seen, { limiter })),
     from(items).pipe(bulkheadMap(seen, { key: (item) => item, perKey: 1, limiter })),
-    divideRetry(seen, { limiter })(items),
     hedge(() => seen('answer'), { limiter, delayMs: 1000 }),
     policy({ limiter, breaker: maker.operators.createBreaker() })(() => seen('answer')),
   ];

@@ -79,12 +79,13 @@ const jobs = {
     assert.equal(limiter.snapshot().executing, 0);
   },
 
-  async divideRetry({ rxjs: { lastValueFrom }, operators: { divideRetry, robust } }) {
+  async repairs({ rxjs: { lastValueFrom, toArray }, operators: { batchMapFrom, inputOrder, robust } }) {
     const work = async (items) => {
       if (items.some((item) => item === 5 || item === 11)) throw Object.assign(new Error('bad item'), { status: 422 });
       return items;
     };
-    const settled = await lastValueFrom(divideRetry(work, { repair: robust({ retry: { initialMs: 1 } }) })(numbers(16)));
+    const options = { repair: robust({ retry: { initialMs: 1 } }), order: inputOrder() };
+    const settled = await lastValueFrom(batchMapFrom(numbers(16), work, options).pipe(toArray()));
     assert.deepEqual(indexesOf(settled, 'rejected'), [5, 11]);
   },
 

@@ -40,8 +40,6 @@ export { createBreaker } from './create-breaker.js';
 export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
 export { createIntake } from './create-intake.js';
 export { createLimiter } from './create-limiter.js';
-export type { DivideRetryContext, DivideRetryOptions } from './divide-retry.js';
-export { divideRetry } from './divide-retry.js';
 export type { FromHeadersOptions } from './from-headers.js';
 export { fromHeaders } from './from-headers.js';
 export { fromNative } from './from-native.js';
@@ -110,7 +108,7 @@ export type {
   RobustOptions,
   SequentialSearchOptions,
 } from './repair.js';
-export { divideAndConquer, oneByOne, retryFailed, robust, sequentialSearch } from './repair.js';
+export { divideAndConquer, retryFailed, robust, sequentialSearch } from './repair.js';
 export type { ResequenceOptions } from './resequence.js';
 export { resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';

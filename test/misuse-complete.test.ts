@@ -49,7 +49,7 @@ function isRight(expected: string, value: unknown): boolean {
 
 /** Options that also take what their error does not name, in favour of a sentence that can be read. */
 const ALSO: Readonly<Record<string, readonly unknown[]>> = {
-  ...Object.fromEntries(['batchMap', 'batchMapFrom', 'createBatcher', 'divideRetry'].map((name) => [`${name}.deadlineMs`, [doNothing]])),
+  ...Object.fromEntries(['batchMap', 'batchMapFrom', 'createBatcher'].map((name) => [`${name}.deadlineMs`, [doNothing]])),
   delayMs: [doNothing],
   perKey: [doNothing, RECORD],
   'fairness.priority': [doNothing],

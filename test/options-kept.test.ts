@@ -21,7 +21,6 @@ import {
   createToolRunner,
   defineTool,
   divideAndConquer,
-  divideRetry,
   fromHeaders,
   hedge,
   keyedLimiter,
@@ -115,15 +114,6 @@ const subjects: Readonly<Record<string, Subject>> = {
         return of(texts);
       };
       return () => all(items().pipe(batchMap(work, { repair, maxSize: 4 })));
-    },
-  },
-  divideRetry: {
-    options: { repair: [retryFailed(RETRY as never)], timeoutMs: 1000 },
-    make: (options) => {
-      const run = divideRetry((texts: readonly number[]) => nowAndThen(texts), options) as (
-        given: readonly number[],
-      ) => Observable<unknown>;
-      return () => all(run([1, 2, 3]));
     },
   },
   bulkheadMap: {

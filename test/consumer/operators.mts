@@ -28,10 +28,7 @@ import {
   createBatcher,
   createLimiter,
   DeadlineError,
-  type DivideRetryContext,
-  type DivideRetryOptions,
   divideAndConquer,
-  divideRetry,
   type ErrorClass,
   type Fairness,
   FlowConfigError,
@@ -209,13 +206,10 @@ async function disposed(): Promise<void> {
   await batcher[Symbol.asyncDispose]();
 }
 
-// classifyError and divideRetry
+// classifyError and a list that is repaired
 const classify: Classify = (error: unknown, context: ClassifyContext): Verdict => ({ ...classifyError(error, context), class: 'transient' });
-const dividing: DivideRetryOptions<Ticket> = { repair: divideAndConquer(), classify, limiter };
-const divided = divideRetry(lengths, dividing);
-const dividingContext: DivideRetryContext = { signal: new AbortController().signal };
-same<Observable<Settled<Ticket, number>[]>>()(divided([], dividingContext));
-tickets.pipe(batch(), map((items) => divided(items)));
+const dividing: BatchMapFromOptions<Ticket, number> = { repair: divideAndConquer(), classify, limiter };
+same<Observable<Settled<Ticket, number>>>()(tickets.pipe(batch(), mergeMap((items) => batchMapFrom(items, lengths, dividing))));
 
 // fromStream
 same<Observable<string>>()(fromStream((_signal: AbortSignal): AsyncIterable<string> => words()));

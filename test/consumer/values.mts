@@ -24,7 +24,6 @@ import {
   natural,
   type Order,
   type Origin,
-  oneByOne,
   orderPerKey,
   type PartRules,
   type Bidder,
@@ -87,7 +86,7 @@ const onlyOnce: RepairRule = {
   ...given,
   failed: <J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined => (failure.attempt > 1 ? undefined : given.failed(failure)),
 };
-const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy), oneByOne()];
+const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy)];
 export const noted = (made: Repair<FailedJob>): RepairNote | undefined => made.note;
 export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.next(undefined, origin);
 

@@ -58,7 +58,6 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     cache: { sharing: 'cache' },
     'one signal': { 'load signal': 'shared', ...TIMED },
   },
-  divideRetry: { timed: TIMED, sequential: { strategy: 'sequential', repair: 'divide' } },
   mergeLanes: {
     'drop oldest': { maxQueued: 1, overflow: 'dropOldest' },
     latest: { maxQueued: 1, overflow: 'latest' },

@@ -13,7 +13,6 @@ import {
   createBreaker,
   createIntake,
   createLimiter,
-  divideRetry,
   fromNative,
   fromStream,
   fromSubscribable,
@@ -267,7 +266,6 @@ export const shapes = {
       );
     },
   },
-  divideRetry: { run: (input, options, work) => divideRetry(batchWork(work), options)(listed(input).items).pipe(allOutcomes) },
   fromStream: {
     run: (input, _options, work) =>
       fromStream((signal) => {

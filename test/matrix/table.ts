@@ -8,7 +8,6 @@ import {
   createBreaker,
   createIntake,
   createLimiter,
-  divideRetry,
   fromSubscribable,
   lanes,
   mergeLanes,
@@ -799,56 +798,6 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     timers: nothingLeft(shapes.createLimiter),
-  },
-  divideRetry: {
-    complete: cell('the list is whole: one result for every item, then completion', completes(shapes.divideRetry)),
-    sourceError: noSource,
-    leave: cell('aborts every call; nothing is emitted', leaves(shapes.divideRetry)),
-    reenter: noSource,
-    million: cell(
-      'one list, in one call',
-      on(async (run) => {
-        const calls: number[] = [];
-        const settled: number[] = [];
-        const work = (items: readonly number[]) => {
-          calls.push(items.length);
-          return of(items);
-        };
-        divideRetry(work, { scheduler: run.clock })(Array.from({ length: MILLION }, (_, i) => i)).subscribe((all) =>
-          settled.push(all.length),
-        );
-        await run.pass();
-        expect([calls, settled]).toEqual([[MILLION], [MILLION]]);
-      }),
-    ),
-    badNumber: refused('divideRetry'),
-    infinity: cell('no limit', unlimited(shapes.divideRetry, { concurrency: Infinity, timeoutMs: Infinity, deadlineMs: Infinity })),
-    oversize: na('the list is what was given; a limiter it is too heavy for cuts it'),
-    callback: cell(
-      'rejects that item; the others go on',
-      gives(shapes.divideRetry, { weigh: (item: number) => (item === 2 ? broken(item) : 1) }, [1, 3], ['CallbackError', 'complete']),
-    ),
-    emptyKey: cell(
-      'an empty list is answered at once, without a call',
-      on(async (run) => {
-        run.start(shapes.divideRetry, EMPTY);
-        await run.pass(0);
-        expect([run.calls, run.out, run.ends]).toEqual([0, [], ['complete']]);
-      }),
-    ),
-    stuck: cell(
-      'the call ends at `timeoutMs`',
-      gives(
-        shapes.divideRetry,
-        { timeoutMs: 100 },
-        [],
-        ['AttemptTimeoutError', 'AttemptTimeoutError', 'AttemptTimeoutError', 'complete'],
-        never,
-      ),
-    ),
-    inversion: noPriorities,
-    aborted: neverRepeated(shapes.divideRetry, 3),
-    timers: nothingLeft(shapes.divideRetry),
   },
   fromStream: {
     complete: cell('completes', gives(shapes.fromStream, {}, [1, 2, 3], ['complete'])),

@@ -26,7 +26,6 @@ import {
   createToolRunner,
   defineTool,
   divideAndConquer,
-  divideRetry,
   hedge,
   keyedLimiter,
   mergeLanes,
@@ -140,7 +139,6 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     ),
   resequence: ({ items }, { onEvent }) =>
     over(from(items).pipe(resequence<Item>({ sequence: ({ id }) => 2 * Number(id.slice(-1)), onGap: 'skip', maxQueued: 1, onEvent }))),
-  divideRetry: ({ items, work }, { onEvent }) => over(divideRetry((all: readonly Item[]) => work(all), { onEvent })(items)),
   policy: ({ item, work }, { onEvent }) => over(policy({ retry: retryFailed(retry), onEvent })(() => work(item))),
   settleAll: ({ items, work }, { onEvent }) =>
     over(settleAll(items, (item: Item) => work(item), { timeoutMs: 20, guard: ({ id }) => (id.endsWith('3') ? id : true), onEvent })),

@@ -18,7 +18,6 @@ import {
   createBatcher,
   createBreaker,
   createLimiter,
-  divideRetry,
   hedge,
   keyedLimiter,
   policy,
@@ -83,7 +82,6 @@ describe('work whose branches have different results', () => {
     expectTypeOf(of(1).pipe(batchMap(batches))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     expectTypeOf(batchMapFrom([1], batches)).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     expectTypeOf(createBatcher(batches, { maxSize: 5 }).loadAsync(1)).toEqualTypeOf<Promise<Mixed>>();
-    expectTypeOf(divideRetry(batches)([1])).toEqualTypeOf<Observable<Settled<number, Mixed>[]>>();
     const either = createBatcher(async (items: readonly number[]) => {
       if (items.length > 1) return Promise.allSettled(items.map((n) => Promise.resolve(String(n))));
       return Promise.resolve(new Map<string, number | Error>());

@@ -206,38 +206,6 @@ export function settleAllActor(world: World, supply: Supply, script: Script): Sh
   return shots;
 }
 
-export function divideRetryActor(world: World, supply: Supply, script: Script, limiter: SharedLimiter | undefined): Shots {
-  const { choose } = world;
-  const shots = new Shots(world, 'divideRetry', script);
-  const concurrency = choose('concurrency', 1, 2, 4);
-  shots.rules = { limit: () => (limiter ? limiter.most : concurrency), ...(limiter && { limiter }) };
-  const again = make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none' });
-  const divide = make.divideAndConquer(
-    choose('strategy', 'parallel', 'sequential') === 'parallel' ? {} : { strategy: make.sequentialSearch() },
-  );
-  shots.begin = (shot) => {
-    const items = listOf(supply, choose(`size ${shot.n}`, 3, 0, 1, 8));
-    return {
-      answer: make.divideRetry<Item, string>(shot.calls.batches(), {
-        scheduler: shots.timers,
-        random: shots.callback('random', () => 0.5),
-        onEvent: shots.onEvent,
-        timeoutMs: choose('timeoutMs', 1000, 5, 20),
-        classify: shots.callback('classify', make.classifyError),
-        id: shots.callback('id', ({ id }: Item) => id),
-        weigh: shots.callback('weigh', ({ weight }: Item) => weight),
-        repair: choose('repair', 'both', 'divide', 'retry') === 'both' ? [again, divide] : [divide],
-        ...(limiter ? { limiter: limiter.limiter } : { concurrency }),
-      })(items),
-      ended: () => {
-        checkList(world, shot, items);
-      },
-    };
-  };
-  Object.assign(shots.acts, limiter?.shared);
-  return shots;
-}
-
 /** One list, with one result for every item, in their order. */
 function checkList(world: World, { out, calls }: Shot, items: readonly Item[]): void {
   const list = out[0] as readonly make.Settled<Item, string>[] | undefined;
