@@ -121,10 +121,9 @@ const jobs = {
     assert.equal(limiter.executing, 0);
   },
 
-  async hedge({ rxjs: { lastValueFrom, of, NEVER }, operators: { hedge, HedgeStats } }) {
-    const stats = new HedgeStats();
+  async hedge({ rxjs: { lastValueFrom, of, NEVER }, operators: { hedge } }) {
     const attempt = (index) => (index === 0 ? NEVER : of(`attempt ${index}`));
-    assert.equal(await lastValueFrom(hedge(attempt, { delayMs: 1, stats })), 'attempt 1');
+    assert.equal(await lastValueFrom(hedge(attempt, { delayMs: 1, backend: {} })), 'attempt 1');
   },
 
   async mergeLanes({ rxjs: { from, lastValueFrom, toArray }, operators: { mergeLanes } }) {

@@ -48,7 +48,7 @@ export { fromStream } from './from-stream.js';
 export type { SubscribableLike, SubscribableObserver } from './from-subscribable.js';
 export { fromSubscribable } from './from-subscribable.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
-export { HedgeStats, hedge } from './hedge.js';
+export { hedge } from './hedge.js';
 export { heldBy } from './held-by.js';
 export type { ReserveRule } from './kernel/limits/limit.js';
 export type { ItemNote } from './kernel/machine/batch-host.js';

@@ -47,7 +47,6 @@ import {
   type HedgeAttempt,
   type HedgeContext,
   type HedgeOptions,
-  HedgeStats,
   hedge,
   type FlowErrors,
   type InputOutcome,
@@ -224,8 +223,7 @@ async function* words(): AsyncGenerator<string> {
 
 // hedge
 const attempt: HedgeAttempt<string> = (index: number, { lease, signal }: HedgeContext) => of(`${index} ${String(lease)} ${String(signal.aborted)}`);
-const stats = new HedgeStats();
-const hedging: HedgeOptions = { stats, delayMs: () => stats.p95Ms, limiter, job };
+const hedging: HedgeOptions = { backend: {}, delayMs: () => 50, limiter, job };
 same<Observable<string>>()(hedge(attempt, hedging));
 
 // mergeLanes

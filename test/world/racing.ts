@@ -1,5 +1,6 @@
 import { of, Subject } from 'rxjs';
 import * as make from '../../operators/index.js';
+import { statsOf } from '../../operators/shell/hedge-stats.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, type Supply } from './pipe.js';
@@ -45,14 +46,15 @@ export function switchLatestActor(world: World, supply: Supply, script: Script):
 export function hedgeActor(world: World, supply: Supply, script: Script, limiter: SharedLimiter | undefined): Shots {
   const { choose } = world;
   const shots = new Shots(world, 'hedge', script);
-  const stats = new make.HedgeStats();
+  const backend = {};
+  const stats = statsOf(backend);
   const maxHedges = choose('maxHedges', 1, 2, 3);
   shots.rules = { limit: () => 1 + maxHedges, repeats: true, ...(limiter && { limiter }) };
   const options = {
     scheduler: shots.timers,
     onEvent: shots.onEvent,
     maxHedges,
-    stats,
+    backend,
     delayMs: choose('delay', 'number', 'function') === 'number' ? choose('delayMs', 3, 0, 20) : shots.callback('delayMs', () => 3),
     classify: shots.callback('classify', make.classifyError),
     ...(limiter && { limiter: limiter.limiter }),
@@ -67,11 +69,11 @@ export function hedgeActor(world: World, supply: Supply, script: Script, limiter
     };
   };
   shots.onCheck = () => {
-    if (Math.min(stats.calling, stats.hedging) < 0) world.problem('HedgeStats counts below zero');
+    if (Math.min(stats.calling, stats.hedging) < 0) world.problem('hedge counts below zero');
   };
   shots.onFinish = () => {
     if (stats.calling !== 0 || stats.hedging !== 0)
-      world.problem(`HedgeStats counts ${stats.calling} calling and ${stats.hedging} hedging at the end`);
+      world.problem(`hedge counts ${stats.calling} calling and ${stats.hedging} hedging at the end`);
   };
   Object.assign(shots.acts, limiter?.shared);
   return shots;

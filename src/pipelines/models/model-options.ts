@@ -8,7 +8,6 @@ import { createBreaker } from '../../../operators/create-breaker.js';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { fromHeaders } from '../../../operators/from-headers.js';
 import type { HedgeOptions } from '../../../operators/hedge.js';
-import { HedgeStats } from '../../../operators/hedge.js';
 import {
   callback,
   checkedLanes,
@@ -335,7 +334,7 @@ function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly stri
       ...(delayMs !== undefined && { delayMs }),
       ...(maxHedges !== undefined && { maxHedges }),
       budget: positive(NAME, 'hedge.budget', budget),
-      stats: new HedgeStats(),
+      backend: {},
     },
   };
 }
