@@ -152,7 +152,7 @@ function readOptions(options: HedgeOptions) {
   return { ...settings, stats: statsOf(settings.backend), job: jobOption(NAME, settings.job, settings.limiter) };
 }
 
-const shared = /* @__PURE__ */ check<object>('an object', (value: unknown) => Object(value) === value);
+const shared = /* @__PURE__ */ check<object>('an object or a function', (value: unknown) => Object(value) === value);
 
 const hedges = /* @__PURE__ */ check<number>('a whole number >= 0', (value: number) => Number.isSafeInteger(value) && value >= 0);
 

@@ -37,6 +37,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a list of rates': (value) => Array.isArray(value),
   'a list of limits of models': (value) => Array.isArray(value),
   'a repair such as retryFailed() or robust(), or a list of them': (value) => Array.isArray(value),
+  'an object or a function': (value) => Object(value) === value,
   'an object or false': (value) => typeof value === 'object' && value !== null,
   'an Observable, promise or iterable': (value) => typeof value === 'string' || Array.isArray(value),
   'an Iterable, an AsyncIterable or a ReadableStream': (value) => typeof value === 'string' || Array.isArray(value),
