@@ -19,7 +19,7 @@ await inThrowAwayFolder('copies', async (folder) => {
   const pairs = copies.flatMap((maker) => copies.filter((user) => user !== maker).map((user) => ({ maker, user, rxjs })));
   await report([
     ['there are three copies', () => assert.equal(new Set(copies.map(({ operators }) => operators.batch)).size, 3)],
-    ...Object.entries({ errors, limiters, leases, hedgeStats, settled, marbles }).map(([name, check]) => [
+    ...Object.entries({ errors, limiters, leases, hedges, settled, marbles }).map(([name, check]) => [
       `${name} of one copy in the others`,
       async () => {
         for (const pair of pairs) {
@@ -65,7 +65,7 @@ async function errors({ maker, user, rxjs: { lastValueFrom, of, throwError } }) 
 /** A limiter works as the `limiter` option of everything that takes one, and counts what all of them have in flight. */
 async function limiters({ maker, user, rxjs }) {
   const { defer, from, lastValueFrom, toArray, timer, map } = rxjs;
-  const { batchMap, batchMapFrom, bulkheadMap, concatMapBy, createBatcher, divideRetry, hedge, policy } = user.operators;
+  const { batchMap, batchMapFrom, bulkheadMap, createBatcher, hedge, policy } = user.operators;
   const limiter = maker.operators.createLimiter({ concurrency: 2 });
   const items = [1, 2, 3, 4, 5, 6];
   const executing = [];
@@ -78,8 +78,7 @@ async function limiters({ maker, user, rxjs }) {
     from(items).pipe(batchMap(seen, { limiter, maxSize: 1 })),
     batchMapFrom(items, seen, { limiter, maxSize: 1 }),
     from(items).pipe(bulkheadMap(seen, { limiter })),
-    from(items).pipe(concatMapBy((item) => item, seen, { limiter })),
-    divideRetry(seen, { limiter })(items),
+    from(items).pipe(bulkheadMap(seen, { key: (item) => item, perKey: 1, limiter })),
     hedge(() => seen('answer'), { limiter, delayMs: 1000 }),
     policy({ limiter, breaker: maker.operators.createBreaker() })(() => seen('answer')),
   ];
@@ -116,12 +115,10 @@ async function leases({ maker, user, rxjs: { from, lastValueFrom, toArray } }) {
   assert.equal((await answers).length, 2);
 }
 
-async function hedgeStats({ maker, user, rxjs: { lastValueFrom, NEVER, of } }) {
-  const stats = new maker.operators.HedgeStats();
+async function hedges({ user, rxjs: { lastValueFrom, NEVER, of } }) {
+  const backend = {};
   const attempt = (index) => (index === 0 ? NEVER : of('hedged'));
-  assert.equal(await lastValueFrom(user.operators.hedge(attempt, { stats, delayMs: 1 })), 'hedged');
-  for (let call = 0; call < 100; call += 1) await lastValueFrom(user.operators.hedge(() => of('at once'), { stats }));
-  assert.ok(Number.isFinite(stats.p95Ms), 'the statistics were not kept');
+  assert.equal(await lastValueFrom(user.operators.hedge(attempt, { backend, delayMs: 1 })), 'hedged');
 }
 
 /** Results of one copy's operator go through `unwrap` of another. */

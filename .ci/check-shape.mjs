@@ -10,7 +10,7 @@ import { number, project } from './bundle.mjs';
 const CODE_LINES_BEFORE = 14_851;
 const CODE_LINES_GOAL = Math.floor(0.7 * CODE_LINES_BEFORE);
 const MOST_LINES_OF_A_FILE = 500;
-const MOST_EXPORTED_VALUES = 76;
+const MOST_EXPORTED_VALUES = 72;
 
 const problems = [];
 checkLines();

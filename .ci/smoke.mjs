@@ -45,21 +45,6 @@ const jobs = {
     assert.equal(most, 2);
   },
 
-  async concatMapBy({ rxjs: { from, lastValueFrom, toArray }, operators: { concatMapBy } }) {
-    const work = async (item) => (item === 4 ? Promise.reject(new Error('no')) : item);
-    const settled = await lastValueFrom(
-      from(numbers(8)).pipe(
-        concatMapBy((item) => item % 2, work),
-        toArray(),
-      ),
-    );
-    assert.deepEqual(indexesOf(settled, 'rejected'), [4]);
-    assert.deepEqual(
-      valuesOf(settled).filter((item) => item % 2 === 0),
-      [0, 2, 6],
-    );
-  },
-
   async createBatcher({ operators: { createBatcher, isFlowError } }) {
     const calls = [];
     const batcher = createBatcher(
@@ -94,12 +79,13 @@ const jobs = {
     assert.equal(limiter.snapshot().executing, 0);
   },
 
-  async divideRetry({ rxjs: { lastValueFrom }, operators: { divideRetry, robust } }) {
+  async repairs({ rxjs: { lastValueFrom, toArray }, operators: { batchMapFrom, inputOrder, robust } }) {
     const work = async (items) => {
       if (items.some((item) => item === 5 || item === 11)) throw Object.assign(new Error('bad item'), { status: 422 });
       return items;
     };
-    const settled = await lastValueFrom(divideRetry(work, { repair: robust({ retry: { initialMs: 1 } }) })(numbers(16)));
+    const options = { repair: robust({ retry: { initialMs: 1 } }), order: inputOrder() };
+    const settled = await lastValueFrom(batchMapFrom(numbers(16), work, options).pipe(toArray()));
     assert.deepEqual(indexesOf(settled, 'rejected'), [5, 11]);
   },
 
@@ -135,10 +121,9 @@ const jobs = {
     assert.equal(limiter.executing, 0);
   },
 
-  async hedge({ rxjs: { lastValueFrom, of, NEVER }, operators: { hedge, HedgeStats } }) {
-    const stats = new HedgeStats();
+  async hedge({ rxjs: { lastValueFrom, of, NEVER }, operators: { hedge } }) {
     const attempt = (index) => (index === 0 ? NEVER : of(`attempt ${index}`));
-    assert.equal(await lastValueFrom(hedge(attempt, { delayMs: 1, stats })), 'attempt 1');
+    assert.equal(await lastValueFrom(hedge(attempt, { delayMs: 1, backend: {} })), 'attempt 1');
   },
 
   async mergeLanes({ rxjs: { from, lastValueFrom, toArray }, operators: { mergeLanes } }) {

@@ -99,7 +99,7 @@ export interface FakeProviderCall<T> extends CallRecord<readonly T[]> {
 }
 
 export interface FakeProvider<T, R> {
-  /** Makes one call: the work of `batchMap`, `createBatcher`, `divideRetry`. Every subscription is a call of its own. */
+  /** Makes one call: the work of `batchMap`, `batchMapFrom`, `createBatcher`. Every subscription is a call of its own. */
   readonly work: (items: readonly T[], context?: FakeContext) => Observable<R[]>;
   /** The same for a single item: the work of operators without batches. */
   readonly workOne: (item: T, context?: FakeContext) => Observable<R>;

@@ -6,7 +6,6 @@ import type {
   BatchWork,
   BulkheadMapOptions,
   CoalesceOptions,
-  ConcatMapByOptions,
   ConflateWhileBusyOptions,
   LaneBatch,
   MergeLanesOptions,
@@ -20,7 +19,6 @@ import {
   batchMap,
   bulkheadMap,
   coalesce,
-  concatMapBy,
   conflateWhileBusy,
   createBatcher,
   createLimiter,
@@ -40,9 +38,6 @@ const mapped = (options: BatchMapOptions<number, number>) => batchMap(echo, opti
 
 const bulkheaded = (options: BulkheadMapOptions<number> & { readonly errors?: 'settle' }) =>
   bulkheadMap((item: number) => of(item), { concurrency: 2, ...options });
-
-const serial = (options: ConcatMapByOptions<number> & { readonly errors?: 'settle' }, key = (item: number): unknown => item % 3) =>
-  concatMapBy(key, (item: number) => of(item), options);
 
 const conflated = (options: Partial<ConflateWhileBusyOptions<number, readonly number[]>>) =>
   conflateWhileBusy<number, readonly number[]>({
@@ -169,23 +164,6 @@ export const roster: readonly LawSubject[] = [
       passThrough: (fault) => coalesced({ passThrough: fault }),
     },
   } satisfies LawSubject<number[]>,
-  {
-    operator: 'concatMapBy',
-    create: (hooks) => serial({ maxQueued: 8, ...hooks }),
-    itemsOf: ({ input }) => [input],
-    holdsAtMost: 8,
-    reorders: true,
-    throwing: { key: (fault) => serial({}, fault) },
-    rejectionOf: (settled) => (settled.status === 'rejected' ? settled.reason : undefined),
-    abortable: (seen) =>
-      concatMapBy(
-        (item: number) => item,
-        (_item, { signal }) => {
-          seen(signal);
-          return NEVER;
-        },
-      ),
-  } satisfies LawSubject<Settled<number, number>>,
   {
     operator: 'conflateWhileBusy',
     create: (hooks) => conflated({ ...hooks }),

@@ -64,6 +64,19 @@ export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptio
  * squares; // => [0, 1, 4, 9, 16, 25, 36, 49, 64, 81]
  * read; // => 10
  * ```
+ * @example A list with a bad item: what fails is cut up until the bad item stands alone.
+ * ```ts
+ * import { lastValueFrom, toArray } from 'rxjs';
+ * import { batchMapFrom, divideAndConquer, inputOrder } from 'sluice/operators';
+ *
+ * const translate = async (texts: readonly string[]) => {
+ *   if (texts.includes('bad')) throw Object.assign(new Error('forbidden words'), { status: 400 });
+ *   return texts.map((text) => text.toUpperCase());
+ * };
+ * const options = { repair: divideAndConquer(), order: inputOrder() };
+ * const settled = await lastValueFrom(batchMapFrom(['a', 'bad', 'c'], translate, options).pipe(toArray()));
+ * settled.map(({ status }) => status); // => ['fulfilled', 'rejected', 'fulfilled']
+ * ```
  * @see {@link batchMap} when the items are pushed: events, clicks, messages.
  */
 export function batchMapFrom<T, R, W extends WorkResult<BatchResult<unknown>> = never>(

@@ -1,7 +1,8 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
-import { callback, count, ofKeys, requiredFunction, unchecked } from './options/options.js';
+import { ClosedError, FlowConfigError } from './options/errors.js';
+import { callback, count, flag, ofKeys, optional, requiredFunction, unchecked } from './options/options.js';
 import type { InputOutcome, ItemContext, Settled, WorkOutcome, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
@@ -13,9 +14,14 @@ export interface BulkheadMapOptions<T> extends ItemOptions<T> {
   readonly key?: (item: T) => unknown;
   /**
    * Most inner streams of one key at a time: the same for all, by name of the key (those without a name have no limit), or your own rule.
-   * @defaultValue Infinity
+   * 1 runs the items of a key one after the other. Needs a `key`. @defaultValue Infinity
    */
   readonly perKey?: number | Readonly<Record<string, number>> | ((key: unknown) => number);
+  /**
+   * After the first failed item of a key, its waiting and later items reject with `ClosedError`, unstarted; items of the key under way
+   * finish. Needs a `key` and `errors: 'settle'`. @defaultValue false
+   */
+  readonly stopKey?: boolean;
   /**
    * `'settle'` hands on one {@link Settled} per item, with the last value of its inner stream; `'propagate'` hands on every value, and
    * the first error ends the output.
@@ -25,7 +31,7 @@ export interface BulkheadMapOptions<T> extends ItemOptions<T> {
 }
 
 const NAME = 'bulkheadMap';
-const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: unchecked }))();
+const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: unchecked, stopKey: optional(flag) }))();
 
 /**
  * Runs one piece of work per item, so many at a time, and so many at a time for each key: a key that is full never blocks another.
@@ -53,7 +59,10 @@ const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: 
  *   `DOMException` named `AbortError`, before `unsubscribe` returns. A promise cannot be stopped: in a shared limiter it keeps its slot until
  *   it settles or `abortGraceMs` has passed.
  *
- * An inner stream that never ends keeps its slot until `timeoutMs`. Keys with nothing waiting and nothing under way are forgotten. With
+ * With `perKey: 1` the items of a key run one after the other, and keys beside each other: an inner stream is torn down before the next of its key starts.
+ *
+ * An inner stream that never ends keeps its slot until `timeoutMs`. Keys with nothing waiting and nothing under way are forgotten; a key
+ * stopped by `stopKey` is remembered until the end, and counts towards `maxKeys`. With
  * `order: inputOrder()` and `errors: 'propagate'` the values of the first item in line are handed on at once, the others' are held.
  *
  * Source: keeping the rest of the ship dry when one compartment floods is the bulkhead of Nygard, "Release It!", 2007.
@@ -75,6 +84,22 @@ const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: 
  * });
  * seen; // => ['WebSearch: otters', 'ImageGen: an otter', 'WebSearch: rivers']
  * ```
+ * @example Messages of a conversation one after the other, conversations beside each other.
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { bulkheadMap } from 'sluice/operators';
+ *
+ * const messages = [{ chat: 1, text: 'hello' }, { chat: 1, text: 'are you there?' }, { chat: 2, text: 'good morning' }];
+ * const log: string[] = [];
+ * const send = async ({ chat, text }: { chat: number; text: string }) => {
+ *   log.push(`${chat}: ${text}`);
+ *   await Promise.resolve();
+ *   log.push(`${chat}: sent`);
+ * };
+ * const serial = { key: (message: { chat: number }) => message.chat, perKey: 1 };
+ * await of(...messages).pipe(bulkheadMap(send, serial)).forEach(() => undefined);
+ * log; // => ['1: hello', '2: good morning', '1: sent', '2: sent', '1: are you there?', '1: sent']
+ * ```
  * @example Every value, as `mergeMap` hands them on.
  * ```ts
  * import { of } from 'rxjs';
@@ -85,8 +110,7 @@ const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: 
  * seen; // => ['t', 'o', 'b', 'e']
  * ```
  * @see {@link batchMap} when one call can take several items.
- * @see {@link concatMapBy} when items of a key must run one after the other.
- * @see {@link switchLatest} when only the newest item counts.
+ * @see {@link switchLatest} when only the newest item counts, of all or with a `key` of each.
  */
 export function bulkheadMap<T, R, W extends ObservableInput<unknown> = never>(
   project: ((item: T, context: ItemContext) => ObservableInput<R>) | ((item: T, context: ItemContext) => W),
@@ -101,13 +125,16 @@ export function bulkheadMap<T, R>(
   options: BulkheadMapOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
   const config = itemConfig<T, R>(NAME, options, CHECKS, () => {
-    const { key, perKey } = options;
+    const { key, perKey, stopKey } = options;
+    ofKeys(NAME, 'stopKey', stopKey || undefined, key !== undefined, false);
     return {
       project: requiredFunction(NAME, 'project', project),
       key,
       limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
+      ...(stopKey && { stopped }),
     };
   });
+  if (config.stopped && !config.settles) throw new FlowConfigError(NAME, 'stopKey', "absent with `errors: 'propagate'`", true);
   keepOne(NAME, () => TWO_ITEMS.pipe(bulkheadMap(never, { concurrency: 1 })).subscribe());
   return perItem(config);
 }
@@ -129,4 +156,8 @@ function limitFrom(perKey: (key: unknown) => number, key: unknown): number {
   const limit: unknown = ask(NAME, 'perKey', perKey, key);
   if (limit === Infinity || (Number.isSafeInteger(limit) && (limit as number) >= 1)) return limit as number;
   throw unusable(NAME, 'perKey', 'a whole number >= 1 or Infinity', limit);
+}
+
+function stopped(cause: unknown): ClosedError {
+  return new ClosedError(NAME, cause, 'not started, because an earlier item of its key failed');
 }

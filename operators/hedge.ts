@@ -6,15 +6,15 @@ import { isWithinBudget } from './kernel/repair/backoff.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { isAmount, unusable } from './options/answers.js';
 import { ask, verdictOf } from './options/ask.js';
-import { FlowConfigError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Lease, LeaseContext, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { check, checked, durationMs, madeBy, positive, requiredFunction, unchecked } from './options/options.js';
+import { check, checked, durationMs, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkOutcome, WorkResult } from './options/types.js';
 import { schedulerOption } from './shell/alarm.js';
+import { statsOf } from './shell/hedge-stats.js';
 import type { CallOwner } from './shell/owned-call.js';
 import { OwnedCall } from './shell/owned-call.js';
 import { after } from './shell/timer.js';
@@ -35,18 +35,21 @@ export type HedgeAttempt<R> = (attempt: number, context: HedgeContext) => WorkRe
 export interface HedgeOptions {
   /**
    * How long an attempt may be silent before the next one is started, in ms; a function is asked anew each time. 0 = all at once,
-   * Infinity = only after a failure. @defaultValue the 95th percentile of what `stats` has seen, at least 50 ms
+   * Infinity = only after a failure. @defaultValue the 95th percentile of what calls to the `backend` have taken, at least 50 ms
    */
   readonly delayMs?: number | (() => number);
   /** Most attempts besides the first, a finite whole number. @defaultValue 1 */
   readonly maxHedges?: number;
-  /** What calls to this backend have taken; share it between calls. @defaultValue one for this `hedge`, shared by its subscriptions */
-  readonly stats?: HedgeStats;
+  /**
+   * What the call goes to: any object, for example its client. Calls with the same one share the default delay, the `budget` and a pause that
+   * the backend asks for; the last 100 times count. @defaultValue one for this `hedge`, shared by its subscriptions
+   */
+  readonly backend?: object;
   /** Every attempt takes a permit of its own. A hedge that gets none is left out. @defaultValue none */
   readonly limiter?: Limiter;
   /** What each attempt takes from the `limiter`. @defaultValue one request in the last lane */
   readonly job?: LimiterJob;
-  /** Most hedges at a time as a share of the calls under way in `stats`, never less than 3. @defaultValue Infinity */
+  /** Most hedges at a time as a share of the calls to the `backend` under way, never less than 3. @defaultValue Infinity */
   readonly budget?: number;
   /** Sorts errors into those that end the call, those that stop hedging, and the rest. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
   readonly classify?: Classify;
@@ -56,52 +59,6 @@ export interface HedgeOptions {
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
-}
-
-/** Times remembered. */
-const SIZE = 100;
-
-/**
- * What calls to one backend have taken, for the delay and the budget of `hedge`. Give the same one to every `hedge` that calls the same
- * backend: the more it has seen, the better the default delay.
- *
- * @example
- * ```ts
- * import { HedgeStats } from 'sluice/operators';
- *
- * const stats = new HedgeStats();
- * for (let ms = 1; ms <= 200; ms++) stats.record(ms);
- * stats.p95Ms; // => 195
- * ```
- */
-export class HedgeStats {
-  readonly #times: number[] = [];
-  /** Where the next time goes, once there are enough. */
-  #next = 0;
-  /** Hedges under way; counted by `hedge`. */
-  hedging = 0;
-  /** Calls under way, each with all its attempts; counted by `hedge`. */
-  calling = 0;
-  /** Until when nothing is hedged because the backend has refused a call; set by `hedge`. */
-  pausedUntil = -Infinity;
-
-  /**
-   * Remembers how long an attempt took, in ms; the last 100 count.
-   *
-   * @throws FlowConfigError when it is no finite number >= 0
-   */
-  record(latencyMs: number): void {
-    if (!isAmount(latencyMs) || latencyMs === Infinity)
-      throw new FlowConfigError('HedgeStats', 'latencyMs', 'a finite number of milliseconds >= 0', latencyMs);
-    this.#times[this.#next] = latencyMs;
-    this.#next = (this.#next + 1) % SIZE;
-  }
-
-  /** What 95 of 100 attempts did not exceed, in ms (nearest rank); 0 before the first. */
-  get p95Ms(): number {
-    const sorted = [...this.#times].sort((a, b) => a - b);
-    return sorted[Math.ceil(sorted.length * 0.95) - 1] ?? 0;
-  }
 }
 
 /** The least the default delay may be: below it, the noise of an ordinary call would be hedged. */
@@ -178,13 +135,13 @@ function readOptions(options: HedgeOptions) {
   const settings = checked(
     NAME,
     options,
-    { maxHedges: 1, budget: Infinity, classify: classifyByStatus, stats: new HedgeStats() },
+    { maxHedges: 1, budget: Infinity, classify: classifyByStatus, backend: {} },
     {
       maxHedges: hedges,
       budget: positive,
       delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
         value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
-      stats: madeBy<HedgeStats>('record', 'a HedgeStats'),
+      backend: shared,
       limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
       job: unchecked,
       classify: requiredFunction,
@@ -192,8 +149,10 @@ function readOptions(options: HedgeOptions) {
       ...EVENT_CHECKS,
     },
   );
-  return { ...settings, job: jobOption(NAME, settings.job, settings.limiter) };
+  return { ...settings, stats: statsOf(settings.backend), job: jobOption(NAME, settings.job, settings.limiter) };
 }
+
+const shared = /* @__PURE__ */ check<object>('an object or a function', (value: unknown) => Object(value) === value);
 
 const hedges = /* @__PURE__ */ check<number>('a whole number >= 0', (value: number) => Number.isSafeInteger(value) && value >= 0);
 

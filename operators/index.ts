@@ -14,8 +14,6 @@ export { childOf } from './child-of.js';
 export { classifyError } from './classify-error.js';
 export type { CoalesceOptions } from './coalesce.js';
 export { coalesce } from './coalesce.js';
-export type { ConcatMapByOptions } from './concat-map-by.js';
-export { concatMapBy } from './concat-map-by.js';
 export type { ConflateWhileBusyOptions } from './conflate-while-busy.js';
 export { conflateWhileBusy } from './conflate-while-busy.js';
 export type { AccountOptions, AccountRates, ModelLimits } from './create-account.js';
@@ -42,8 +40,6 @@ export { createBreaker } from './create-breaker.js';
 export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
 export { createIntake } from './create-intake.js';
 export { createLimiter } from './create-limiter.js';
-export type { DivideRetryContext, DivideRetryOptions } from './divide-retry.js';
-export { divideRetry } from './divide-retry.js';
 export type { FromHeadersOptions } from './from-headers.js';
 export { fromHeaders } from './from-headers.js';
 export { fromNative } from './from-native.js';
@@ -52,7 +48,7 @@ export { fromStream } from './from-stream.js';
 export type { SubscribableLike, SubscribableObserver } from './from-subscribable.js';
 export { fromSubscribable } from './from-subscribable.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
-export { HedgeStats, hedge } from './hedge.js';
+export { hedge } from './hedge.js';
 export { heldBy } from './held-by.js';
 export type { ReserveRule } from './kernel/limits/limit.js';
 export type { ItemNote } from './kernel/machine/batch-host.js';
@@ -112,7 +108,7 @@ export type {
   RobustOptions,
   SequentialSearchOptions,
 } from './repair.js';
-export { divideAndConquer, oneByOne, retryFailed, robust, sequentialSearch } from './repair.js';
+export { divideAndConquer, retryFailed, robust, sequentialSearch } from './repair.js';
 export type { ResequenceOptions } from './resequence.js';
 export { resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';

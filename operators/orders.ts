@@ -38,7 +38,7 @@ export function inputOrder(): Order<unknown> {
 
 /**
  * Results whose items have the same key go out in the order of these; others do not wait. Orders the output only: for one call at a time per key
- * take `concatMapBy`.
+ * take `bulkheadMap` with `perKey: 1`.
  *
  * @param key - Compared as a `Map` does. One that throws rejects its item.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when the key is no function.

@@ -93,7 +93,7 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
 }
 
 export interface DivideOptions {
-  /** Parts a failed batch is cut into, sent at once. 2 makes halves, Infinity sends every item alone. @defaultValue 4 */
+  /** Parts a failed batch is cut into, sent at once. 2 makes halves; Infinity sends every item alone, for batches of which many items may be bad. @defaultValue 4 */
   readonly factor?: number;
   /** Most calls for one batch, the first included and retries aside. What is not resolved by then is rejected with `SplitBudgetError`. @defaultValue twice its size, which always suffices */
   readonly maxCalls?: number;
@@ -188,32 +188,6 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
       return search.failed(failure, named);
     },
   };
-}
-
-/**
- * Sends every item of a failed batch alone. For batches of which many items may be bad, and work that may be done twice.
- *
- * @example
- * ```ts
- * import { from } from 'rxjs';
- * import { batchMap, oneByOne } from 'sluice/operators';
- *
- * let calls = 0;
- * const work = async (texts: readonly string[]) => {
- *   calls++;
- *   if (texts.includes('bad')) throw Object.assign(new Error('refused'), { status: 400 });
- *   return texts;
- * };
- * const seen: string[] = [];
- * await from(['a', 'bad', 'c', 'd']).pipe(batchMap(work, { repair: oneByOne() })).forEach(({ input, status }) => {
- *   if (status === 'rejected') seen.push(input);
- * });
- * seen; // => ['bad']
- * calls; // => 5
- * ```
- */
-export function oneByOne(): RepairRule {
-  return divideAndConquer({ factor: Infinity });
 }
 
 export interface SequentialSearchOptions {

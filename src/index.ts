@@ -105,7 +105,7 @@ export type {
   ModelStore,
   ModelStream,
 } from './pipelines/create-model-caller.js';
-export { createModelCaller, MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './pipelines/create-model-caller.js';
+export { createModelCaller, MODEL_CALLER_DEFAULTS } from './pipelines/create-model-caller.js';
 export type {
   AnyStage,
   BatchRules,

@@ -37,6 +37,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a list of rates': (value) => Array.isArray(value),
   'a list of limits of models': (value) => Array.isArray(value),
   'a repair such as retryFailed() or robust(), or a list of them': (value) => Array.isArray(value),
+  'an object or a function': (value) => Object(value) === value,
   'an object or false': (value) => typeof value === 'object' && value !== null,
   'an Observable, promise or iterable': (value) => typeof value === 'string' || Array.isArray(value),
   'an Iterable, an AsyncIterable or a ReadableStream': (value) => typeof value === 'string' || Array.isArray(value),
@@ -49,7 +50,7 @@ function isRight(expected: string, value: unknown): boolean {
 
 /** Options that also take what their error does not name, in favour of a sentence that can be read. */
 const ALSO: Readonly<Record<string, readonly unknown[]>> = {
-  ...Object.fromEntries(['batchMap', 'batchMapFrom', 'createBatcher', 'divideRetry'].map((name) => [`${name}.deadlineMs`, [doNothing]])),
+  ...Object.fromEntries(['batchMap', 'batchMapFrom', 'createBatcher'].map((name) => [`${name}.deadlineMs`, [doNothing]])),
   delayMs: [doNothing],
   perKey: [doNothing, RECORD],
   'fairness.priority': [doNothing],

@@ -7,7 +7,6 @@ import {
   batchMap,
   bulkheadMap,
   childOf,
-  concatMapBy,
   createAccount,
   createAgentTurn,
   createBatcher,
@@ -22,7 +21,6 @@ import {
   createToolRunner,
   defineTool,
   divideAndConquer,
-  divideRetry,
   fromHeaders,
   hedge,
   keyedLimiter,
@@ -118,30 +116,10 @@ const subjects: Readonly<Record<string, Subject>> = {
       return () => all(items().pipe(batchMap(work, { repair, maxSize: 4 })));
     },
   },
-  divideRetry: {
-    options: { repair: [retryFailed(RETRY as never)], timeoutMs: 1000 },
-    make: (options) => {
-      const run = divideRetry((texts: readonly number[]) => nowAndThen(texts), options) as (
-        given: readonly number[],
-      ) => Observable<unknown>;
-      return () => all(run([1, 2, 3]));
-    },
-  },
   bulkheadMap: {
-    options: { concurrency: 2, maxQueued: 10, overflow: 'error' },
+    options: { concurrency: 2, maxQueued: 10, overflow: 'error', perKey: 1, stopKey: true },
     make: (options) => {
-      const operator = bulkheadMap((item: number) => of(item), options);
-      return () => all(items().pipe(operator));
-    },
-  },
-  concatMapBy: {
-    options: { concurrency: 2, maxQueued: 10 },
-    make: (options) => {
-      const operator = concatMapBy(
-        (item: number) => item % 2,
-        (item: number) => of(item),
-        options,
-      );
+      const operator = bulkheadMap((item: number) => of(item), { key: (item: number) => item % 2, ...(options as object) });
       return () => all(items().pipe(operator));
     },
   },

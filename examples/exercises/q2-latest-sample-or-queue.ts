@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import { defer, retry, sampleTime, scan } from 'rxjs';
-import { batch, bulkheadMap, concatMapBy, switchLatest, unwrap } from '../../operators/index.js';
+import { batch, bulkheadMap, switchLatest, unwrap } from '../../operators/index.js';
 
 /** Latest. A press moves on by one sentence, so presses are added up first: then only the newest place counts. */
 export const readAloud = (
@@ -28,9 +28,11 @@ export const sendAudit = (
 ): Observable<void> =>
   events.pipe(
     batch({ maxSize: 100, maxWaitMs: 1000 }),
-    concatMapBy(
-      () => 'audit log',
-      (lines) => defer(() => send(lines)).pipe(retry({ delay: 1000 })),
-      { maxQueued: maxQueuedBatches, overflow: 'error', errors: 'propagate' },
-    ),
+    bulkheadMap((lines) => defer(() => send(lines)).pipe(retry({ delay: 1000 })), {
+      key: () => 'audit log',
+      perKey: 1,
+      maxQueued: maxQueuedBatches,
+      overflow: 'error',
+      errors: 'propagate',
+    }),
   );

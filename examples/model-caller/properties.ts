@@ -2,7 +2,7 @@
 // same model. Run by test/examples/model-caller.test.ts against a server on this machine.
 import { firstValueFrom } from 'rxjs';
 import type { CallRecordJson, ChatCompletion, MetricsSnapshot } from '../../src/index.js';
-import { callRecordToJson, createMetrics, createModelCaller, MODEL_CALLER_PRESETS } from '../../src/index.js';
+import { callRecordToJson, createMetrics, createModelCaller, presets } from '../../src/index.js';
 
 export interface Property {
   readonly type: 'metric' | 'operator';
@@ -35,7 +35,7 @@ function paramsIn(answer: ChatCompletion, property: Property): Readonly<Record<s
 export function startModels(baseUrl: string, log: (line: CallRecordJson) => void) {
   const metrics = createMetrics();
   const models = createModelCaller({
-    ...MODEL_CALLER_PRESETS.production,
+    ...presets.modelCaller.production,
     baseUrl,
     model: 'small',
     tokensPerMinute: 600_000,

@@ -1,4 +1,4 @@
-import { map, of, take, tap } from 'rxjs';
+import { map, of, take, tap, toArray } from 'rxjs';
 import type { BatchMapFromOptions, BatchWork, Settled } from '../../operators/index.js';
 import { batchMapFrom, divideAndConquer, fixed, inputOrder, unwrap } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
@@ -222,6 +222,28 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'd: forbidden words' },
     error: badRequest,
     build: mapped('abcdefgh', { maxSize: 4, maxQueued: 4, concurrency: 1, repair: divideAndConquer({ factor: 2 }) }),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'cuts a list that fails into four parts, and the part that fails again, until the bad item stands alone',
+    label: "batchMapFrom('abcdefgh', work, { repair: divideAndConquer(), order: inputOrder() }), toArray()",
+    inputs: {},
+    inners: { abcdefgh: '--#',
+              ab:         '--(r|)',
+              cd:         '--#',
+              ef:         '---(r|)',
+              gh:         '--(r|)',
+              c:            '-#',
+              d:            '---(r|)' },
+    expected:           '-------(R|)',
+    values: { R: 'ABcDEFGH' },
+    error: badRequest,
+    build: (kit) =>
+      batchMapFrom('abcdefgh', work(kit), { repair: divideAndConquer(), order: inputOrder() }).pipe(
+        map((settled) => (settled.status === 'fulfilled' ? settled.value : settled.input)),
+        toArray(),
+        map((all) => all.join('')),
+      ),
   },
   {
     operator: 'batchMapFrom',

@@ -1,6 +1,6 @@
 import { EMPTY, expand, take } from 'rxjs';
 import type { HedgeOptions } from '../../operators/index.js';
-import { CallbackError, createLimiter, HedgeStats, hedge } from '../../operators/index.js';
+import { CallbackError, createLimiter, hedge } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const broken = new Error('the backend broke');
@@ -145,18 +145,6 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { second: '50ms (^!)' },
     expected:                '50ms (b|)',
     build: hedged(),
-  }),
-  spec({
-    title: 'waits as long as 95 of 100 attempts have taken',
-    label: 'hedge(call, { stats })',
-    inners: { first:         '-', second: '(b|)' },
-    subscriptions: { second: '95ms (^!)' },
-    expected:                '95ms (b|)',
-    build: (kit) => {
-      const stats = new HedgeStats();
-      for (let ms = 1; ms <= 100; ms++) stats.record(ms);
-      return hedged({ stats })(kit);
-    },
   }),
   spec({
     title: 'counts the silence from when the first attempt got its permit',

@@ -73,7 +73,7 @@ export interface GateOptions<T, R = never> {
   readonly limiter?: Permits;
   /** Name of an item, for results by id and for blame by id. @defaultValue its index as text */
   readonly id?: (item: T) => string;
-  /** What is done about a call that fails: {@link retryFailed}, {@link divideAndConquer}, {@link oneByOne}, {@link robust}. @defaultValue nothing, its items are rejected */
+  /** What is done about a call that fails: {@link retryFailed}, {@link divideAndConquer}, {@link robust}. @defaultValue nothing, its items are rejected */
   readonly repair?: Repairs;
   /** Sorts errors for `repair`. @defaultValue by status, as the repairs bring it */
   readonly classify?: Classify;

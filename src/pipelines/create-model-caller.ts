@@ -54,7 +54,7 @@ import { NAME } from './models/name.js';
 import { ParseFault } from './models/parse-fault.js';
 
 export type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, ChatUsage } from './models/chat-api.js';
-export { MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './models/model-options.js';
+export { MODEL_CALLER_DEFAULTS } from './models/model-options.js';
 export type * from './models/model-types.js';
 
 /** Codes that are told apart. */

@@ -1,5 +1,17 @@
-/** Three attempts; pauses of about 100 and 200 ms. */
+/** Three attempts, after pauses of about 100 and 200 ms. With so few calls at a time the slots are budget enough, so all calls may be retried. */
 const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: 1 } as const;
+
+/** Options of `createModelCaller`. The pauses have full jitter: with `jitter: 'none'` they are exactly 100 and 200 ms. */
+const modelCaller = {
+  /** Most limits of providers allow this. */
+  production: { concurrency: 4, timeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
+  /** For an account with wide limits. */
+  highConcurrency: { concurrency: 8, timeoutMs: 8000, deadlineMs: 30_000, retry: SHORT_PAUSES },
+  /** For requests of two or three calls that a user waits for. */
+  lowLatency: { concurrency: 3, timeoutMs: 5000, deadlineMs: 20_000, retry: SHORT_PAUSES },
+  /** For a slow machine. */
+  test: { concurrency: 2, timeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES },
+} as const;
 
 /**
  * Settings for known situations, as plain data: what JSON makes of one is the same. Those of pipelines (`chat`, `llmProperties`, `paper`) are
@@ -24,18 +36,20 @@ export const presets = {
     batch: { maxSize: 100, maxWeight: 1_000_000, maxWaitMs: 5000 },
     backpressure: { maxQueued: 10_000, overflow: 'dropOldest' },
   },
+  /** For `createModelCaller`, by situation. */
+  modelCaller,
   /** For `createToolRunner`. */
   tools: { concurrency: 5, timeoutMs: 30_000, retry: { maxAttempts: 1 } },
   /** For `coalesce`, with a `merge`: what is shown, one frame at a time. */
   ui: { pace: 'frame' },
   /** Answers that somebody waits for. Rates are those of your account. */
   chat: { limits: { concurrency: 4 }, model: { timeoutMs: 60_000, retry: { maxAttempts: 3 } } },
-  /** One call for each property of a request, all of them within a total time. */
+  /** One call for each property of a request, all of them within a total time: `modelCaller` as configurations. */
   llmProperties: {
-    production: { limits: { concurrency: 4 }, model: { timeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
-    highConcurrency: { limits: { concurrency: 8 }, model: { timeoutMs: 8000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
-    lowLatency: { limits: { concurrency: 3 }, model: { timeoutMs: 5000, deadlineMs: 20_000, retry: SHORT_PAUSES } },
-    test: { limits: { concurrency: 2 }, model: { timeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES } },
+    production: /* @__PURE__ */ configured(modelCaller.production),
+    highConcurrency: /* @__PURE__ */ configured(modelCaller.highConcurrency),
+    lowLatency: /* @__PURE__ */ configured(modelCaller.lowLatency),
+    test: /* @__PURE__ */ configured(modelCaller.test),
   },
   /** Papers: a call that asks twenty questions, an answer and a grade for each. Stages count for each paper by itself. */
   paper: {
@@ -44,6 +58,10 @@ export const presets = {
     highLoad: /* @__PURE__ */ paper(5, [10, 5], 20, 10),
   },
 } as const;
+
+function configured<const O extends { readonly concurrency: number }>({ concurrency, ...model }: O) {
+  return { limits: { concurrency: concurrency as O['concurrency'] }, model } as const;
+}
 
 function paper(papers: number, [answers, grades]: readonly [number, number], requests: number, requestsPerSecond: number) {
   const each = { scope: 'perBatch', allowPartialFailure: true, expect: { itemsPerDocument: 20 } } as const;

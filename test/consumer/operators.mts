@@ -23,17 +23,12 @@ import {
   type Classify,
   type ClassifyContext,
   ClosedError,
-  type ConcatMapByOptions,
   type Cost,
   classifyError,
-  concatMapBy,
   createBatcher,
   createLimiter,
   DeadlineError,
-  type DivideRetryContext,
-  type DivideRetryOptions,
   divideAndConquer,
-  divideRetry,
   type ErrorClass,
   type Fairness,
   FlowConfigError,
@@ -52,7 +47,6 @@ import {
   type HedgeAttempt,
   type HedgeContext,
   type HedgeOptions,
-  HedgeStats,
   hedge,
   type FlowErrors,
   type InputOutcome,
@@ -168,16 +162,15 @@ const fromOptions: BatchMapFromOptions<Ticket, number> = { maxQueued: 100 };
 same<Observable<Settled<Ticket, number>>>()(batchMapFrom(pulled, lengths, fromOptions));
 same<Observable<Settled<Ticket, number>>>()(batchMapFrom(stream, lengths));
 
-// bulkheadMap and concatMapBy
+// bulkheadMap
 const ask = ({ text }: Ticket, { signal, key, index }: ItemContext) =>
   Promise.resolve(`${text} ${String(key)} ${index} ${String(signal.aborted)}`);
 const slots: ItemOptions<Ticket> = { concurrency: 10, timeoutMs: 1000, order: orderPerKey(({ id }) => id) };
 const bulkheads = { ...slots, key: ({ id }: Ticket) => id, perKey: { 1: 2 } } satisfies BulkheadMapOptions<Ticket>;
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, bulkheads)));
 same<Observable<string>>()(tickets.pipe(bulkheadMap(ask, { ...bulkheads, errors: 'propagate' })));
-const byCustomer = { stopKey: true, concurrency: 4 } satisfies ConcatMapByOptions<Ticket>;
-same<Observable<Settled<Ticket, string>>>()(tickets.pipe(concatMapBy(({ id }) => id, ask, byCustomer)));
-same<Observable<string>>()(tickets.pipe(concatMapBy(({ id }) => id, ask, { errors: 'propagate' })));
+const byCustomer = { key: ({ id }: Ticket) => id, perKey: 1, stopKey: true, concurrency: 4 } satisfies BulkheadMapOptions<Ticket>;
+same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, byCustomer)));
 
 // createBatcher
 const batcherOptions: BatcherOptions<Ticket, number> = { dedupe: ({ id }) => id, queue };
@@ -212,13 +205,10 @@ async function disposed(): Promise<void> {
   await batcher[Symbol.asyncDispose]();
 }
 
-// classifyError and divideRetry
+// classifyError and a list that is repaired
 const classify: Classify = (error: unknown, context: ClassifyContext): Verdict => ({ ...classifyError(error, context), class: 'transient' });
-const dividing: DivideRetryOptions<Ticket> = { repair: divideAndConquer(), classify, limiter };
-const divided = divideRetry(lengths, dividing);
-const dividingContext: DivideRetryContext = { signal: new AbortController().signal };
-same<Observable<Settled<Ticket, number>[]>>()(divided([], dividingContext));
-tickets.pipe(batch(), map((items) => divided(items)));
+const dividing: BatchMapFromOptions<Ticket, number> = { repair: divideAndConquer(), classify, limiter };
+same<Observable<Settled<Ticket, number>>>()(tickets.pipe(batch(), mergeMap((items) => batchMapFrom(items, lengths, dividing))));
 
 // fromStream
 same<Observable<string>>()(fromStream((_signal: AbortSignal): AsyncIterable<string> => words()));
@@ -233,8 +223,7 @@ async function* words(): AsyncGenerator<string> {
 
 // hedge
 const attempt: HedgeAttempt<string> = (index: number, { lease, signal }: HedgeContext) => of(`${index} ${String(lease)} ${String(signal.aborted)}`);
-const stats = new HedgeStats();
-const hedging: HedgeOptions = { stats, delayMs: () => stats.p95Ms, limiter, job };
+const hedging: HedgeOptions = { backend: {}, delayMs: () => 50, limiter, job };
 same<Observable<string>>()(hedge(attempt, hedging));
 
 // mergeLanes
@@ -320,7 +309,7 @@ same<string | number>()(undefined as unknown as BatchOutcome<string, string[] | 
 const answered = (n: number): Promise<string> | Observable<number> => (n > 1 ? Promise.resolve('a') : of(n));
 same<Observable<Settled<number, string | number>>>()(of(1).pipe(bulkheadMap(answered)));
 same<Observable<string | number>>()(of(1).pipe(bulkheadMap((n) => (n > 1 ? of('a') : [n]), { errors: 'propagate' })));
-same<Observable<string | number>>()(of(1).pipe(concatMapBy(String, answered, { errors: 'propagate' })));
+same<Observable<string | number>>()(of(1).pipe(bulkheadMap(answered, { key: String, perKey: 1, errors: 'propagate' })));
 same<Observable<string | number>>()(of(1).pipe(switchLatest(answered)));
 same<Observable<Settled<number, string | number>[]>>()(settleAll([1], answered));
 same<Promise<string | number>>()(createLimiter().runAsync(() => answered(1)));

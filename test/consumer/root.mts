@@ -32,11 +32,11 @@ import {
   type Gauges,
   type LimiterGauges,
   METRICS_DEFAULTS,
+  presets,
   type Metrics,
   type MetricsOptions,
   type MetricsSnapshot,
   MODEL_CALLER_DEFAULTS,
-  MODEL_CALLER_PRESETS,
   type Collected,
   type ModelCacheOptions,
   type ModelCallAllOptions,
@@ -187,7 +187,7 @@ const watched: Observed = models;
 same<Observable<FlowEvent>>()(metrics.events);
 metrics.observe('models', watched)();
 const endpoint: EndpointOptions = { baseUrl: 'http://127.0.0.1/v1', model: 'small' };
-const chatOptions: ChatCallerOptions = { ...MODEL_CALLER_PRESETS.production, ...endpoint };
+const chatOptions: ChatCallerOptions = { ...presets.modelCaller.production, ...endpoint };
 const chat: ModelCaller<ChatRequest, ChatCompletion, ChatChunk> = createModelCaller(chatOptions);
 const message: ChatMessage = { role: 'user', content: 'hello' };
 export const usage = (answer: ChatCompletion): ChatUsage | null | undefined => answer.usage;

@@ -6,7 +6,6 @@ import {
   batchMap,
   bulkheadMap,
   type CloseWhen,
-  concatMapBy,
   type DivideOptions,
   type DivideStrategy,
   divideAndConquer,
@@ -25,7 +24,6 @@ import {
   natural,
   type Order,
   type Origin,
-  oneByOne,
   orderPerKey,
   type PartRules,
   type Bidder,
@@ -88,7 +86,7 @@ const onlyOnce: RepairRule = {
   ...given,
   failed: <J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined => (failure.attempt > 1 ? undefined : given.failed(failure)),
 };
-const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy), oneByOne()];
+const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy)];
 export const noted = (made: Repair<FailedJob>): RepairNote | undefined => made.note;
 export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.next(undefined, origin);
 
@@ -111,7 +109,7 @@ batchMap(lengths, { order: 'input' });
 
 // One piece of work per item
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, perKey: 2, overflow: 'dropOldest' })));
-tickets.pipe(concatMapBy(({ id }) => id, ask, { stopKey: true }));
+tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, perKey: 1, stopKey: true }));
 
 // Events
 export const itemNote = (note: ItemNote): FlowEventBody => note;

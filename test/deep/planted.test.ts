@@ -5,7 +5,7 @@ import { simulate } from '../schedules/simulate.js';
 const SEEDS = {
   first: 1,
   count: 4000,
-  only: ['batchMap', 'batchMapFrom', 'createBatcher', 'divideRetry', 'createLimiter'],
+  only: ['batchMap', 'batchMapFrom', 'createBatcher', 'createLimiter'],
   mostFailures: 1,
   isQuiet: true,
 } as const;

@@ -5,11 +5,11 @@ import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../src/index.js';
 import {
   batchMap,
+  batchMapFrom,
   bulkheadMap,
   createBatcher,
   createLimiter,
   divideAndConquer,
-  divideRetry,
   lanes,
   perMinute,
   policy,
@@ -115,10 +115,14 @@ const runs: Record<string, Run> = {
     const careful = policy({ retry: retryFailed({ initialMs: 3 }), ...world });
     return switchLatest((item: number) => careful(() => workOf(load, world)(item)), { errors: 'settle' });
   }),
-  divideRetry: pipe((load, world) => {
-    const survive = divideRetry((items: readonly number[]) => workOf(load, world)(items), { ...world });
-    return mergeMap((item: number) => survive([item, item + 1, item + 2]).pipe(mergeMap((all) => all)));
-  }),
+  batchMapFrom: pipe((load, world) =>
+    mergeMap((item: number) =>
+      batchMapFrom([item, item + 1, item + 2], (items: readonly number[]) => workOf(load, world)(items), {
+        repair: divideAndConquer(),
+        ...world,
+      }),
+    ),
+  ),
   createBatcher: (load, world, heard) => (input) => {
     const batcher = createBatcher((items: readonly number[]) => workOf(load, world)(items), {
       maxSize: 4,

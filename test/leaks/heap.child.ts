@@ -1,5 +1,5 @@
 import { of, queueScheduler, range } from 'rxjs';
-import { concatMapBy, lruCache } from '../../operators/index.js';
+import { lruCache } from '../../operators/index.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo } from '../matrix/shape.js';
 import { shapes } from '../matrix/shapes.js';
@@ -16,9 +16,6 @@ const GOES_ON: Readonly<Record<string, object>> = {
 const keyOf = (item: number): number => item;
 const keyed: Readonly<Record<string, { readonly shape: Shape; readonly options?: object }>> = {
   'bulkheadMap, a key for each': { shape: shapes.bulkheadMap, options: { key: keyOf } },
-  'concatMapBy, a key for each': {
-    shape: { run: (input) => input.pipe(concatMapBy(keyOf, (item) => of([item]), { errors: 'propagate' })) },
-  },
   'createBatcher, a key for each': { shape: shapes.createBatcher, options: { dedupe: keyOf, scheduler: queueScheduler } },
   'switchLatest, a key for each': { shape: shapes.switchLatest, options: { key: keyOf } },
 };

@@ -8,7 +8,6 @@ export const MARKS = {
 
 /** What is not measured, and why. */
 export const HELD: Readonly<Record<string, string>> = {
-  divideRetry: 'holds the list that it was given until it has answered',
   hedge: 'makes one call',
   policy: 'makes one call',
   settleAll: 'holds the list that it was given until it has answered',

@@ -10,17 +10,16 @@ import {
   batchMapFrom,
   bulkheadMap,
   childOf,
-  concatMapBy,
   createBatcher,
   createLimiter,
   divideAndConquer,
-  divideRetry,
   hedge,
   inputOrder,
   perMinute,
   retryFailed,
 } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
+import { wholeList } from '../support/whole-list.js';
 
 // Whoever works under a limiter says how it went when it gives the permit back.
 
@@ -43,11 +42,10 @@ const users: Readonly<Record<string, (limiter: Limiter, work: Failing) => Observ
   batchMap: (limiter, work) => of(1).pipe(batchMap(work, { limiter, scheduler: atOnce() })),
   batchMapFrom: (limiter, work) => batchMapFrom([1], work, { limiter, scheduler: atOnce() }),
   createBatcher: (limiter, work) => createBatcher(work, { limiter, scheduler: atOnce() }).load(1),
-  divideRetry: (limiter, work) => divideRetry(work, { limiter, repair: [] })([1]),
   'bulkheadMap, settled': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter })),
   'bulkheadMap, propagating': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter, errors: 'propagate' })),
   'bulkheadMap, in order': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter, order: inputOrder(), errors: 'propagate' })),
-  concatMapBy: (limiter, work) => of(1).pipe(concatMapBy((item) => item, work, { limiter })),
+  'bulkheadMap, one per key': (limiter, work) => of(1).pipe(bulkheadMap(work, { key: (item) => item, perKey: 1, limiter })),
   hedge: (limiter, work) => hedge(work, { limiter, maxHedges: 0 }),
   run: (limiter, work) => limiter.run(work),
   runAsync: (limiter, work) => defer(() => limiter.runAsync(work)),
@@ -112,7 +110,7 @@ describe('a call that went well', () => {
     const limiter = createLimiter({ concurrency: 4 });
     const bad = Object.assign(new Error('bad'), { status: 400 });
     const work = (items: readonly number[]) => (items.includes(3) ? throwError(() => bad) : of(items));
-    const releases = await releasesOf(limiter, divideRetry(work, { limiter, repair })([1, 2, 3, 4]));
+    const releases = await releasesOf(limiter, wholeList(work, { limiter, repair })([1, 2, 3, 4]));
     expect(releases.map(({ outcome }) => outcome)).toEqual(['error', 'ok', 'ok', 'error', 'ok']);
     expect(releases.filter(({ outcome }) => outcome === 'error').map(({ error }) => error)).toEqual([bad, bad]);
   });

@@ -58,7 +58,6 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     cache: { sharing: 'cache' },
     'one signal': { 'load signal': 'shared', ...TIMED },
   },
-  divideRetry: { timed: TIMED, sequential: { strategy: 'sequential', repair: 'divide' } },
   mergeLanes: {
     'drop oldest': { maxQueued: 1, overflow: 'dropOldest' },
     latest: { maxQueued: 1, overflow: 'latest' },
@@ -67,8 +66,9 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
   bulkheadMap: {
     ...slotOptions(),
     'per key': { perKey: 1, concurrency: 2 },
+    'stop key': { perKey: 1, keyed: true, stopKey: true },
+    'stop key, unheard': { perKey: 1, keyed: true, stopKey: true, heard: false, key: 'a' },
   },
-  concatMapBy: { ...slotOptions(), 'stop key': { stopKey: true }, 'stop key, unheard': { stopKey: true, heard: false, key: 'a' } },
   settleAll: { all: { errors: 'propagate' }, deadline: { deadlines: true }, guarded: { guard: 'no' }, 'guarded later': { guard: 'later' } },
   switchLatest: {
     keyed: { keyed: true },

@@ -8,13 +8,11 @@ import {
   batchMapFrom,
   bulkheadMap,
   coalesce,
-  concatMapBy,
   conflateWhileBusy,
   createBatcher,
   createBreaker,
   createIntake,
   createLimiter,
-  divideRetry,
   fromNative,
   fromStream,
   fromSubscribable,
@@ -240,13 +238,6 @@ export const shapes = {
   batchMap: { run: (input, options, work) => input.pipe(batchMap(batchWork(work), { random: () => 0.5, ...options }), outcomes) },
   batchMapFrom: { run: (input, options, work) => batchMapFrom(pulled(input), batchWork(work), options).pipe(outcomes) },
   bulkheadMap: { run: (input, options, work) => input.pipe(bulkheadMap(single(work), { ...options, errors: 'settle' }), outcomes) },
-  concatMapBy: {
-    run: (input, options, work) =>
-      input.pipe(
-        concatMapBy((item) => item % 3, single(work), { ...options, errors: 'settle' }),
-        outcomes,
-      ),
-  },
   createBatcher: {
     run: (input, options, work) => {
       const batcher = createBatcher(batchWork(work), options);
@@ -275,7 +266,6 @@ export const shapes = {
       );
     },
   },
-  divideRetry: { run: (input, options, work) => divideRetry(batchWork(work), options)(listed(input).items).pipe(allOutcomes) },
   fromStream: {
     run: (input, _options, work) =>
       fromStream((signal) => {

@@ -3,12 +3,11 @@ import { expect } from 'vitest';
 import {
   adaptiveLimit,
   batchMap,
-  concatMapBy,
+  bulkheadMap,
   conflateWhileBusy,
   createBreaker,
   createIntake,
   createLimiter,
-  divideRetry,
   fromSubscribable,
   lanes,
   mergeLanes,
@@ -108,49 +107,6 @@ const gated = (operator: 'batchMap' | 'batchMapFrom' | 'createBatcher') => {
       'the call ends at `timeoutMs`, and its slot is free again (that of a promise within a second)',
       gives(shape, { maxSize: 1, concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
     ),
-  } as const;
-};
-
-/** What slots with keys have in common. */
-const slotted = (operator: 'bulkheadMap' | 'concatMapBy') => {
-  const shape = shapes[operator];
-  return {
-    complete: cell('settles what was accepted, then completes', completes(shape)),
-    sourceError: cell('aborts everything, then errors (`onSourceError`)', async () => {
-      await errors(shape)();
-      await on(async (run) => {
-        run.start(
-          shape,
-          concat(
-            of(1, 2),
-            throwError(() => fault),
-          ),
-          { onSourceError: 'drain' },
-          run.late,
-        );
-        await run.pass();
-        expect([run.out, run.ends]).toEqual([[1, 2], [fault]]);
-      })();
-    }),
-    leave: cell('aborts every call, drops what waits', leaves(shape)),
-    reenter: cell('waits its turn', reenters(shape)),
-    million: cell('a flat loop; what cannot start waits under `maxQueued` and `overflow`', async () => {
-      await takesMillion(shape)();
-      await on(async (run) => {
-        run.start(shape, range(1, 2000), { maxQueued: 100, concurrency: 1 }, never);
-        await run.pass(1);
-        expect(run.ends).toMatchObject([{ code: 'FLOW_OVERFLOW', limit: 100 }]);
-      })();
-    }),
-    badNumber: refused(operator),
-    infinity: cell('no limit', unlimited(shape, { concurrency: Infinity, maxQueued: Infinity, timeoutMs: Infinity })),
-    oversize: noWeights,
-    stuck: cell(
-      'keeps its slot until `timeoutMs`, then rejects',
-      gives(shape, { concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
-    ),
-    aborted: neverRepeated(shape, 3),
-    timers: nothingLeft(shape),
   } as const;
 };
 
@@ -652,7 +608,42 @@ export const matrix: Readonly<Record<string, Cells>> = {
     timers: nothingLeft(shapes.batchMapFrom),
   },
   bulkheadMap: {
-    ...slotted('bulkheadMap'),
+    complete: cell('settles what was accepted, then completes', completes(shapes.bulkheadMap)),
+    sourceError: cell('aborts everything, then errors (`onSourceError`)', async () => {
+      await errors(shapes.bulkheadMap)();
+      await on(async (run) => {
+        run.start(
+          shapes.bulkheadMap,
+          concat(
+            of(1, 2),
+            throwError(() => fault),
+          ),
+          { onSourceError: 'drain' },
+          run.late,
+        );
+        await run.pass();
+        expect([run.out, run.ends]).toEqual([[1, 2], [fault]]);
+      })();
+    }),
+    leave: cell('aborts every call, drops what waits', leaves(shapes.bulkheadMap)),
+    reenter: cell('waits its turn', reenters(shapes.bulkheadMap)),
+    million: cell('a flat loop; what cannot start waits under `maxQueued` and `overflow`', async () => {
+      await takesMillion(shapes.bulkheadMap)();
+      await on(async (run) => {
+        run.start(shapes.bulkheadMap, range(1, 2000), { maxQueued: 100, concurrency: 1 }, never);
+        await run.pass(1);
+        expect(run.ends).toMatchObject([{ code: 'FLOW_OVERFLOW', limit: 100 }]);
+      })();
+    }),
+    badNumber: refused('bulkheadMap'),
+    infinity: cell('no limit', unlimited(shapes.bulkheadMap, { concurrency: Infinity, maxQueued: Infinity, timeoutMs: Infinity })),
+    oversize: noWeights,
+    stuck: cell(
+      'keeps its slot until `timeoutMs`, then rejects',
+      gives(shapes.bulkheadMap, { concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
+    ),
+    aborted: neverRepeated(shapes.bulkheadMap, 3),
+    timers: nothingLeft(shapes.bulkheadMap),
     callback: cell(
       'rejects that item; the others go on',
       gives(shapes.bulkheadMap, { key: (item: number) => (item === 2 ? broken(item) : 1) }, [1, 3], ['CallbackError', 'complete']),
@@ -674,38 +665,6 @@ export const matrix: Readonly<Record<string, Cells>> = {
         expect(run.out).toEqual([10, 11, 1, 12]);
       }),
     ),
-  },
-  concatMapBy: {
-    ...slotted('concatMapBy'),
-    callback: cell(
-      'rejects that item; the others go on',
-      on(async (run) => {
-        const seen: string[] = [];
-        of(1, 2, 3)
-          .pipe(concatMapBy((item) => (item === 2 ? broken(item) : 1), echo as (item: number) => ReturnType<Work>))
-          .subscribe(({ status }) => seen.push(status));
-        await run.pass();
-        expect(seen.toSorted()).toEqual(['fulfilled', 'fulfilled', 'rejected']);
-      }),
-    ),
-    emptyKey: cell(
-      'forgotten with its last item',
-      on(async (run) => {
-        let settled = 0;
-        range(1, 1000)
-          .pipe(
-            concatMapBy(
-              (item) => item,
-              (item) => of(item),
-              { maxKeys: 1, concurrency: 1 },
-            ),
-          )
-          .subscribe(({ status }) => (settled += status === 'fulfilled' ? 1 : 0));
-        await run.pass();
-        expect(settled).toBe(1000);
-      }),
-    ),
-    inversion: noPriorities,
   },
   createBatcher: {
     ...gated('createBatcher'),
@@ -839,56 +798,6 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     timers: nothingLeft(shapes.createLimiter),
-  },
-  divideRetry: {
-    complete: cell('the list is whole: one result for every item, then completion', completes(shapes.divideRetry)),
-    sourceError: noSource,
-    leave: cell('aborts every call; nothing is emitted', leaves(shapes.divideRetry)),
-    reenter: noSource,
-    million: cell(
-      'one list, in one call',
-      on(async (run) => {
-        const calls: number[] = [];
-        const settled: number[] = [];
-        const work = (items: readonly number[]) => {
-          calls.push(items.length);
-          return of(items);
-        };
-        divideRetry(work, { scheduler: run.clock })(Array.from({ length: MILLION }, (_, i) => i)).subscribe((all) =>
-          settled.push(all.length),
-        );
-        await run.pass();
-        expect([calls, settled]).toEqual([[MILLION], [MILLION]]);
-      }),
-    ),
-    badNumber: refused('divideRetry'),
-    infinity: cell('no limit', unlimited(shapes.divideRetry, { concurrency: Infinity, timeoutMs: Infinity, deadlineMs: Infinity })),
-    oversize: na('the list is what was given; a limiter it is too heavy for cuts it'),
-    callback: cell(
-      'rejects that item; the others go on',
-      gives(shapes.divideRetry, { weigh: (item: number) => (item === 2 ? broken(item) : 1) }, [1, 3], ['CallbackError', 'complete']),
-    ),
-    emptyKey: cell(
-      'an empty list is answered at once, without a call',
-      on(async (run) => {
-        run.start(shapes.divideRetry, EMPTY);
-        await run.pass(0);
-        expect([run.calls, run.out, run.ends]).toEqual([0, [], ['complete']]);
-      }),
-    ),
-    stuck: cell(
-      'the call ends at `timeoutMs`',
-      gives(
-        shapes.divideRetry,
-        { timeoutMs: 100 },
-        [],
-        ['AttemptTimeoutError', 'AttemptTimeoutError', 'AttemptTimeoutError', 'complete'],
-        never,
-      ),
-    ),
-    inversion: noPriorities,
-    aborted: neverRepeated(shapes.divideRetry, 3),
-    timers: nothingLeft(shapes.divideRetry),
   },
   fromStream: {
     complete: cell('completes', gives(shapes.fromStream, {}, [1, 2, 3], ['complete'])),

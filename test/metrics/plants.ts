@@ -11,7 +11,6 @@ import {
   bulkheadMap,
   childOf,
   coalesce,
-  concatMapBy,
   conflateWhileBusy,
   createAccount,
   createAgentTurn,
@@ -27,7 +26,6 @@ import {
   createToolRunner,
   defineTool,
   divideAndConquer,
-  divideRetry,
   hedge,
   keyedLimiter,
   mergeLanes,
@@ -127,7 +125,6 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     over(batchMapFrom(items, (all: readonly Item[]) => work(all), { maxSize: 2, repair: robust({ retry }), onEvent })),
   bulkheadMap: ({ items, work }, { onEvent }) =>
     over(from(items).pipe(bulkheadMap((item: Item) => work(item), { key, perKey: 1, timeoutMs: 20, onEvent }))),
-  concatMapBy: ({ items, work }, { onEvent }) => over(from(items).pipe(concatMapBy(key, (item: Item) => work(item), { onEvent }))),
   switchLatest: ({ items, work, secret }, { onEvent }) =>
     over(from(items).pipe(switchLatest((item: Item) => work(item), { key: () => secret, errors: 'settle', onEvent }))),
   mergeLanes: ({ items }, { onEvent }) => over(mergeLanes([{ name: 'P0', source: from(items) }], { maxSize: 2, onEvent })),
@@ -142,7 +139,6 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     ),
   resequence: ({ items }, { onEvent }) =>
     over(from(items).pipe(resequence<Item>({ sequence: ({ id }) => 2 * Number(id.slice(-1)), onGap: 'skip', maxQueued: 1, onEvent }))),
-  divideRetry: ({ items, work }, { onEvent }) => over(divideRetry((all: readonly Item[]) => work(all), { onEvent })(items)),
   policy: ({ item, work }, { onEvent }) => over(policy({ retry: retryFailed(retry), onEvent })(() => work(item))),
   settleAll: ({ items, work }, { onEvent }) =>
     over(settleAll(items, (item: Item) => work(item), { timeoutMs: 20, guard: ({ id }) => (id.endsWith('3') ? id : true), onEvent })),

@@ -6,7 +6,7 @@ import { ITEM_OPTIONS, itemRows } from './item-rows.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const OVERFLOW = "one of 'error', 'dropOldest', 'dropNewest', 'latest'";
-const known = `${ITEM_OPTIONS}, key, perKey`;
+const known = `${ITEM_OPTIONS}, key, perKey, stopKey`;
 const key = (item: string): string => item;
 
 /** `{ 'perKey.a': 0 }` as `{ perKey: { a: 0 } }`. */
@@ -28,6 +28,9 @@ export const rows: MisuseTable = {
     ...badly('perKey', COUNT, NaN, 0, -1, 1.5, '4', true, null, [1], new Map([['tool', 1]])).map((row) => ({ ...row, besides: { key } })),
     ...badly('perKey.a', COUNT, NaN, 0, -1, 1.5, '4', null),
     { option: 'perKey', value: 2, expected: 'absent without a `key`' },
+    ...badly('stopKey', 'true or false', 'stop', NaN, 0, null, {}).map((row) => ({ ...row, besides: { key } })),
+    { option: 'stopKey', value: true, expected: 'absent without a `key`' },
+    { option: 'stopKey', value: true, expected: "absent with `errors: 'propagate'`", besides: { key, errors: 'propagate' } },
     ...badly('overflow', OVERFLOW, 'block', 'dropLowest', NaN, 0, -1, Infinity, true, null, {}),
     ...badly('maxItems', `absent (known options: ${known})`, 16),
     ...badly('onError', `absent (known options: ${known})`, 'continue'),

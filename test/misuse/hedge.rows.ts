@@ -3,7 +3,7 @@ import { hedge } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'maxHedges, budget, delayMs, stats, limiter, job, classify, scheduler, onEvent, name';
+const known = 'maxHedges, budget, delayMs, backend, limiter, job, classify, scheduler, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'hedge',
@@ -13,7 +13,7 @@ export const rows: MisuseTable = {
     ...badly('attempt', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...badly('delayMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '50', null, {}),
     ...badly('maxHedges', 'a whole number >= 0', -1, 1.5, NaN, Infinity, '1', null),
-    ...badly('stats', 'a HedgeStats', {}, 5, null, 'p95'),
+    ...badly('backend', 'an object or a function', NaN, 5, true, null, 'api'),
     ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
     ...badly('job', 'an object', 5, null, 'p0'),
     ...badly('job', 'absent without a `limiter`', {}, { lane: 'p0' }),

@@ -22,7 +22,7 @@ export const callRows: readonly MisuseRow[] = [
   ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
 ];
 
-/** Bad values of the options that `bulkheadMap` and `concatMapBy` share. */
+/** Bad values of the options of `bulkheadMap` that `settleAll` does not have. */
 export const itemRows = (besides: Readonly<Record<string, unknown>> = {}): readonly MisuseRow[] => [
   ...callRows,
   ...badly('maxKeys', COUNT, NaN, 0, -1, 1.5, '4', null, {}).map((row) => ({ ...row, besides })),

@@ -2,7 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, firstValueFrom, lastValueFrom, map, of, Subject, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { Settled } from '../../operators/index.js';
-import { batchMap, batchMapFrom, createBatcher, createLimiter, divideRetry, natural } from '../../operators/index.js';
+import { batchMap, batchMapFrom, createBatcher, createLimiter, natural } from '../../operators/index.js';
+import { wholeList } from '../support/whole-list.js';
 
 /** What batch work hands back, and what its callers get of it. */
 
@@ -15,7 +16,7 @@ describe('a plain array that the work returns', () => {
   it('is its results, wherever work makes batches', async () => {
     expect(values(await firstValueFrom(of('a', 'b').pipe(batchMap(upper), toArray())))).toEqual(['A', 'B']);
     expect(values(await firstValueFrom(batchMapFrom(['a', 'b'], upper).pipe(toArray())))).toEqual(['A', 'B']);
-    expect(values(await firstValueFrom(divideRetry(upper)(['a', 'b'])))).toEqual(['A', 'B']);
+    expect(values(await firstValueFrom(wholeList(upper)(['a', 'b'])))).toEqual(['A', 'B']);
     const batcher = createBatcher(upper);
     expect(await Promise.all([batcher.loadAsync('a'), batcher.loadAsync('b')])).toEqual(['A', 'B']);
   });
@@ -109,7 +110,7 @@ describe('a thenable', () => {
     expect(await batcher.loadAsync('a').catch((error: unknown) => (error as Error).message)).toBe('then');
     expect(await batcher.loadAsync('b')).toBe('b');
     const limiter = createLimiter({ concurrency: 1 });
-    const work = divideRetry(
+    const work = wholeList(
       (): PromiseLike<string[]> =>
         Object.defineProperty({} as PromiseLike<string[]>, 'then', {
           get: () => {
@@ -139,7 +140,7 @@ describe('the asynchronous context of a batch', () => {
     }
   });
 
-  it('is that of the subscriber of batchMap, batchMapFrom and divideRetry', async () => {
+  it('is that of the subscriber of batchMap and batchMapFrom', async () => {
     const source = new Subject<number>();
     const seen: unknown[] = [];
     als.run('subscriber', () => source.pipe(batchMap(who, { concurrency: 1, maxSize: 1 })).subscribe((one) => seen.push(...values([one]))));
@@ -153,7 +154,5 @@ describe('the asynchronous context of a batch', () => {
     })();
     const from = batchMapFrom(rows, who, { concurrency: 1, maxSize: 1 });
     expect(values(await als.run('reader', () => firstValueFrom(from.pipe(toArray()))))).toEqual(Array.from({ length: 4 }, () => 'reader'));
-    const divided = divideRetry(who)(['a']);
-    expect(values(await als.run('asker', () => firstValueFrom(divided)))).toEqual(['asker']);
   });
 });

@@ -20,7 +20,6 @@ import {
   createBatcher,
   createLimiter,
   divideAndConquer,
-  divideRetry,
   isFlowError,
   lanes,
   lruCache,
@@ -75,7 +74,7 @@ describe('a run ends when its consumer leaves', () => {
     },
   );
 
-  it('when it is divideRetry or batchMapFrom', () => {
+  it('when it is batchMapFrom', () => {
     const stop = new Subject<void>();
     const onEvent = (event: FlowEvent): void => {
       if (event.type === 'attemptEnded') stop.next();
@@ -84,13 +83,10 @@ describe('a run ends when its consumer leaves', () => {
       throw badRequest;
     };
     const ends: string[] = [];
-    divideRetry(work, { onEvent })(['a', 'b'])
-      .pipe(takeUntil(stop))
-      .subscribe({ complete: () => ends.push('divideRetry') });
     batchMapFrom(['a', 'b'], work, { maxSize: 2, repair: divideAndConquer(), onEvent })
       .pipe(takeUntil(stop))
       .subscribe({ complete: () => ends.push('batchMapFrom') });
-    expect(ends).toEqual(['divideRetry', 'batchMapFrom']);
+    expect(ends).toEqual(['batchMapFrom']);
   });
 
   it('when the source errors in the abort listener of a call that is out of time and then split', () => {

@@ -7,7 +7,6 @@ import {
   AttemptTimeoutError,
   bulkheadMap,
   ClosedError,
-  concatMapBy,
   createLimiter,
   DeadlineError,
   inputOrder,
@@ -163,15 +162,15 @@ describe('settleAll', () => {
   });
 });
 
-it('concatMapBy with stopKey serves the other keys of a key that has failed', async () => {
+it('bulkheadMap with stopKey serves the other keys of a key that has failed', async () => {
   const work = (item: string): Promise<string> => (item === 'a1' ? Promise.reject(new Error('no')) : Promise.resolve(item));
-  const stream = of('a1', 'a2', 'b1').pipe(concatMapBy((item) => item.charAt(0), work, { stopKey: true }));
+  const stream = of('a1', 'a2', 'b1').pipe(bulkheadMap(work, { key: (item) => item.charAt(0), perKey: 1, stopKey: true }));
   const seen: [string, unknown][] = [];
   await stream.forEach((settled) => seen.push([settled.input, settled.status === 'rejected' ? settled.reason : settled.value]));
   expect(new Map(seen)).toEqual(
     new Map<string, unknown>([
       ['a1', new Error('no')],
-      ['a2', new ClosedError('concatMapBy', new Error('no'), 'not started, because an earlier item of its key failed')],
+      ['a2', new ClosedError('bulkheadMap', new Error('no'), 'not started, because an earlier item of its key failed')],
       ['b1', 'b1'],
     ]),
   );

@@ -11,9 +11,7 @@ import {
   createBreaker,
   createLimiter,
   divideAndConquer,
-  divideRetry,
   hedge,
-  oneByOne,
   policy,
   retryFailed,
   robust,
@@ -25,6 +23,7 @@ import { sized } from '../support/deep.js';
 import type { OddCall } from '../support/odd-errors.js';
 import { failureOf, mistakenIn, unlisted } from '../support/odd-errors.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import { wholeList } from '../support/whole-list.js';
 
 expectNoUnhandledRejections();
 
@@ -63,10 +62,11 @@ const apis: Readonly<Record<string, Api>> = {
     return limiter.runAsync(work);
   },
   createLimiter: (work, _rules, limiter) => lastValueFrom(limiter.run(work)),
-  'divideRetry, robust': (work, rules, limiter) => settled(divideRetry(work, { ...rules, limiter, repair: robust({ retry }) })([1, 2, 3])),
-  'divideRetry, part by part': (work, rules, limiter) =>
-    settled(divideRetry(work, { ...rules, limiter, repair: divideAndConquer({ strategy: sequentialSearch() }) })([1, 2, 3, 4, 5])),
-  'divideRetry, one by one': (work, rules, limiter) => settled(divideRetry(work, { ...rules, limiter, repair: oneByOne() })([1, 2])),
+  'a list, robust': (work, rules, limiter) => settled(wholeList(work, { ...rules, limiter, repair: robust({ retry }) })([1, 2, 3])),
+  'a list, part by part': (work, rules, limiter) =>
+    settled(wholeList(work, { ...rules, limiter, repair: divideAndConquer({ strategy: sequentialSearch() }) })([1, 2, 3, 4, 5])),
+  'a list, one by one': (work, rules, limiter) =>
+    settled(wholeList(work, { ...rules, limiter, repair: divideAndConquer({ factor: Infinity }) })([1, 2])),
   createBatcher: (work, rules, limiter) => createBatcher(work, { ...rules, limiter, repair: robust({ retry }) }).loadAsync(1),
   batchMap: (work, rules, limiter) => settled(of(1).pipe(batchMap(work, { ...rules, limiter, repair: robust({ retry }) }))),
   bulkheadMap: (work, _rules, limiter) => settled(of(1).pipe(bulkheadMap(work, { limiter }))),

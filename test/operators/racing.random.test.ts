@@ -4,7 +4,8 @@ import type { Subscriber } from 'rxjs';
 import { config, EMPTY, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Limiter } from '../../operators/index.js';
-import { createBreaker, createLimiter, HedgeStats, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
+import { createBreaker, createLimiter, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
+import { statsOf } from '../../operators/shell/hedge-stats.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
@@ -24,7 +25,8 @@ const failing = (status: number): Error => Object.assign(new Error(`status ${Str
 class World {
   readonly clock = new CountingScheduler();
   readonly wrong = new Set<string>();
-  readonly stats = new HedgeStats();
+  readonly backend = {};
+  readonly stats = statsOf(this.backend);
   readonly limiter: Limiter;
   readonly breaker: ReturnType<typeof createBreaker>;
   readonly consumers: Consumer[] = [];
@@ -210,7 +212,7 @@ class World {
             return dice.int(0, 5);
           },
           maxHedges: dice.int(0, 3),
-          stats: this.stats,
+          backend: this.backend,
           scheduler,
           onEvent: this.listener('hedge'),
           ...(dice.chance(0.5) && { limiter: this.limiter }),

@@ -22,17 +22,8 @@ import {
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent } from '../../operators/index.js';
-import {
-  bulkheadMap,
-  createBreaker,
-  createLimiter,
-  HedgeStats,
-  hedge,
-  policy,
-  retryFailed,
-  speculate,
-  switchLatest,
-} from '../../operators/index.js';
+import { bulkheadMap, createBreaker, createLimiter, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
+import { statsOf } from '../../operators/shell/hedge-stats.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 expectNoUnhandledRejections();
@@ -465,7 +456,8 @@ describe('hedge', () => {
   });
 
   it('counts no attempt twice when the consumer leaves while it hears of the loser of one without a value', () => {
-    const stats = new HedgeStats();
+    const backend = {};
+    const stats = statsOf(backend);
     const stop = new Subject<void>();
     const ask = (index: number, { signal }: { readonly signal: AbortSignal }) => {
       if (index > 0) return EMPTY;
@@ -474,12 +466,13 @@ describe('hedge', () => {
       });
       return NEVER;
     };
-    hedge(ask, { delayMs: 0, stats }).pipe(takeUntil(stop)).subscribe();
+    hedge(ask, { delayMs: 0, backend }).pipe(takeUntil(stop)).subscribe();
     expect([stats.hedging, stats.calling]).toEqual([0, 0]);
   });
 
   it('makes no attempt for a consumer that leaves when it hears of it', () => {
-    const stats = new HedgeStats();
+    const backend = {};
+    const stats = statsOf(backend);
     const stop = new Subject<void>();
     const made: number[] = [];
     const ask = (index: number) => {
@@ -488,7 +481,7 @@ describe('hedge', () => {
     };
     hedge(ask, {
       delayMs: 0,
-      stats,
+      backend,
       onEvent: ({ type }) => {
         if (type === 'hedged') stop.next();
       },

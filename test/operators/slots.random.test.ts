@@ -2,7 +2,7 @@ import { BehaviorSubject, config, Observable, Subject, takeUntil, timer } from '
 import { expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Settled } from '../../operators/index.js';
-import { bulkheadMap, concatMapBy, createLimiter, inputOrder, orderPerKey, settleAll } from '../../operators/index.js';
+import { bulkheadMap, createLimiter, inputOrder, orderPerKey, settleAll } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
@@ -25,9 +25,9 @@ function play(seed: number): string[] {
   };
   virtualTime(({ scheduler, advance }) => {
     const dice = new Dice(seed);
-    const kind = dice.pick(['bulkheadMap', 'concatMapBy', 'settleAll'] as const);
+    const kind = dice.pick(['bulkheadMap', 'settleAll'] as const);
     const settles = kind === 'settleAll' || dice.chance(0.7);
-    const perKey = kind === 'concatMapBy' ? 1 : dice.pick([1, 2, Infinity]);
+    const perKey = dice.pick([1, 2, Infinity]);
     const limiter = kind !== 'settleAll' && dice.chance(0.3) ? createLimiter({ concurrency: dice.int(1, 3), scheduler }) : undefined;
     const concurrency = new BehaviorSubject(dice.int(1, 4));
     const source = new Subject<Item>();
@@ -127,12 +127,6 @@ function play(seed: number): string[] {
           return true;
         };
         return settleAll(items, work, { onEvent, scheduler, concurrency: 2, deadlineMs: 40, ...(dice.chance(0.5) && { guard }) });
-      }
-      if (kind === 'concatMapBy') {
-        const options: Omit<typeof shared, 'overflow'> = shared;
-        return source.pipe(
-          settles ? concatMapBy(key, work, options) : concatMapBy(key, work as never, { ...options, errors: 'propagate' }),
-        );
       }
       const options = {
         ...shared,

@@ -3,7 +3,7 @@ import { config, from, map, merge, Observable, of, Subject, takeUntil, throwErro
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Settled } from '../../operators/index.js';
-import { bulkheadMap, concatMapBy, createLimiter, inputOrder, isFlowError } from '../../operators/index.js';
+import { bulkheadMap, createLimiter, inputOrder, isFlowError } from '../../operators/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 type Work<T, R> = (item: T, context: { readonly signal: AbortSignal; readonly index: number }) => R;
@@ -14,9 +14,9 @@ interface Common {
 }
 const both = {
   bulkheadMap: <T, R>(work: Work<T, R>, options: Common = {}) => bulkheadMap(work, options),
-  concatMapBy: <T, R>(work: Work<T, R>, options: Common = {}) => concatMapBy(() => 1, work, options),
+  'bulkheadMap, one per key': <T, R>(work: Work<T, R>, options: Common = {}) => bulkheadMap(work, { key: () => 1, perKey: 1, ...options }),
 };
-const names = ['bulkheadMap', 'concatMapBy'] as const;
+const names = ['bulkheadMap', 'bulkheadMap, one per key'] as const;
 
 /** What came of each item, and how the stream ended. */
 function watch<T, R>(stream: Observable<Settled<T, R>>) {
@@ -132,11 +132,7 @@ describe.each(names)('%s and a teardown that throws', (name) => {
       const build =
         name === 'bulkheadMap'
           ? bulkheadMap(() => withTeardown(broken), { limiter })
-          : concatMapBy(
-              (item: number) => item,
-              () => withTeardown(broken),
-              { limiter },
-            );
+          : bulkheadMap(() => withTeardown(broken), { key: (item: number) => item, perKey: 1, limiter });
       const { subscription } = watch(of(1, 2, 3, 4).pipe(build));
       expect(limiter.snapshot().executing).toBe(3);
       expect(() => {
@@ -350,7 +346,7 @@ describe('a consumer that is told of an error', () => {
       return Promise.reject(new Error('bad'));
     };
     const options = { limiter, errors: 'propagate' } as const;
-    for (const operator of [bulkheadMap(work, options), concatMapBy((item: number) => item, work, options)]) {
+    for (const operator of [bulkheadMap(work, options), bulkheadMap(work, { key: (item: number) => item, perKey: 1, ...options })]) {
       const source = new Subject<number>();
       const failed = new Promise((resolve) => {
         source.pipe(operator).subscribe({
@@ -432,7 +428,7 @@ describe('whoever sends when told of a rejection, and nobody hears events', () =
     const source = new Subject<string>();
     const calls: Record<string, Subject<string>> = {};
     const work = (item: string) => (calls[item] = new Subject());
-    const { seen } = sendAt(source.pipe(concatMapBy(() => 1, work, { stopKey: true })), ({ input }) => {
+    const { seen } = sendAt(source.pipe(bulkheadMap(work, { key: () => 1, perKey: 1, stopKey: true })), ({ input }) => {
       if (input === 'pay') source.next('ship');
     });
     source.next('pay');
@@ -462,7 +458,7 @@ describe('whoever sends when told of a rejection, and nobody hears events', () =
       const source = new Subject<string>();
       const calls: Record<string, Subject<string>> = {};
       const work = (item: string) => (calls[item] = new Subject());
-      const stream = source.pipe(concatMapBy((item) => item.slice(0, 1), work, { concurrency: 5, maxQueued: 1, overflow }));
+      const stream = source.pipe(bulkheadMap(work, { key: (item) => item.slice(0, 1), perKey: 1, concurrency: 5, maxQueued: 1, overflow }));
       const { seen } = sendAt(stream, ({ input, status }) => {
         if (input === 'a2' && status === 'rejected') calls['a1']?.complete();
       });
@@ -480,11 +476,7 @@ describe('whoever sends when told of a rejection, and nobody hears events', () =
     limiter.acquire().subscribe();
     const source = new Subject<string>();
     const stream = source.pipe(
-      concatMapBy(
-        (item: string) => item.slice(0, 1),
-        (item) => of(item),
-        { limiter, maxQueued: 1, overflow },
-      ),
+      bulkheadMap((item) => of(item), { key: (item: string) => item.slice(0, 1), perKey: 1, limiter, maxQueued: 1, overflow }),
     );
     const { seen } = sendAt(stream, ({ input }) => {
       if (input === 'a1') limiter.close();

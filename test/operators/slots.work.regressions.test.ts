@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { config, firstValueFrom, from, NEVER, Observable, type OperatorFunction, of, Subject, takeUntil, throwError } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../../operators/index.js';
-import { bulkheadMap, concatMapBy, createLimiter, inputOrder, isFlowError, orderPerKey, settleAll } from '../../operators/index.js';
+import { bulkheadMap, createLimiter, inputOrder, isFlowError, orderPerKey, settleAll } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
@@ -15,9 +15,9 @@ interface Common {
 }
 const both = {
   bulkheadMap: <T, R>(work: Work<T, R>, options: Common = {}) => bulkheadMap(work, options),
-  concatMapBy: <T, R>(work: Work<T, R>, options: Common = {}) => concatMapBy(() => 1, work, options),
+  'bulkheadMap, one per key': <T, R>(work: Work<T, R>, options: Common = {}) => bulkheadMap(work, { key: () => 1, perKey: 1, ...options }),
 };
-const names = ['bulkheadMap', 'concatMapBy'] as const;
+const names = ['bulkheadMap', 'bulkheadMap, one per key'] as const;
 /** Every value is handed on, and the first error is the end. */
 const values = { errors: 'propagate' } as const;
 
@@ -60,13 +60,7 @@ describe('work that returns a plain value', () => {
     ['a number', 7],
     ['a Map', new Map([[1, 2]])],
   ])('has it as its value: %s', async (_, answer) => {
-    for (const operator of [
-      bulkheadMap(() => answer),
-      concatMapBy(
-        () => 1,
-        () => answer,
-      ),
-    ])
+    for (const operator of [bulkheadMap(() => answer), bulkheadMap(() => answer, { key: () => 1, perKey: 1 })])
       expect(await firstValueFrom(of('a').pipe(operator))).toMatchObject({ status: 'fulfilled', value: answer });
     const [settled] = await firstValueFrom(settleAll(['a'], () => answer));
     expect(settled).toMatchObject({ status: 'fulfilled', value: answer });
@@ -78,13 +72,7 @@ describe('work that returns a plain value', () => {
       .pipe(bulkheadMap((text: string) => text as never, values))
       .subscribe((letter) => seen.push(letter));
     of([1, 2])
-      .pipe(
-        concatMapBy(
-          () => 1,
-          (list: number[]) => list as never,
-          values,
-        ),
-      )
+      .pipe(bulkheadMap((list: number[]) => list as never, { key: () => 1, perKey: 1, ...values }))
       .subscribe((each) => seen.push(each));
     of(1)
       .pipe(bulkheadMap(() => 7 as never, values))
@@ -153,7 +141,7 @@ describe('the asynchronous context of work that had to wait', () => {
     ['bulkheadMap', () => bulkheadMap(ask, { concurrency: 1 })],
     ['bulkheadMap with a limiter', () => bulkheadMap(ask, { limiter: createLimiter({ concurrency: 1 }) })],
     ['bulkheadMap by key', () => bulkheadMap(ask, { key: () => 1, perKey: 1 })],
-    ['concatMapBy', () => concatMapBy(() => 1, ask)],
+    ['bulkheadMap, one per key', () => bulkheadMap(ask, { key: () => 1, perKey: 1 })],
     ['a cold stream', () => bulkheadMap(() => new Observable<string | undefined>((to) => from(ask()).subscribe(to)), { concurrency: 1 })],
   ])('is that of whoever sent the item: %s', async (_, build) => {
     const source = new Subject<string>();
@@ -201,8 +189,8 @@ describe('an answer that its consumer takes and leaves', () => {
   it.each([
     ['bulkheadMap', bulkheadMap],
     ['bulkheadMap, values', (work: never) => bulkheadMap(work, values)],
-    ['concatMapBy', (work: never) => concatMapBy(() => 1, work)],
-    ['concatMapBy, values', (work: never) => concatMapBy(() => 1, work, values)],
+    ['bulkheadMap, one per key', (work: never) => bulkheadMap(work, { key: () => 1, perKey: 1 })],
+    ['bulkheadMap, values one per key', (work: never) => bulkheadMap(work, { key: () => 1, perKey: 1, ...values })],
     ['bulkheadMap in order, values', (work: never) => bulkheadMap(work, { ...values, order: inputOrder() })],
   ] as const)('has a signal that stays silent: %s', async (_, build) => {
     const signals: AbortSignal[] = [];
@@ -251,7 +239,7 @@ describe('what waits without a `maxQueued`', () => {
       .pipe(both[name](() => NEVER, { onEvent, concurrency: 1 }))
       .subscribe({ error: (error: unknown) => ends.push(error) });
     for (let item = 0; item < 20_000; item++) source.next(item);
-    expect([ends, long]).toEqual([[], [{ type: 'queueLong', operator: name, lane: 'default', queued: 10_000 }]]);
+    expect([ends, long]).toEqual([[], [{ type: 'queueLong', operator: 'bulkheadMap', lane: 'default', queued: 10_000 }]]);
     subscription.unsubscribe();
   });
 

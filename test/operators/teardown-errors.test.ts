@@ -1,7 +1,7 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { concatMap, config, mergeMap, Observable as Stream, Subject, switchMap, UnsubscriptionError } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { batchMap, bulkheadMap, concatMapBy, natural, switchLatest } from '../../operators/index.js';
+import { batchMap, bulkheadMap, natural, switchLatest } from '../../operators/index.js';
 
 afterEach(() => {
   config.onUnhandledError = null;
@@ -34,8 +34,11 @@ const operators: Readonly<
 > = {
   bulkheadMap: [(project) => bulkheadMap(project, { concurrency: 2, errors: 'propagate' }), (project) => mergeMap(project, 2)],
   'bulkheadMap that settles': [(project) => bulkheadMap(project, { concurrency: 2 })],
-  concatMapBy: [(project) => concatMapBy(() => 0, project, { errors: 'propagate' }), (project) => concatMap(project)],
-  'concatMapBy with keys': [(project) => concatMapBy((n: number) => n, project)],
+  'bulkheadMap, one per key': [
+    (project) => bulkheadMap(project, { key: () => 0, perKey: 1, errors: 'propagate' }),
+    (project) => concatMap(project),
+  ],
+  'bulkheadMap that settles one per key': [(project) => bulkheadMap(project, { key: (n: number) => n, perKey: 1 })],
   switchLatest: [(project) => switchLatest(project), (project) => switchMap(project)],
   'switchLatest with keys': [(project) => switchLatest(project, { key: (n) => n, errors: 'settle' })],
   batchMap: [(project) => batchMap(project, bySize)],

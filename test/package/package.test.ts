@@ -113,7 +113,6 @@ const withoutLaws: Readonly<Record<string, string>> = {
   ...withoutMarbles,
   'batch-map-from': 'pulls from an iterable instead of subscribing to a source',
   'from-subscribable': 'hands on what another stream says in the same moment, as `from` does, and keeps nothing',
-  'divide-retry': 'makes one list of results of one list of items; there is no source to hold against the laws',
   hedge: 'makes its own calls; there is no source to hold against the laws',
   policy: 'makes its own calls; there is no source to hold against the laws',
   'settle-all': 'makes a list of calls; there is no source to hold against the laws',

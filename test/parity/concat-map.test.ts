@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { concatMap, NEVER, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { concatMapBy, isFlowError } from '../../operators/index.js';
+import { bulkheadMap, isFlowError } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 import { anything, examples, listed, TEARDOWN_FAULT, throwingTeardowns } from './merging.js';
 import type { Operator } from './recording.js';
@@ -10,18 +10,14 @@ import { logOf } from './recording.js';
 
 const theirs: Operator = (project) => concatMap(project);
 const ours: Operator = (project) =>
-  concatMapBy(
-    () => 0,
-    (item, { index }) => project(item, index),
-    { maxQueued: Infinity, errors: 'propagate' },
-  );
+  bulkheadMap((item, { index }) => project(item, index), { key: () => 0, perKey: 1, maxQueued: Infinity, errors: 'propagate' });
 
 const rows = Object.entries(examples).flatMap(([title, example]) => [
   { title, example },
   { title: `${title}, and nobody stays longer than 5 ms`, example: { ...example, leavesAt: 5 } },
 ]);
 
-describe('concatMapBy with one key does what concatMap does', () => {
+describe('bulkheadMap with one per key does what concatMap does', () => {
   it.each(rows)('$title', ({ example }) => {
     const log = logOf(example, theirs);
     expect(log).not.toHaveLength(0);
@@ -93,11 +89,7 @@ const differences: Readonly<Record<string, () => void | Promise<void>>> = {
     };
     expect(order(theirs)).toBe('a first');
     const byItem: Operator = (project) =>
-      concatMapBy(
-        (item) => item,
-        (item, { index }) => project(item, index),
-        { errors: 'propagate' },
-      );
+      bulkheadMap((item, { index }) => project(item, index), { key: (item) => item, perKey: 1, errors: 'propagate' });
     expect(order(byItem)).toBe('B first,a first');
   },
   'the second argument of `project`': () => {
@@ -107,7 +99,7 @@ const differences: Readonly<Record<string, () => void | Promise<void>>> = {
       .subscribe();
     const key = (item: string): string => item;
     of('a')
-      .pipe(concatMapBy(key, (_item, second) => of(seen.push(second))))
+      .pipe(bulkheadMap((_item, second) => of(seen.push(second)), { key, perKey: 1 }))
       .subscribe();
     expect(seen).toEqual([0, expect.objectContaining({ index: 0, key: 'a' })]);
   },
@@ -117,12 +109,7 @@ const differences: Readonly<Record<string, () => void | Promise<void>>> = {
       .pipe(concatMap((item) => of(item, `${item}!`)))
       .subscribe((value) => seen.push(value));
     of('a')
-      .pipe(
-        concatMapBy(
-          (item: string) => item,
-          (item) => of(item, `${item}!`),
-        ),
-      )
+      .pipe(bulkheadMap((item) => of(item, `${item}!`), { key: (item: string) => item, perKey: 1 }))
       .subscribe((value) => seen.push(value));
     expect(seen).toEqual(['a', 'a!', { status: 'fulfilled', value: 'a!', input: 'a', index: 0, id: '0', attempts: 1 }]);
   },
@@ -139,20 +126,16 @@ const differences: Readonly<Record<string, () => void | Promise<void>>> = {
     const serial =
       (options: { readonly maxQueued?: number }): Operator =>
       (project) =>
-        concatMapBy(
-          () => 0,
-          (item, { index }) => project(item, index),
-          { ...options, errors: 'propagate' },
-        );
+        bulkheadMap((item, { index }) => project(item, index), { key: () => 0, perKey: 1, ...options, errors: 'propagate' });
     expect(failure(serial({}))).toBeUndefined();
     expect(isFlowError(failure(serial({ maxQueued: 1000 })), 'FLOW_OVERFLOW')).toBe(true);
   },
 };
 
-describe('concatMapBy differs from concatMap on purpose', () => {
+describe('bulkheadMap with one per key differs from concatMap on purpose', () => {
   it('in what the page lists, and nothing else', () => {
     const page = readFileSync(new URL('../../docs/rxjs-parity.md', import.meta.url), 'utf8');
-    expect(listed(page, 'concatMapBy and concatMap')).toEqual(Object.keys(differences));
+    expect(listed(page, 'bulkheadMap and concatMap')).toEqual(Object.keys(differences));
   });
 
   it.each(Object.entries(differences))('%s', async (_name, check) => {

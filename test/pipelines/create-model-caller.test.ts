@@ -9,7 +9,8 @@ import { createAccount, createBreaker, createLimiter, isFlowError, lanes } from 
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { presets } from '../../src/pipelines/presets.js';
 
 /** What a client answers, and the tokens it counted. */
 interface Answer {
@@ -365,7 +366,7 @@ describe('a group of calls', () => {
   it('ends at its total time limit with DeadlineError, which is not tried again', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(now, () => NEVER, {
-        ...MODEL_CALLER_PRESETS.production,
+        ...presets.modelCaller.production,
         retry: { maxAttempts: 9, initialMs: 100, jitter: 'none', budget: Infinity },
       });
       const requests = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]));
@@ -380,7 +381,7 @@ describe('a group of calls', () => {
   it('has the deadline of the caller as its total, however many calls it has and however many there may be at a time', () => {
     virtualTime(({ flush, now }) => {
       // Two attempts of 10 s, eight calls, four at a time: without a total that is more than 40 s.
-      const { caller, log, note } = scripted(now, () => NEVER, { ...MODEL_CALLER_PRESETS.production });
+      const { caller, log, note } = scripted(now, () => NEVER, { ...presets.modelCaller.production });
       caller.callAll(Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]))).subscribe(note('result'));
       flush();
       expect(log).toContain('result: FLOW_DEADLINE at 30000');
@@ -406,7 +407,7 @@ describe('a group of calls', () => {
 
 describe('the presets', () => {
   it('have the numbers of their situations, and three attempts', () => {
-    const numbers = Object.entries(MODEL_CALLER_PRESETS).map(([name, { concurrency, timeoutMs, deadlineMs, retry }]) => [
+    const numbers = Object.entries(presets.modelCaller).map(([name, { concurrency, timeoutMs, deadlineMs, retry }]) => [
       name,
       concurrency,
       timeoutMs,
@@ -422,14 +423,14 @@ describe('the presets', () => {
   });
 
   it('are plain data: what JSON and structuredClone make of one is the same', () => {
-    expect(JSON.parse(JSON.stringify(MODEL_CALLER_PRESETS))).toEqual(MODEL_CALLER_PRESETS);
-    expect(structuredClone(MODEL_CALLER_PRESETS)).toEqual(MODEL_CALLER_PRESETS);
+    expect(JSON.parse(JSON.stringify(presets.modelCaller))).toEqual(presets.modelCaller);
+    expect(structuredClone(presets.modelCaller)).toEqual(presets.modelCaller);
   });
 
   it('share a limiter: each takes so many of its slots, and gives them back when it is closed', () => {
     virtualTime(({ advance, now }) => {
       const limiter = createLimiter({ concurrency: 6 });
-      const of = () => scripted(now, () => NEVER, { ...MODEL_CALLER_PRESETS.production, limiter }).caller;
+      const of = () => scripted(now, () => NEVER, { ...presets.modelCaller.production, limiter }).caller;
       const [first, second] = [of(), of()];
       for (const caller of [first, second]) for (let i = 0; i < 5; i++) caller.call('a').subscribe({ error: () => undefined });
       advance(1);
@@ -443,8 +444,8 @@ describe('the presets', () => {
     });
   });
 
-  it.each(Object.keys(MODEL_CALLER_PRESETS) as (keyof typeof MODEL_CALLER_PRESETS)[])('%s works after a way through JSON', async (name) => {
-    const preset = JSON.parse(JSON.stringify(MODEL_CALLER_PRESETS[name])) as (typeof MODEL_CALLER_PRESETS)[typeof name];
+  it.each(Object.keys(presets.modelCaller) as (keyof typeof presets.modelCaller)[])('%s works after a way through JSON', async (name) => {
+    const preset = JSON.parse(JSON.stringify(presets.modelCaller[name])) as (typeof presets.modelCaller)[typeof name];
     let calls = 0;
     const models = createModelCaller({
       call: (question: string) => (++calls < 3 ? Promise.reject(status(503)) : Promise.resolve(question)),
@@ -455,7 +456,7 @@ describe('the presets', () => {
     models.close();
   });
 
-  it.each(Object.entries(MODEL_CALLER_PRESETS))('%s pauses 100 and 200 ms without jitter, and less with it', (_name, preset) => {
+  it.each(Object.entries(presets.modelCaller))('%s pauses 100 and 200 ms without jitter, and less with it', (_name, preset) => {
     const sentAt = (options: Partial<Options>): number[] =>
       virtualTime(({ flush, now }) => {
         const { caller, log } = scripted(now, () => throwError(() => status(503)), { ...preset, ...options });

@@ -5,7 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createAccount, isFlowError } from '../../operators/index.js';
 import type { ModelCallAllOptions } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { presets } from '../../src/pipelines/presets.js';
 import { sized } from '../support/deep.js';
 
 type Outcome = 'good' | 'bad' | 'silent';
@@ -130,7 +131,7 @@ function told(preset: object, shared: boolean): readonly string[] {
   });
 }
 
-describe.each(Object.entries(MODEL_CALLER_PRESETS))('the preset %s', (_name, preset) => {
+describe.each(Object.entries(presets.modelCaller))('the preset %s', (_name, preset) => {
   it.each([false, true])('does the same after a way through JSON (with a shared limiter: %s)', (shared) => {
     const before = told(preset, shared);
     expect(before.length).toBeGreaterThan(40);

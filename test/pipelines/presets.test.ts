@@ -4,7 +4,7 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { backpressure, batch, coalesce, createAccount } from '../../operators/index.js';
 import { type Config, modelCallerOptions, parseConfig } from '../../src/edge/index.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { presets } from '../../src/pipelines/presets.js';
 
@@ -37,8 +37,8 @@ describe('presets', () => {
   });
 
   it('for properties say the same as those of the model caller', () => {
-    for (const [name, { concurrency, ...model }] of Object.entries(MODEL_CALLER_PRESETS)) {
-      expect(presets.llmProperties[name as keyof typeof MODEL_CALLER_PRESETS]).toEqual({ limits: { concurrency }, model });
+    for (const [name, { concurrency, ...model }] of Object.entries(presets.modelCaller)) {
+      expect(presets.llmProperties[name as keyof typeof presets.modelCaller]).toEqual({ limits: { concurrency }, model });
     }
   });
 

@@ -36,7 +36,7 @@ const CAPACITY = 'shell/limiter/limiter-capacity.ts';
 const GRANT_LOOP = 'shell/limiter/grant-loop.ts';
 const ITEMS = 'kernel/machine/item-machine.ts';
 const LIMITED: readonly Subject[] = ['createLimiter', 'rateLimit', 'batchMap', 'policy'];
-const BY_ITEM: readonly Subject[] = ['bulkheadMap', 'concatMapBy'];
+const BY_ITEM: readonly Subject[] = ['bulkheadMap'];
 const nothing: Wrong = () => () => undefined;
 
 /** Bugs that the schedules must find. One whose function is not there any more has to be planted anew. */

@@ -48,7 +48,7 @@ export async function runPlan(plan: Plan, log?: string[]): Promise<readonly stri
 }
 
 /** Their work is an Observable, as RxJS has it. */
-const NO_VALUES: ReadonlySet<string> = new Set(['switchLatest', 'hedge', 'speculate', 'bulkheadMap', 'concatMapBy']);
+const NO_VALUES: ReadonlySet<string> = new Set(['switchLatest', 'hedge', 'speculate', 'bulkheadMap']);
 
 /** The shortest plan that still shows one of the problems: steps and traps are dropped, one after the other. */
 export async function shrink(plan: Plan, problems: readonly string[]): Promise<Plan> {

@@ -71,7 +71,7 @@ function codeAndData(): [string, string][] {
   return [
     [
       'code',
-      ['create-batcher', 'divide-retry', 'merge-lanes', 'create-limiter'].map((name) => read(root, 'operators', `${name}.ts`)).join('\n'),
+      ['create-batcher', 'bulkhead-map', 'merge-lanes', 'create-limiter'].map((name) => read(root, 'operators', `${name}.ts`)).join('\n'),
     ],
     ['Markdown', ['traps', 'architecture', 'config'].map((name) => read(root, 'docs', `${name}.md`)).join('\n')],
     ['JSON', read(root, 'package-lock.json').slice(20_000, 60_000)],

@@ -21,7 +21,17 @@ import {
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Limiter } from '../../operators/index.js';
-import { batch, batchMap, classifyError, createLimiter, divideRetry, mergeLanes, perMinute, robust } from '../../operators/index.js';
+import {
+  batch,
+  batchMap,
+  batchMapFrom,
+  classifyError,
+  createLimiter,
+  inputOrder,
+  mergeLanes,
+  perMinute,
+  robust,
+} from '../../operators/index.js';
 import { numbers } from './tools.js';
 
 const repaired = { classify: classifyError, repair: robust() };
@@ -164,7 +174,7 @@ describe('halves of a batch that was refused', () => {
       calls = 0;
       const statuses: string[] = [];
       virtualTime(({ flush }) => {
-        divideRetry(call, repaired)(numbers(16)).subscribe((settled) => statuses.push(...settled.map(({ status }) => status)));
+        batchMapFrom(numbers(16), call, repaired).subscribe(({ status }) => statuses.push(status));
         from(numbers(16))
           .pipe(batchMap(call, repaired))
           .subscribe(({ status }) => statuses.push(status));
@@ -188,10 +198,9 @@ describe('halves of a batch that was refused', () => {
       const theirs: number[] = [];
       halving(call, numbers(10)).subscribe((answer) => theirs.push(answer));
       const ours: unknown[] = [];
-      divideRetry(
-        call,
-        repaired,
-      )(numbers(10)).subscribe((settled) => ours.push(...settled.map((one) => (one.status === 'fulfilled' ? one.value : one.reason))));
+      batchMapFrom(numbers(10), call, { ...repaired, order: inputOrder() }).subscribe((one) =>
+        ours.push(one.status === 'fulfilled' ? one.value : one.reason),
+      );
       flush();
       expect(theirs).toHaveLength(9);
       expect(theirs).not.toEqual([...theirs].sort((a, b) => a - b));

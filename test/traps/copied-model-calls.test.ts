@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { presets } from '../../src/pipelines/presets.js';
 import { hostTime, numbers, sleep } from './tools.js';
 
 // A model call for each property of a request, as a design for it writes them: a semaphore, a loop of attempts in it, and a collector of
@@ -38,7 +39,7 @@ async function callWithRetry(call: Call, property: string, _request: AbortSignal
 
 /** All of them, as many at a time as the semaphore has places. The total time limit is in the text, and not here. */
 async function generateParams(call: Call, properties: readonly string[], request: AbortSignal): Promise<Record<string, string>> {
-  const { concurrency, timeoutMs } = MODEL_CALLER_PRESETS.production;
+  const { concurrency, timeoutMs } = presets.modelCaller.production;
   const waiting: (() => void)[] = [];
   let free: number = concurrency;
   const results = properties.map(async (property) => {
@@ -67,7 +68,7 @@ async function generateParams(call: Call, properties: readonly string[], request
 /** The same of ours. */
 function ourParams(call: Call, properties: readonly string[], request: AbortSignal): Promise<Record<string, string>> {
   const caller = createModelCaller({
-    ...MODEL_CALLER_PRESETS.production,
+    ...presets.modelCaller.production,
     call: (property: string, { signal }) => call(property, signal),
     random: () => 0,
   });

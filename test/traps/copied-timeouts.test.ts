@@ -5,12 +5,12 @@ import type { FlowEvent } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   batchMap,
+  batchMapFrom,
   bulkheadMap,
   classifyError,
   createBatcher,
   createLimiter,
   divideAndConquer,
-  divideRetry,
   retryFailed,
   settleAll,
 } from '../../operators/index.js';
@@ -84,9 +84,10 @@ describe('a number of retries', () => {
         at.push(now());
         return throwError(() => overloaded);
       };
-      divideRetry(work, { repair: retryFailed({ maxAttempts, initialMs: 100, jitter: 'none' }), classify: classifyError })([
-        'a',
-      ]).subscribe();
+      batchMapFrom(['a'], work, {
+        repair: retryFailed({ maxAttempts, initialMs: 100, jitter: 'none' }),
+        classify: classifyError,
+      }).subscribe();
       flush();
       return at;
     });

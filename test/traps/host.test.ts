@@ -8,10 +8,8 @@ import {
   batchMap,
   batchMapFrom,
   bulkheadMap,
-  concatMapBy,
   createBatcher,
   createLimiter,
-  divideRetry,
   hedge,
   mergeLanes,
   settleAll,
@@ -37,12 +35,10 @@ describe('a signal that lives as long as a session', () => {
     const { signal } = new AbortController();
     const batcher = createBatcher((items: readonly number[], context) => call(context.signal).then(() => items), { maxSize: 1 });
     const limiter = createLimiter({ concurrency: 1 });
-    const divided = divideRetry((items: readonly number[], context) => call(context.signal).then(() => items));
     for (const i of numbers(10)) {
       await batcher.loadAsync(i, { signal });
       await limiter.runAsync((context) => call(context.signal), { signal });
       (await limiter.acquireAsync({ signal })).release();
-      await lastValueFrom(divided([i], { signal }));
     }
     expect(listeners(signal)).toBe(0);
   });
@@ -68,10 +64,9 @@ describe('a turn of the promise queue in the path of an item', () => {
     batchMap: () => of('a').pipe(batchMap(laterAll)),
     batchMapFrom: () => batchMapFrom(['a'], laterAll),
     bulkheadMap: () => of('a').pipe(bulkheadMap(later)),
-    concatMapBy: () => of('a').pipe(concatMapBy((item) => item, later)),
+    'bulkheadMap, one per key': () => of('a').pipe(bulkheadMap(later, { key: (item) => item, perKey: 1 })),
     createBatcher: () => createBatcher(laterAll).load('a'),
     createLimiter: () => createLimiter({ concurrency: 1 }).run(() => later('a')),
-    divideRetry: () => divideRetry(laterAll)(['a']),
     hedge: () => hedge(() => later('a'), { delayMs: 50 }),
     mergeLanes: () => mergeLanes([{ name: 'one', source: of('a') }]),
     settleAll: () => settleAll(['a'], later),

@@ -21,7 +21,7 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch, bulkheadMap, concatMapBy, createBatcher } from '../../operators/index.js';
+import { batch, bulkheadMap, createBatcher } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { elementsMoved, numbers, turns } from './tools.js';
 
@@ -87,13 +87,7 @@ describe('keys that come and go', () => {
       )
       .subscribe();
     const refused: string[] = [];
-    const keyed = source.pipe(
-      concatMapBy(
-        (user) => user,
-        (user) => of(user),
-        { maxKeys: 1 },
-      ),
-    );
+    const keyed = source.pipe(bulkheadMap((user) => of(user), { key: (user) => user, perKey: 1, maxKeys: 1 }));
     keyed.subscribe(({ status }) => refused.push(status));
     for (const user of numbers(1000)) source.next(user);
     expect(open).toBe(1000);

@@ -10,6 +10,9 @@ describe('bulkheadMap', () => {
   it('settles every item when nothing is said', () => {
     expectTypeOf(of('a').pipe(bulkheadMap(length))).toEqualTypeOf<Observable<Settled<string, number>>>();
     expectTypeOf(of('a').pipe(bulkheadMap(length, { concurrency: 2 }))).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(of('a').pipe(bulkheadMap(length, { key: String, perKey: 1, stopKey: true }))).toEqualTypeOf<
+      Observable<Settled<string, number>>
+    >();
     expectTypeOf(of('a').pipe(bulkheadMap(length, { errors: 'settle' }))).toEqualTypeOf<Observable<Settled<string, number>>>();
     expectTypeOf(bulkheadMap(length)).toEqualTypeOf<OperatorFunction<string, Settled<string, number>>>();
   });
@@ -59,6 +62,7 @@ describe('bulkheadMap', () => {
     bulkheadMap(length, { key: (text) => text, perKey: 2 });
     bulkheadMap(length, { key: (text) => text, perKey: { search: 5 } });
     bulkheadMap(length, { key: (text) => text, perKey: (key) => (key === 'search' ? 5 : 1) });
+    bulkheadMap(length, { key: (text) => text, perKey: 1, stopKey: true });
     bulkheadMap(length, { concurrency: of(1, 2) });
     bulkheadMap(length, { limiter: createLimiter() });
     bulkheadMap(length, { order: inputOrder(), deadlineMs: 5, name: 'lengths' });

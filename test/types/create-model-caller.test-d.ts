@@ -14,7 +14,8 @@ import type {
   ModelEntry,
   ModelStore,
 } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { presets } from '../../src/pipelines/presets.js';
 
 interface Question {
   readonly text: string;
@@ -99,7 +100,7 @@ describe('createModelCaller', () => {
   });
 
   it('knows the shapes of a chat', () => {
-    const chat = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', ...MODEL_CALLER_PRESETS.production });
+    const chat = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', ...presets.modelCaller.production });
     expectTypeOf(chat).toEqualTypeOf<ModelCaller<ChatRequest, ChatCompletion, ChatChunk>>();
     const parsed = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', parse: (answer) => answer.choices.length });
     expectTypeOf(parsed.call({ messages: [] })).toEqualTypeOf<Observable<number>>();

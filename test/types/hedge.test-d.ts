@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { HedgeOptions, Lease } from '../../operators/index.js';
-import { createLimiter, HedgeStats, hedge } from '../../operators/index.js';
+import { createLimiter, hedge } from '../../operators/index.js';
 
 describe('hedge', () => {
   it('makes what the attempts make', () => {
@@ -20,10 +20,9 @@ describe('hedge', () => {
   });
 
   it('takes its options', () => {
-    const stats = new HedgeStats();
     void hedge(() => of(1), {
-      delayMs: () => 2 * stats.p95Ms,
-      stats,
+      delayMs: () => 50,
+      backend: {},
       budget: 0.2,
       maxHedges: 2,
       limiter: createLimiter(),
@@ -33,8 +32,8 @@ describe('hedge', () => {
     void hedge(() => of(1), { delayMs: '50' });
     // @ts-expect-error not an option
     void hedge(() => of(1), { max: 1 });
-    // @ts-expect-error stats are a HedgeStats
-    void hedge(() => of(1), { stats: 'p95' });
+    // @ts-expect-error a backend is an object
+    void hedge(() => of(1), { backend: 'api' });
   });
 
   it('has readonly options', () => {

@@ -15,11 +15,9 @@ import {
   batchMap,
   batchMapFrom,
   bulkheadMap,
-  concatMapBy,
   createBatcher,
   createBreaker,
   createLimiter,
-  divideRetry,
   hedge,
   keyedLimiter,
   policy,
@@ -54,9 +52,9 @@ describe('work whose branches have different results', () => {
     expectTypeOf(of(1).pipe(bulkheadMap(values))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     expectTypeOf(of(1).pipe(bulkheadMap(answers, { errors: 'propagate' }))).toEqualTypeOf<Observable<Mixed>>();
     expectTypeOf(of(1).pipe(bulkheadMap((n) => (n > 1 ? ['a'] : of(n)), { errors: 'propagate' }))).toEqualTypeOf<Observable<Mixed>>();
-    expectTypeOf(of(1).pipe(concatMapBy(String, answers))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
-    expectTypeOf(of(1).pipe(concatMapBy(String, answers, { stopKey: true }))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
-    expectTypeOf(of(1).pipe(concatMapBy(String, answers, { errors: 'propagate' }))).toEqualTypeOf<Observable<Mixed>>();
+    expectTypeOf(of(1).pipe(bulkheadMap(answers, { key: String, perKey: 1, stopKey: true }))).toEqualTypeOf<
+      Observable<Settled<number, Mixed>>
+    >();
     expectTypeOf(of(1).pipe(switchLatest(streams))).toEqualTypeOf<Observable<Mixed>>();
     expectTypeOf(of(1).pipe(switchLatest(values, { errors: 'settle' }))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     const options: SwitchLatestOptions<number> = { errors: 'settle' };
@@ -84,7 +82,6 @@ describe('work whose branches have different results', () => {
     expectTypeOf(of(1).pipe(batchMap(batches))).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     expectTypeOf(batchMapFrom([1], batches)).toEqualTypeOf<Observable<Settled<number, Mixed>>>();
     expectTypeOf(createBatcher(batches, { maxSize: 5 }).loadAsync(1)).toEqualTypeOf<Promise<Mixed>>();
-    expectTypeOf(divideRetry(batches)([1])).toEqualTypeOf<Observable<Settled<number, Mixed>[]>>();
     const either = createBatcher(async (items: readonly number[]) => {
       if (items.length > 1) return Promise.allSettled(items.map((n) => Promise.resolve(String(n))));
       return Promise.resolve(new Map<string, number | Error>());
@@ -142,8 +139,6 @@ describe('work whose branches have different results', () => {
   it('refuses what it would refuse otherwise', () => {
     // @ts-expect-error a plain value cannot be handed on
     bulkheadMap((n: number) => (n > 1 ? 5 : of('a')), { errors: 'propagate' });
-    // @ts-expect-error a plain value cannot be handed on
-    concatMapBy(String, (n: number) => (n > 1 ? 5 : of('a')), { errors: 'propagate' });
     // @ts-expect-error a plain value cannot be handed on
     switchLatest((n: number) => (n > 1 ? 5 : of('a')));
     // @ts-expect-error not an option

@@ -1,5 +1,6 @@
 import { of, Subject } from 'rxjs';
 import * as make from '../../operators/index.js';
+import { statsOf } from '../../operators/shell/hedge-stats.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, type Supply } from './pipe.js';
@@ -45,14 +46,15 @@ export function switchLatestActor(world: World, supply: Supply, script: Script):
 export function hedgeActor(world: World, supply: Supply, script: Script, limiter: SharedLimiter | undefined): Shots {
   const { choose } = world;
   const shots = new Shots(world, 'hedge', script);
-  const stats = new make.HedgeStats();
+  const backend = {};
+  const stats = statsOf(backend);
   const maxHedges = choose('maxHedges', 1, 2, 3);
   shots.rules = { limit: () => 1 + maxHedges, repeats: true, ...(limiter && { limiter }) };
   const options = {
     scheduler: shots.timers,
     onEvent: shots.onEvent,
     maxHedges,
-    stats,
+    backend,
     delayMs: choose('delay', 'number', 'function') === 'number' ? choose('delayMs', 3, 0, 20) : shots.callback('delayMs', () => 3),
     classify: shots.callback('classify', make.classifyError),
     ...(limiter && { limiter: limiter.limiter }),
@@ -67,11 +69,11 @@ export function hedgeActor(world: World, supply: Supply, script: Script, limiter
     };
   };
   shots.onCheck = () => {
-    if (Math.min(stats.calling, stats.hedging) < 0) world.problem('HedgeStats counts below zero');
+    if (Math.min(stats.calling, stats.hedging) < 0) world.problem('hedge counts below zero');
   };
   shots.onFinish = () => {
     if (stats.calling !== 0 || stats.hedging !== 0)
-      world.problem(`HedgeStats counts ${stats.calling} calling and ${stats.hedging} hedging at the end`);
+      world.problem(`hedge counts ${stats.calling} calling and ${stats.hedging} hedging at the end`);
   };
   Object.assign(shots.acts, limiter?.shared);
   return shots;
@@ -203,38 +205,6 @@ export function settleAllActor(world: World, supply: Supply, script: Script): Sh
       },
     };
   };
-  return shots;
-}
-
-export function divideRetryActor(world: World, supply: Supply, script: Script, limiter: SharedLimiter | undefined): Shots {
-  const { choose } = world;
-  const shots = new Shots(world, 'divideRetry', script);
-  const concurrency = choose('concurrency', 1, 2, 4);
-  shots.rules = { limit: () => (limiter ? limiter.most : concurrency), ...(limiter && { limiter }) };
-  const again = make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none' });
-  const divide = make.divideAndConquer(
-    choose('strategy', 'parallel', 'sequential') === 'parallel' ? {} : { strategy: make.sequentialSearch() },
-  );
-  shots.begin = (shot) => {
-    const items = listOf(supply, choose(`size ${shot.n}`, 3, 0, 1, 8));
-    return {
-      answer: make.divideRetry<Item, string>(shot.calls.batches(), {
-        scheduler: shots.timers,
-        random: shots.callback('random', () => 0.5),
-        onEvent: shots.onEvent,
-        timeoutMs: choose('timeoutMs', 1000, 5, 20),
-        classify: shots.callback('classify', make.classifyError),
-        id: shots.callback('id', ({ id }: Item) => id),
-        weigh: shots.callback('weigh', ({ weight }: Item) => weight),
-        repair: choose('repair', 'both', 'divide', 'retry') === 'both' ? [again, divide] : [divide],
-        ...(limiter ? { limiter: limiter.limiter } : { concurrency }),
-      })(items),
-      ended: () => {
-        checkList(world, shot, items);
-      },
-    };
-  };
-  Object.assign(shots.acts, limiter?.shared);
   return shots;
 }
 

@@ -8,22 +8,17 @@ import type { World } from './world.js';
 
 type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'latest';
 
-/** `bulkheadMap` and `concatMapBy`. */
-export function slotsActor(
-  world: World,
-  supply: Supply,
-  script: Script,
-  limiter: SharedLimiter | undefined,
-  form: 'bulkheadMap' | 'concatMapBy',
-): Pipe {
+/** `bulkheadMap`. */
+export function slotsActor(world: World, supply: Supply, script: Script, limiter: SharedLimiter | undefined): Pipe {
   const { choose } = world;
+  const form = 'bulkheadMap';
   const pipe = new Pipe(world, form, supply);
   const { callback, onEvent, timers } = pipe;
   const width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
-  const order = choose<'completion' | 'input' | 'perKey'>('order', 'completion', 'input', form === 'bulkheadMap' ? 'perKey' : 'input');
+  const order = choose<'completion' | 'input' | 'perKey'>('order', 'completion', 'input', 'perKey');
   const propagates = choose('errors', 'settle', 'settle', 'propagate') === 'propagate';
-  const keyed = form === 'concatMapBy' || order === 'perKey' || choose('keyed', true, false);
-  const perKey = form === 'concatMapBy' ? 1 : choose('perKey', Infinity, 1, 2);
+  const keyed = order === 'perKey' || choose('keyed', true, false);
+  const perKey = choose('perKey', Infinity, 1, 2);
   const overflow = choose<Overflow>('overflow', 'error', 'dropOldest', 'dropNewest', 'latest');
   const calls: Calls = new Calls(
     world,
@@ -62,7 +57,7 @@ export function slotsActor(
     ...(order === 'input' && { order: make.inputOrder() }),
   };
   const key = callback('key', (item: Item) => item.key);
-  const stopsKey = form === 'concatMapBy' && !propagates && choose('stopKey', false, true);
+  const stopsKey = keyed && !propagates && choose('stopKey', false, true);
   const stopped = new Set<string>();
   const begin = calls.singles();
   const work: typeof begin = (item, context) => {
@@ -77,12 +72,6 @@ export function slotsActor(
   });
   pipe.start(
     (source) => {
-      if (form === 'concatMapBy') {
-        const options = { ...common, overflow };
-        return propagates
-          ? source.pipe(make.concatMapBy<Item, string>(key, work, { ...options, errors: 'propagate' }))
-          : source.pipe(make.concatMapBy<Item, string>(key, work, { ...options, stopKey: stopsKey }));
-      }
       const options: make.BulkheadMapOptions<Item> = {
         ...common,
         ...(keyed ? { key } : {}),
@@ -92,7 +81,7 @@ export function slotsActor(
       };
       return propagates
         ? source.pipe(make.bulkheadMap<Item, string>(work, { ...options, errors: 'propagate' }))
-        : source.pipe(make.bulkheadMap<Item, string>(work, { ...options, errors: 'settle' }));
+        : source.pipe(make.bulkheadMap<Item, string>(work, { ...options, errors: 'settle', ...(stopsKey && { stopKey: true }) }));
     },
     propagates
       ? (value) => {

@@ -4,7 +4,7 @@ import { IntakeActor } from './intake.js';
 import { SharedLimiter } from './limits.js';
 import { BatcherActor } from './loads.js';
 import type { Supply } from './pipe.js';
-import { breakerActor, divideRetryActor, hedgeActor, policyActor, settleAllActor, speculateActor, switchLatestActor } from './racing.js';
+import { breakerActor, hedgeActor, policyActor, settleAllActor, speculateActor, switchLatestActor } from './racing.js';
 import { slotsActor } from './slots.js';
 import type { Actor, World } from './world.js';
 
@@ -17,12 +17,8 @@ export const SUBJECTS = {
   batchMapFrom: (world: World, supply: Supply, script: Script, limiter: Limited) =>
     batchMapActor(world, supply, script, limiter, 'batchMapFrom'),
   createBatcher: (world: World, supply: Supply, script: Script, limiter: Limited) => new BatcherActor(world, supply, script, limiter),
-  divideRetry: (world: World, supply: Supply, script: Script, limiter: Limited) => divideRetryActor(world, supply, script, limiter),
   mergeLanes: (world: World, supply: Supply) => mergeLanesActor(world, supply),
-  bulkheadMap: (world: World, supply: Supply, script: Script, limiter: Limited) =>
-    slotsActor(world, supply, script, limiter, 'bulkheadMap'),
-  concatMapBy: (world: World, supply: Supply, script: Script, limiter: Limited) =>
-    slotsActor(world, supply, script, limiter, 'concatMapBy'),
+  bulkheadMap: (world: World, supply: Supply, script: Script, limiter: Limited) => slotsActor(world, supply, script, limiter),
   settleAll: (world: World, supply: Supply, script: Script) => settleAllActor(world, supply, script),
   switchLatest: (world: World, supply: Supply, script: Script) => switchLatestActor(world, supply, script),
   hedge: (world: World, supply: Supply, script: Script, limiter: Limited) => hedgeActor(world, supply, script, limiter),
@@ -43,26 +39,14 @@ export type Subject = keyof typeof SUBJECTS;
 export const NAMES = Object.keys(SUBJECTS) as Subject[];
 
 /** Those whose calls may take permits of a limiter that is shared. */
-export const LIMITED: readonly Subject[] = [
-  'batchMap',
-  'batchMapFrom',
-  'createBatcher',
-  'divideRetry',
-  'bulkheadMap',
-  'concatMapBy',
-  'hedge',
-  'policy',
-  'rateLimit',
-];
+export const LIMITED: readonly Subject[] = ['batchMap', 'batchMapFrom', 'createBatcher', 'bulkheadMap', 'hedge', 'policy', 'rateLimit'];
 
 /** Those that call work. */
 export const WORKING: readonly Subject[] = [
   'batchMap',
   'batchMapFrom',
   'createBatcher',
-  'divideRetry',
   'bulkheadMap',
-  'concatMapBy',
   'settleAll',
   'switchLatest',
   'hedge',

@@ -8,7 +8,6 @@ import { createBreaker } from '../../../operators/create-breaker.js';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { fromHeaders } from '../../../operators/from-headers.js';
 import type { HedgeOptions } from '../../../operators/hedge.js';
-import { HedgeStats } from '../../../operators/hedge.js';
 import {
   callback,
   checkedLanes,
@@ -68,24 +67,6 @@ export const MODEL_CALLER_DEFAULTS = {
   hedgeBudget: 0.1,
   cacheEntries: 1000,
   cacheTimeoutMs: 1000,
-} as const;
-
-/** Twice tried again, after about 100 and 200 ms, all of the calls if need be: with so few at a time, the slots are budget enough. */
-const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: 1 } as const;
-
-/**
- * Options for four situations; spread one into the options, and change what is different. The pauses have full jitter: with
- * `jitter: 'none'` they are exactly 100 and 200 ms.
- */
-export const MODEL_CALLER_PRESETS = {
-  /** Most limits of providers allow this. */
-  production: { concurrency: 4, timeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
-  /** For an account with wide limits. */
-  highConcurrency: { concurrency: 8, timeoutMs: 8_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
-  /** For requests of two or three calls that somebody waits for. */
-  lowLatency: { concurrency: 3, timeoutMs: 5_000, deadlineMs: 20_000, retry: SHORT_PAUSES },
-  /** For a slow machine. */
-  test: { concurrency: 2, timeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES },
 } as const;
 
 const RULES: readonly string[] = [
@@ -335,7 +316,7 @@ function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly stri
       ...(delayMs !== undefined && { delayMs }),
       ...(maxHedges !== undefined && { maxHedges }),
       budget: positive(NAME, 'hedge.budget', budget),
-      stats: new HedgeStats(),
+      backend: {},
     },
   };
 }

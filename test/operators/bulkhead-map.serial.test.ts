@@ -1,10 +1,9 @@
 import fc from 'fast-check';
-import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
+import { concat, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { ConcatMapByOptions } from '../../operators/index.js';
-import { ClosedError, concatMapBy, createLimiter, FlowConfigError, inputOrder, OverflowError } from '../../operators/index.js';
+import { bulkheadMap, ClosedError, createLimiter, inputOrder, OverflowError } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 
 const MANY = 100_000;
@@ -22,17 +21,18 @@ function watch<R>(stream: Observable<R>) {
   return { values, ends, subscription };
 }
 
-describe('concatMapBy with a queue of 100,000', () => {
+describe('one per key, with a queue of 100,000', () => {
   it.each([1, 100, MANY])('runs synchronous inner streams of %d key(s) on a flat stack', (keys) => {
     const gate = new Subject<number>();
     const source = new Subject<number>();
     const { values, ends } = watch(
       source.pipe(
-        concatMapBy(
-          (item: number) => (item === 0 ? 0 : item % keys),
-          (item) => (item === 0 ? gate : of(item)),
-          { concurrency: 1, maxQueued: Infinity },
-        ),
+        bulkheadMap((item) => (item === 0 ? gate : of(item)), {
+          key: (item: number) => (item === 0 ? 0 : item % keys),
+          perKey: 1,
+          concurrency: 1,
+          maxQueued: Infinity,
+        }),
       ),
     );
     for (let i = 0; i < MANY; i++) source.next(i);
@@ -46,18 +46,10 @@ describe('concatMapBy with a queue of 100,000', () => {
   it('loses nothing of a consumer that feeds the source', () => {
     const source = new Subject<number>();
     const seen: number[] = [];
-    source
-      .pipe(
-        concatMapBy(
-          (item: number) => item % 3,
-          (item) => of(item),
-          { errors: 'propagate' },
-        ),
-      )
-      .subscribe((item) => {
-        seen.push(item);
-        if (item + 1 < MANY) source.next(item + 1);
-      });
+    source.pipe(bulkheadMap((item) => of(item), { key: (item: number) => item % 3, perKey: 1, errors: 'propagate' })).subscribe((item) => {
+      seen.push(item);
+      if (item + 1 < MANY) source.next(item + 1);
+    });
     source.next(0);
     expect(seen).toEqual(Array.from({ length: MANY }, (_, i) => i));
   });
@@ -65,13 +57,7 @@ describe('concatMapBy with a queue of 100,000', () => {
   it('keeps promises of a key in order', async () => {
     const seen: number[] = [];
     await range(0, 1000)
-      .pipe(
-        concatMapBy(
-          (item) => item % 7,
-          (item) => Promise.resolve(item),
-          { errors: 'propagate' },
-        ),
-      )
+      .pipe(bulkheadMap((item) => Promise.resolve(item), { key: (item) => item % 7, perKey: 1, errors: 'propagate' }))
       .forEach((item) => seen.push(item));
     for (let key = 0; key < 7; key++) {
       const own = seen.filter((item) => item % 7 === key);
@@ -81,7 +67,7 @@ describe('concatMapBy with a queue of 100,000', () => {
   });
 });
 
-describe('concatMapBy', () => {
+describe('bulkheadMap with perKey 1', () => {
   it('settles every item once, in the order of its key, with one under way per key', () => {
     const item = fc.record({ key: fc.nat({ max: 3 }), ms: fc.nat({ max: 6 }), fails: fc.boolean(), gap: fc.nat({ max: 3 }) });
     const options = fc.record({
@@ -98,8 +84,7 @@ describe('concatMapBy', () => {
           const source = new Subject<(typeof items)[number]>();
           const { values, ends } = watch(
             source.pipe(
-              concatMapBy(
-                ({ key }) => key,
+              bulkheadMap(
                 ({ key, ms, fails }) =>
                   new Observable<number>((subscriber) => {
                     if (running.has(key) || running.size >= given.concurrency) problems++;
@@ -112,7 +97,7 @@ describe('concatMapBy', () => {
                     );
                     return () => running.delete(key);
                   }),
-                { ...given, ...(isInOrder && { order: inputOrder() }) },
+                { key: ({ key }) => key, perKey: 1, ...given, ...(isInOrder && { order: inputOrder() }) },
               ),
             ),
           );
@@ -140,24 +125,26 @@ describe('concatMapBy', () => {
   });
 
   it('forgets keys that are idle: one after the other they fit in one', () => {
-    const { values, ends } = watch(of('a', 'b', 'a', 'c').pipe(concatMapBy(initial, (item) => of(item), { maxKeys: 1 })));
+    const { values, ends } = watch(of('a', 'b', 'a', 'c').pipe(bulkheadMap((item) => of(item), { key: initial, perKey: 1, maxKeys: 1 })));
     expect(values.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled', 'fulfilled']);
     expect(ends).toEqual(['complete']);
   });
 
   it('counts stopped keys as keys, because it remembers them', () => {
     const bad = new Error('bad');
-    const { values, ends } = watch(of('a', 'b').pipe(concatMapBy(initial, () => throwError(() => bad), { stopKey: true, maxKeys: 1 })));
+    const { values, ends } = watch(
+      of('a', 'b').pipe(bulkheadMap(() => throwError(() => bad), { key: initial, perKey: 1, stopKey: true, maxKeys: 1 })),
+    );
     expect(values.map((settled) => settled.status === 'rejected' && settled.reason)).toEqual([
       bad,
-      new OverflowError('concatMapBy', 1, 'error', 'maxKeys'),
+      new OverflowError('bulkheadMap', 1, 'error', 'maxKeys'),
     ]);
-    expect(ends).toEqual([new OverflowError('concatMapBy', 1, 'error', 'maxKeys')]);
+    expect(ends).toEqual([new OverflowError('bulkheadMap', 1, 'error', 'maxKeys')]);
   });
 
   it('says why a key was stopped', () => {
     const fault = new Error('card refused');
-    const { values } = watch(of('a1', 'a2').pipe(concatMapBy(initial, () => throwError(() => fault), { stopKey: true })));
+    const { values } = watch(of('a1', 'a2').pipe(bulkheadMap(() => throwError(() => fault), { key: initial, perKey: 1, stopKey: true })));
     const [, second] = values;
     expect(second).toMatchObject({ status: 'rejected', attempts: 0, reason: { code: 'FLOW_CLOSED', cause: fault } });
   });
@@ -167,7 +154,9 @@ describe('concatMapBy', () => {
     virtualTime(({ flush }) => {
       const worker = createWorker<string, string>({ marbles: '--(r|)', answer: (item) => item });
       const { values } = watch(
-        of('a1', 'a2', 'b1').pipe(concatMapBy(initial, (item, context) => worker.work(item, context), { limiter, errors: 'propagate' })),
+        of('a1', 'a2', 'b1').pipe(
+          bulkheadMap((item, context) => worker.work(item, context), { key: initial, perKey: 1, limiter, errors: 'propagate' }),
+        ),
       );
       flush();
       expect(values).toEqual(['a1', 'b1', 'a2']);
@@ -180,20 +169,32 @@ describe('concatMapBy', () => {
     const aborted: string[] = [];
     const { subscription } = watch(
       concat(of('a1', 'a2', 'b1'), NEVER).pipe(
-        concatMapBy(initial, (item, { signal }) => {
-          signal.addEventListener('abort', () => aborted.push(item));
-          return NEVER;
-        }),
+        bulkheadMap(
+          (item, { signal }) => {
+            signal.addEventListener('abort', () => aborted.push(item));
+            return NEVER;
+          },
+          { key: initial, perKey: 1 },
+        ),
       ),
     );
     subscription.unsubscribe();
     expect(aborted).toEqual(['a1', 'b1']);
   });
 
-  it('wants a key and a project', () => {
-    expect(() => concatMapBy(undefined as never, () => EMPTY)).toThrow(FlowConfigError);
-    expect(() => concatMapBy(initial, 'work' as never)).toThrow('concatMapBy: expected `project` to be a function');
-    const options: ConcatMapByOptions<string> = { concurrency: 0 };
-    expect(() => concatMapBy(initial, () => EMPTY, options as never)).toThrow('concatMapBy: expected `concurrency` to be');
+  it('lets the items of a stopped key that are under way finish', () => {
+    const calls = { a1: new Subject<string>(), a2: new Subject<string>() };
+    const { values, ends } = watch(
+      of('a1', 'a2', 'a3').pipe(bulkheadMap((item) => calls[item as keyof typeof calls], { key: initial, perKey: 2, stopKey: true })),
+    );
+    calls.a1.error(new Error('no'));
+    calls.a2.next('late');
+    calls.a2.complete();
+    expect(values.map((settled) => (settled.status === 'fulfilled' ? settled.value : (settled.reason as Error).name))).toEqual([
+      'Error',
+      'ClosedError',
+      'late',
+    ]);
+    expect(ends).toEqual(['complete']);
   });
 });

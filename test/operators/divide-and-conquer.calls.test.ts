@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { of, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { type DivideStrategy, divideAndConquer, divideRetry, sequentialSearch } from '../../operators/index.js';
+import { type DivideStrategy, divideAndConquer, sequentialSearch } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
+import { wholeList } from '../support/whole-list.js';
 
 const SIZE = 100;
 const refused = Object.assign(new Error('refused'), { status: 400 });
@@ -22,7 +23,7 @@ function callsFor(bad: ReadonlySet<number>, options: { strategy?: DivideStrategy
   };
   const rejected: number[] = [];
   const all = Array.from({ length: SIZE }, (_, item) => item);
-  divideRetry(work, { repair: divideAndConquer(options) })(all).subscribe((results) => {
+  wholeList(work, { repair: divideAndConquer(options) })(all).subscribe((results) => {
     for (const { status, input } of results) if (status === 'rejected') rejected.push(input);
   });
   expect(rejected).toEqual([...bad].sort((a, b) => a - b));
@@ -43,7 +44,7 @@ function placements(count: number): Set<number>[] {
 
 /** The mean numbers of calls that the page gives for 1, 2 and 5 bad items among 100. */
 function onThePage(strategy: string): number[] {
-  const page = readFileSync(new URL('../../docs/operators/divide-retry.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../../docs/values.md', import.meta.url), 'utf8');
   expect(page).toContain('calls for 1, 2, 5 bad among 100');
   const row = page.split('\n').find((line) => line.startsWith(`| ${strategy} |`));
   expect(row, `a row for ${strategy}`).toBeDefined();

@@ -3,7 +3,15 @@ import type { SchedulerLike } from 'rxjs';
 import { asapScheduler, defer, delay, from, map, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
-import type { BatchWork, CallContext, DivideOptions, DivideRetryOptions, FlowEvent, RetryOptions, Settled } from '../../operators/index.js';
+import type {
+  BatchMapFromOptions,
+  BatchWork,
+  CallContext,
+  DivideOptions,
+  FlowEvent,
+  RetryOptions,
+  Settled,
+} from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   batchMap,
@@ -11,7 +19,6 @@ import {
   classifyError,
   createLimiter,
   DeadlineError,
-  divideRetry,
   fixed,
   isFlowError,
   lanes,
@@ -24,6 +31,7 @@ import {
 import { atOnce } from '../support/at-once.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
+import { wholeList } from '../support/whole-list.js';
 
 const failure = (fields: object, message = 'no'): Error => Object.assign(new Error(message), fields);
 const badRequest = failure({ status: 400 });
@@ -47,9 +55,9 @@ function repairing(strategy: 'parallel' | 'sequential' = 'parallel', divide: Div
 }
 
 /** Runs to the end at once. */
-function run<R>(work: BatchWork<number, R>, items: readonly number[], options: DivideRetryOptions<number> = {}): Settled<number, R>[] {
+function run<R>(work: BatchWork<number, R>, items: readonly number[], options: BatchMapFromOptions<number> = {}): Settled<number, R>[] {
   let settled: Settled<number, R>[] | undefined;
-  divideRetry(work, { ...repairing(), ...options })(items).subscribe((list) => (settled = list));
+  wholeList(work, { ...repairing(), ...options })(items).subscribe((list) => (settled = list));
   if (settled === undefined) throw new Error('there is no result yet');
   return settled;
 }
@@ -64,12 +72,12 @@ function virtually(test: () => void): void {
   }).run(test);
 }
 
-describe('divideRetry', () => {
+describe('a list that is cut up', () => {
   it('answers in the order of the items, whatever the order of the calls', async () => {
     const work: BatchWork<number, number> = (items) =>
       items.length > 1 ? throwError(() => badRequest) : of(items).pipe(delay(items[0] === 0 ? 5 : 1));
     const settled = await new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work, repairing())([0, 1, 2]).subscribe(resolve);
+      wholeList(work, repairing())([0, 1, 2]).subscribe(resolve);
     });
     expect(settled.map(({ input, index, status, attempts }) => [input, index, status, attempts])).toEqual(
       range(3).map((i) => [i, i, 'fulfilled', 2]),
@@ -88,7 +96,7 @@ describe('divideRetry', () => {
       return items.includes(3) ? Promise.reject(badRequest) : Promise.resolve([...items]);
     };
     const settled = await new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work, repairing())(range(6)).subscribe(resolve);
+      wholeList(work, repairing())(range(6)).subscribe(resolve);
     });
     expect(inputs(settled, 'rejected')).toEqual([3]);
   });
@@ -99,74 +107,11 @@ describe('divideRetry', () => {
     expect(sent).toEqual([]);
   });
 
-  it('starts afresh for every subscriber, and nothing before', () => {
-    const { work, sent } = poisoned([]);
-    const result = divideRetry(work, repairing())([1, 2]);
-    expect(sent).toEqual([]);
-    result.subscribe();
-    result.subscribe();
-    expect(sent).toEqual([
-      [1, 2],
-      [1, 2],
-    ]);
-  });
-
-  it('is not moved by a list that changes under it', () => {
-    const items = [1, 2, 3];
-    const work: BatchWork<number, number> = (batch) => {
-      items.length = 0;
-      return batch.length > 1 ? throwError(() => badRequest) : of([...batch]);
-    };
-    expect(inputs(run(work, items), 'fulfilled')).toEqual([1, 2, 3]);
-    const { work: echo } = poisoned([]);
-    const emptied = [1, 2, 3];
-    const weigh = (): number => (emptied.length = 0) + 1;
-    expect(inputs(run(echo, emptied, { weigh }), 'fulfilled')).toEqual([1, 2, 3]);
-  });
-
-  it.each<[string, SchedulerLike]>([
-    ['queueScheduler', queueScheduler],
-    ['asapScheduler', asapScheduler],
-  ])('sends all items in its first call on %s', (_name, scheduler) => {
-    const { work, sent } = poisoned([]);
-    expect(inputs(run(work, range(5), { scheduler }), 'fulfilled')).toEqual(range(5));
-    expect(sent).toEqual([range(5)]);
-  });
-
   it('leaves nothing on the scheduler', () => {
     const scheduler = new CountingScheduler();
     const { work } = poisoned([3]);
     run(work, range(8), { scheduler });
     expect(scheduler.actions).toHaveLength(0);
-  });
-
-  it('can be handed to mergeMap as it is', () => {
-    const { work } = poisoned([]);
-    const sizes: number[] = [];
-    of([1, 2], [3])
-      .pipe(mergeMap(divideRetry(work, repairing())))
-      .subscribe((settled) => sizes.push(settled.length));
-    expect(sizes).toEqual([2, 1]);
-  });
-
-  it('is work for batchMap, one inside the other', () => {
-    const { work } = poisoned([1]);
-    const inner = divideRetry(work, repairing());
-    const seen: string[] = [];
-    of(0, 1, 2)
-      .pipe(batchMap(inner, { classify: classifyError, repair: retryFailed(), scheduler: atOnce(), maxSize: 3, window: fixed(1000) }))
-      .subscribe(({ input, status }) => seen.push(`${String(input)} ${status}`));
-    expect(seen).toEqual(['0 fulfilled', '1 rejected', '2 fulfilled']);
-  });
-
-  it('may be subscribed to from inside its own result', () => {
-    const { work } = poisoned([1]);
-    const divide = divideRetry(work, repairing());
-    const seen: number[] = [];
-    divide([0, 1])
-      .pipe(mergeMap(() => divide([1, 2])))
-      .subscribe((settled) => seen.push(...inputs(settled, 'fulfilled')));
-    expect(seen).toEqual([2]);
   });
 
   it('needs no deep stack for 20,000 parts', () => {
@@ -192,7 +137,7 @@ describe('leaving', () => {
       return items.length === 8 ? throwError(() => badRequest) : NEVER;
     };
     const seen: unknown[] = [];
-    const subscription = divideRetry(
+    const subscription = wholeList(
       work,
       repairing(strategy),
     )(range(8)).subscribe({
@@ -205,91 +150,6 @@ describe('leaving', () => {
     expect(signals.slice(1).every(({ aborted, reason }) => aborted && (reason as Error).name === 'AbortError')).toBe(true);
     expect(signals).toHaveLength(started);
     expect(seen).toEqual([]);
-  });
-
-  it.each(['unsubscribing', 'aborting'])('asks nobody about the items behind the one at which it is left: %s', (how) => {
-    const controller = new AbortController();
-    const leave = new Subject<void>();
-    let asked = 0;
-    const weigh = (): number => {
-      asked++;
-      if (asked === 3 && how === 'aborting') controller.abort();
-      else if (asked === 3) leave.next();
-      return 1;
-    };
-    const { work, sent } = poisoned([]);
-    divideRetry(work, { weigh })(range(10), { signal: controller.signal })
-      .pipe(takeUntil(leave))
-      .subscribe({ error: () => undefined });
-    expect(asked).toBe(3);
-    expect(sent).toEqual([]);
-  });
-
-  it('ends with the reason of a signal that aborts, and makes no call under one that has', () => {
-    const { sent } = poisoned([]);
-    const controller = new AbortController();
-    let inner: AbortSignal | undefined;
-    const work: BatchWork<number, number> = (items, context) => {
-      sent.push(items);
-      inner = context.signal;
-      return NEVER;
-    };
-    const errors: unknown[] = [];
-    const observer = { error: (error: unknown) => errors.push(error) };
-    const divide = divideRetry(work, repairing());
-    divide([1], { signal: controller.signal }).subscribe(observer);
-    controller.abort('enough');
-    expect(errors).toEqual(['enough']);
-    expect(inner?.aborted).toBe(true);
-    divide([1], { signal: controller.signal }).subscribe(observer);
-    expect(errors).toEqual(['enough', 'enough']);
-    expect(sent).toHaveLength(1);
-  });
-
-  it('leaves no listener on the signal', () => {
-    let listeners = 0;
-    const controller = new AbortController();
-    const { signal } = controller;
-    const add = signal.addEventListener.bind(signal);
-    const remove = signal.removeEventListener.bind(signal);
-    signal.addEventListener = (...given: Parameters<typeof add>) => {
-      listeners++;
-      add(...given);
-    };
-    signal.removeEventListener = (...given: Parameters<typeof remove>) => {
-      listeners--;
-      remove(...given);
-    };
-    const { work } = poisoned([]);
-    divideRetry(work, repairing())([1], { signal }).subscribe();
-    divideRetry((): typeof NEVER => NEVER, repairing())([1], { signal })
-      .subscribe()
-      .unsubscribe();
-    expect(listeners).toBe(0);
-  });
-
-  it.each([1, 2, 12])('is one listener on a signal, however many lists (%i) it may end', (lists) => {
-    const controller = new AbortController();
-    const { signal } = controller;
-    const divide = divideRetry((): typeof NEVER => NEVER, repairing());
-    const errors: unknown[] = [];
-    const runs = range(lists).map((i) => divide([i], { signal }).subscribe({ error: (error: unknown) => errors.push(error) }));
-    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
-    runs[0]?.unsubscribe();
-    controller.abort('enough');
-    expect(errors).toEqual(range(lists - 1).map(() => 'enough'));
-    expect(getEventListeners(signal, 'abort')).toEqual([]);
-  });
-
-  it.each([
-    ...(['concurrency', 'limiter', 'lane', 'weigh', 'id', 'repair', 'classify', 'timeoutMs', 'deadlineMs'] as const),
-    ...(['onEvent', 'name', 'scheduler', 'random'] as const),
-  ])('takes an undefined `%s` as left out', (option) => {
-    const statuses: string[] = [];
-    divideRetry(poisoned([1]).work, { [option]: undefined })(range(3)).subscribe((all) => {
-      for (const { status } of all) statuses.push(status);
-    });
-    expect(statuses).toEqual(['fulfilled', 'rejected', 'fulfilled']);
   });
 });
 
@@ -332,7 +192,7 @@ describe('what an error means comes first', () => {
       virtually(() => {
         const { work, sent } = poisoned([3], () => error);
         let settled: Settled<number, number>[] = [];
-        divideRetry(work, repairing(strategy, {}, finalRefusals))(range(8)).subscribe((list) => (settled = list));
+        wholeList(work, repairing(strategy, {}, finalRefusals))(range(8)).subscribe((list) => (settled = list));
         timer(120_000).subscribe(() => {
           expect(sent).toEqual(Array(calls).fill(range(8)));
           expect(settled.map((one) => one.status === 'rejected' && one.reason)).toEqual(Array(8).fill(error));
@@ -361,7 +221,7 @@ describe('what an error means comes first', () => {
         const sent: (readonly number[])[] = [];
         let settled: Settled<number, number>[] = [];
         const work: BatchWork<number, number> = (items) => (sent.push(items) < 5 ? throwError(() => error) : of(items));
-        divideRetry(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
+        wholeList(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
         timer(120_000).subscribe(() => {
           expect(sent).toEqual(Array(5).fill(range(8)));
           expect(inputs(settled, 'fulfilled')).toEqual(range(8));
@@ -387,7 +247,7 @@ describe('what an error means comes first', () => {
         return NEVER;
       };
       let settled: Settled<number, number>[] = [];
-      divideRetry(work, { ...repairing(), timeoutMs: 100 })(range(4)).subscribe((list) => (settled = list));
+      wholeList(work, { ...repairing(), timeoutMs: 100 })(range(4)).subscribe((list) => (settled = list));
       timer(60_000).subscribe(() => {
         expect(sizes).toEqual([4, 4, 4]);
         expect(settled.every((one) => one.status === 'rejected' && one.reason instanceof AttemptTimeoutError)).toBe(true);
@@ -406,7 +266,7 @@ describe('what an error means comes first', () => {
           return items.includes(6) ? throwError(() => badRequest) : of([...items]);
         };
         let settled: Settled<number, number>[] = [];
-        divideRetry(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
+        wholeList(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
         timer(60_000).subscribe(() => {
           expect(inputs(settled, 'rejected')).toEqual([6]);
           expect(sent.filter((items) => items === sent[1])).toHaveLength(2);
@@ -426,7 +286,7 @@ describe('bad items', () => {
       return items.includes(3) ? timer(1).pipe(mergeMap(() => throwError(() => badRequest))) : of([...items]).pipe(delay(5));
     };
     const settled = await new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work, repairing('parallel', { factor: 2 }))(range(4)).subscribe(resolve);
+      wholeList(work, repairing('parallel', { factor: 2 }))(range(4)).subscribe(resolve);
     });
     expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
     expect(ended).toEqual([]);
@@ -474,7 +334,7 @@ describe('bad items', () => {
     };
     const deadlineMs = (item: number) => (item === 0 ? 1 : Infinity);
     const options = { ...repairing(strategy, {}), classify: classifyError, deadlineMs, scheduler, onEvent };
-    divideRetry(work, options)(range(4)).subscribe();
+    wholeList(work, options)(range(4)).subscribe();
     scheduler.flush();
     expect(told).toEqual([1]);
   });
@@ -491,21 +351,6 @@ describe('bad items', () => {
     expect(inputs(settled, 'rejected')).toEqual([3]);
     expect(most).toBe(1);
     expect(limiter.executing).toBe(0);
-  });
-
-  it('in the lane that was named', () => {
-    const limiter = createLimiter({ queue: lanes([{ name: 'user' }, { name: 'background' }]) });
-    const told: string[] = [];
-    const work: BatchWork<number, number> = (items, { lane }) => {
-      told.push(lane);
-      return of([...items]);
-    };
-    run(work, [1], { limiter, lane: 'user' });
-    run(work, [1], { limiter, lane: 'background' });
-    expect(told).toEqual(['user', 'background']);
-    expect(() => divideRetry(work, { limiter, lane: 'nobody' })).toThrow(
-      'divideRetry: expected `lane` to be a lane the limiter has (user,background), got `nobody` (string)',
-    );
   });
 
   it('too large a batch is cut by weight, as the numbers in the error ask for', () => {
@@ -559,7 +404,7 @@ describe('bad items', () => {
 });
 
 describe('work that fails whatever it is given', () => {
-  const broken = (size: number, options: DivideRetryOptions<number>, error: (items: readonly number[]) => unknown) => {
+  const broken = (size: number, options: BatchMapFromOptions<number>, error: (items: readonly number[]) => unknown) => {
     const { work, sent } = poisoned(range(size), error);
     const settled = run(work, range(size), options);
     expect(inputs(settled, 'rejected')).toEqual(range(size));
@@ -640,7 +485,7 @@ describe('work that fails whatever it is given', () => {
       return throwError(() => same);
     };
     const result = new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work, { ...repairing(), concurrency: 16 })(range(20)).subscribe(resolve);
+      wholeList(work, { ...repairing(), concurrency: 16 })(range(20)).subscribe(resolve);
     });
     answers.next(1);
     answers.complete();
@@ -680,7 +525,7 @@ describe('callbacks, deadlines and telemetry', () => {
       const work: BatchWork<number, number> = (items) =>
         items.length === 4 ? throwError(() => badRequest) : of([...items]).pipe(delay(50));
       let settled: Settled<number, number>[] = [];
-      divideRetry(work, { deadlineMs: (item) => (item === 3 ? 20 : 1000), ...repairing('sequential') })(range(4)).subscribe(
+      wholeList(work, { deadlineMs: (item) => (item === 3 ? 20 : 1000), ...repairing('sequential') })(range(4)).subscribe(
         (list) => (settled = list),
       );
       timer(1000).subscribe(() => {
@@ -695,13 +540,13 @@ describe('callbacks, deadlines and telemetry', () => {
     const { work } = poisoned([2]);
     const events: FlowEvent[] = [];
     run(work, range(4), { onEvent: unstamped((event) => events.push(event)), ...repairing('sequential') });
-    expect(new Set(events.map(({ operator }) => operator))).toEqual(new Set(['divideRetry']));
+    expect(new Set(events.map(({ operator }) => operator))).toEqual(new Set(['batchMapFrom']));
     expect(events.filter(({ type }) => type === 'split')).toMatchObject([{ size: 4, parts: 2, depth: 1 }]);
     expect(events.filter(({ type }) => type === 'attemptStarted').map((event) => (event as { splitDepth: number }).splitDepth)).toEqual([
       0, 1, 2, 1,
     ]);
     expect(events.filter(({ type }) => type === 'settled')).toHaveLength(4);
-    expect(events.at(-1)).toEqual({ type: 'drained', operator: 'divideRetry' });
+    expect(events.at(-1)).toEqual({ type: 'drained', operator: 'batchMapFrom' });
   });
 
   it('a listener may leave in the middle of a step', () => {
@@ -712,7 +557,7 @@ describe('callbacks, deadlines and telemetry', () => {
       return items.length === 2 ? slow : throwError(() => badRequest);
     };
     const seen: unknown[] = [];
-    const subscription = divideRetry(work, {
+    const subscription = wholeList(work, {
       ...repairing('sequential'),
       onEvent: ({ type }) => {
         if (type === 'settled') subscription.unsubscribe();
@@ -736,17 +581,5 @@ describe('callbacks, deadlines and telemetry', () => {
       { attempt: 1, splitDepth: 1, batchId: 'b0', weight: 1 },
       { attempt: 1, splitDepth: 1, batchId: 'b0', weight: 2 },
     ]);
-  });
-
-  it('refuses options that have no place here', () => {
-    for (const options of [{ maxSize: 4 }, { window: natural() }, { queue: lanes([{ name: 'urgent' }]) }]) {
-      let thrown: unknown;
-      try {
-        divideRetry(() => of([]), options as never);
-      } catch (error) {
-        thrown = error;
-      }
-      expect(isFlowError(thrown, 'FLOW_CONFIG_INVALID')).toBe(true);
-    }
   });
 });
