@@ -47,7 +47,7 @@ program
     const stop = new AbortController();
     // The second interrupt ends the process.
     process.once('SIGINT', () => {
-      console.error('stopping: waiting for the calls under way; interrupt again to end at once');
+      console.error('stopping: waiting for the texts on their way; interrupt again to end at once');
       stop.abort();
     });
     let [done, total] = [0, corpus.passages.length];
@@ -101,7 +101,10 @@ function print(text: string): void {
 /** On a terminal a line that changes, elsewhere a line every five seconds. */
 function showProgress(text: () => string): { end(): void } {
   const update = process.stderr.isTTY ? createLogUpdate(process.stderr) : undefined;
-  const timer = setInterval(() => (update ?? console.error)(text()), update ? 100 : 5000);
+  const show = (): void => {
+    (update ?? console.error)(text());
+  };
+  const timer = setInterval(show, update ? 100 : 5000);
   return {
     end: () => {
       clearInterval(timer);

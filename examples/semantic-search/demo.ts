@@ -38,11 +38,11 @@ async function addressOf({ stdout }: ChildProcess): Promise<string> {
   throw new Error('the server ended before it was listening');
 }
 
-async function run(...args: readonly string[]): Promise<number> {
+function run(...args: readonly string[]): Promise<number> {
   console.log(`\n$ semantic-search ${args.map((arg) => (arg.includes(' ') ? `"${arg}"` : arg)).join(' ')}`);
   const cli = 'examples/semantic-search/cli.ts';
   const child = spawn(process.execPath, ['--import', 'tsx', cli, ...args], { cwd: project, stdio: ['ignore', 'inherit', 'inherit'] });
-  return await new Promise((ended, failed) => {
+  return new Promise((ended, failed) => {
     child.on('error', failed);
     // Without a code it was ended by a signal.
     child.on('exit', (code) => {

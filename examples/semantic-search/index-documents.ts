@@ -12,7 +12,7 @@ export interface IndexOptions {
   readonly model: string;
   readonly embedder: Embedder;
   readonly asker: Asker;
-  /** Sends nothing more; calls under way end, and the next run continues. */
+  /** Nothing more is read once it aborts: texts that were accepted settle, and the next run continues. */
   readonly stop: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
 }

@@ -16,12 +16,10 @@ export interface Report {
 }
 
 /** One line about a run under way. */
-export function progressText(
-  done: number,
-  total: number,
-  { calls, executing, queued, throttled, retries, splits }: EmbedderSnapshot,
-): string {
-  return `${done} of ${total} passages; ${calls} calls, ${executing} in flight, ${queued} passages waiting; 429s ${throttled}, retries ${retries}, splits ${splits}`;
+export function progressText(done: number, total: number, flow: EmbedderSnapshot): string {
+  const { calls, executing, queued, heldByRate, throttled, retries, splits } = flow;
+  const passages = `${done} of ${total} passages; ${calls} calls, ${executing} in flight`;
+  return `${passages}; ${queued} texts waiting (${heldByRate} for the rate); 429s ${throttled}, retries ${retries}, splits ${splits}`;
 }
 
 /** What a run did: failures first, then each question, then the totals. */

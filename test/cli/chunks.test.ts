@@ -59,9 +59,9 @@ describe('chunkText', () => {
   });
 
   it('ends at a paragraph from 60 % of the cap on, and shrinks blank lines to one', () => {
-    expect(chunk(`${words(20, 'a')}\n\n\n\n${words(20, 'b')}\n\n${words(20, 'c')}`)).toEqual([
-      `${words(20, 'a')}\n\n${words(20, 'b')}`,
-      words(20, 'c'),
+    expect(chunk(`${words(25, 'other')}\n\n\n\n${words(20, 'word')}\n\n${words(10, 'last')}`)).toEqual([
+      `${words(25, 'other')}\n\n${words(20, 'word')}`,
+      words(10, 'last'),
     ]);
   });
 

@@ -16,7 +16,7 @@ describe('the command line', () => {
   it('explains itself', async () => {
     const help = await runHere(['--help']);
     expect(help.code).toBe(0);
-    expect(help.stdout.match(/^ {2}\w+(?= .*(?:\[|  ))/gm)?.map((name) => name.trim())).toEqual(['run', 'inspect', 'config', 'help']);
+    expect(help.stdout.match(/^ {2}[a-z]+(?= )/gm)?.map((name) => name.trim())).toEqual(['run', 'inspect', 'config', 'help']);
     for (const word of ['Exit codes:', '130']) expect(help.stdout).toContain(word);
   });
 

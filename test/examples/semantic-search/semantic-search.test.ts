@@ -272,7 +272,10 @@ describe('indexing', () => {
 
   it('sends nothing more once it is stopped, keeps what came, and continues', async () => {
     const stop = new AbortController();
-    await serve(200, { until: ({ index: i }) => Promise.resolve(i === 1 ? stop.abort() : undefined) });
+    const until = ({ index: i }: { readonly index: number }): undefined => {
+      if (i === 1) stop.abort();
+    };
+    await serve(200, { until });
     const { result } = await index({ stop: stop.signal });
     expect(result).toMatchObject({ indexed: [], accepted: result.settled });
     expect(result.accepted).toBeLessThan(200);
