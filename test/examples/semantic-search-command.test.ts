@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { hasChatModel } from '../support/model-server.js';
-import { startSearch, startServe, startServer } from '../support/semantic-search.js';
+import { startSearch, startServe, startServer, stopAll } from '../support/semantic-search.js';
 
 // The real model is loaded here.
 vi.setConfig({ testTimeout: 120_000 });
@@ -19,6 +19,7 @@ beforeEach(() => {
   index = join(folder, 'index.jsonl');
 });
 afterEach(() => {
+  stopAll();
   rmSync(folder, { recursive: true, force: true });
 });
 

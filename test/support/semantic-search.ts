@@ -1,15 +1,22 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { resolve } from 'node:path';
-import { onTestFinished } from 'vitest';
 import { type CliChild, watch } from './cli.js';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** Starts a script of the examples as a process that the end of the test ends. */
+const started = new Set<ChildProcess>();
+
+/** Ends the processes that a failed test has left running. */
+export function stopAll(): void {
+  for (const child of started) child.kill('SIGKILL');
+  started.clear();
+}
+
+/** Starts a script of the examples. */
 function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): CliChild {
   const { OPENAI_API_KEY: _, ...inherited } = process.env;
   const child = spawn(process.execPath, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-  onTestFinished(() => void child.kill('SIGKILL'));
+  started.add(child);
   return watch(child);
 }
 
