@@ -223,9 +223,9 @@ const jobs = {
     assert.throws(() => openaiAgents.limitModel({}), { code: 'FLOW_CONFIG_INVALID' });
   },
 
-  edge({ edge: { checkJson, questionsSchema } }) {
-    assert.deepEqual(checkJson(questionsSchema, '[{"question":"q","expected":"e"}]'), { value: [{ question: 'q', expected: 'e' }] });
-    assert.equal(typeof checkJson(questionsSchema, '{}').problem, 'string');
+  edge({ edge: { checkJson, limitsSchema } }) {
+    assert.deepEqual(checkJson(limitsSchema, '{"concurrency":2}'), { value: { concurrency: 2 } });
+    assert.equal(typeof checkJson(limitsSchema, '{"concurrency":0}').problem, 'string');
   },
 
   async tokenizers({ root: { estimateTokens }, tokenizers: { createGptTokenCounter } }) {

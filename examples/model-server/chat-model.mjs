@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { ModelFilesError } from './model-files.mjs';
 
 export const INSTALL_CHAT = 'Run `npm ci --prefix examples/model-server/chat` in the root of the repository (about 410 MB).';
-const START_CHAT = 'tart the server with `chat: true` or `sluice serve --chat`.';
+const START_CHAT = 'tart the server with `chat: true` or `serve.mjs --chat`.';
 
 /**
  * Loads the model of `./chat`, which is installed by those who want it.

@@ -1,56 +1,32 @@
-import { createHash } from 'node:crypto';
 import { estimateTokens } from '../tokenizers/estimate.js';
 
-/** A passage of one document, small enough for an embedding model. */
-export interface Chunk {
-  readonly file: string;
-  /** First and last line the passage touches, from 1. */
-  readonly startLine: number;
-  readonly endLine: number;
-  readonly text: string;
-  /** SHA-256 of `text`, as hex. */
-  readonly sha256: string;
-}
-
 export interface ChunkOptions {
-  /** Most estimated tokens in one chunk; a chunk is closed at a paragraph from 60 % of it on. @defaultValue 200 */
+  /** Most estimated tokens in one chunk; a chunk ends at a paragraph from 60 % of it on. @defaultValue 200 */
   readonly maxTokens?: number;
   /** @defaultValue `estimateTokens` */
   readonly countTokens?: (text: string) => number;
 }
 
 /** 200 by the estimate leaves room for a model's limit of 256 word pieces. */
-export const CHUNK_DEFAULTS = { maxTokens: 200 } as const;
+const DEFAULT_MAX_TOKENS = 200;
 
-/** Share of `maxTokens` from which a chunk may end at a paragraph, and at a heading. */
+/** Share of `maxTokens` from which a chunk may end at a paragraph. */
 const PARAGRAPH_RATIO = 0.6;
-const HEADING_RATIO = 0.3;
-/** Headings longer than this share of a chunk are ordinary text, so that some of their text always fits beside them. */
-const MAX_HEADING_RATIO = 0.5;
-
-/** A code fence's mark and what follows it; a backtick later in the line makes it inline code. */
-const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})\s*(.*)$/s;
-const HEADING = /^ {0,3}#{1,6}\s/;
-const UNDERLINE = /^ {0,3}(=+|-+)\s*$/;
 
 /** Line breaks may cost a token of their own. */
 const BREAK_TOKENS = 1;
 
 /**
- * Cuts a document into passages, lazily and in one walk over the text.
+ * Cuts a text into chunks, lazily and in one walk over it.
  *
- * - **Cuts** at headings and blank lines where it can, then between lines, and inside a line only when the line alone is too long.
- * - **Keeps** a Markdown heading with the text below it, and a code fence in one piece when it fits.
+ * - **Cuts** at blank lines where it can, then between lines, and inside a line only when the line alone is too long.
  * - **Covers** every non-blank line exactly once; runs of blank lines shrink to one. Never an empty or blank chunk.
- *
- * @param file name put into the chunks; `.md`, `.markdown` and `.mdx` are read as Markdown, all else as plain text.
  */
-export function* chunkText(file: string, text: string, options: ChunkOptions = {}): Generator<Chunk, void, undefined> {
-  const maxTokens = options.maxTokens ?? CHUNK_DEFAULTS.maxTokens;
-  const packer = new Packer(file, maxTokens, options.countTokens ?? estimateTokens);
-  const markdown = /\.(md|markdown|mdx)$/i.test(file);
-  for (const block of blocksOf(linesOf(text), markdown, maxTokens)) {
-    packer.add(block);
+export function* chunkText(text: string, options: ChunkOptions = {}): Generator<string, void, undefined> {
+  const maxTokens = options.maxTokens ?? DEFAULT_MAX_TOKENS;
+  const packer = new Packer(maxTokens, options.countTokens ?? estimateTokens);
+  for (const paragraph of paragraphsOf(linesOf(text), maxTokens)) {
+    packer.add(paragraph);
     yield* packer.take();
   }
   packer.close();
@@ -60,12 +36,6 @@ export function* chunkText(file: string, text: string, options: ChunkOptions = {
 interface Line {
   readonly number: number;
   readonly text: string;
-}
-
-/** Lines that belong together: a paragraph, a heading, a code fence. */
-interface Block {
-  readonly lines: readonly Line[];
-  readonly heading: boolean;
 }
 
 function* linesOf(text: string): Generator<Line> {
@@ -80,39 +50,18 @@ function* linesOf(text: string): Generator<Line> {
   yield { number, text: text.slice(start) };
 }
 
-function* blocksOf(lines: Iterable<Line>, markdown: boolean, maxLines: number): Generator<Block> {
+function* paragraphsOf(lines: Iterable<Line>, maxLines: number): Generator<readonly Line[]> {
   let open: Line[] = [];
-  let fence: string | undefined;
-  const take = (): Block[] => {
-    const block = { lines: open, heading: markdown && open.length === 2 && UNDERLINE.test(open[1]?.text ?? '') };
-    open = [];
-    return block.lines.length === 0 ? [] : [block];
-  };
   for (const line of lines) {
     const blank = line.text.trim() === '';
-    const mark = markdown ? FENCE.exec(line.text) : null;
-    if (fence !== undefined) {
-      open.push(line);
-      if (mark?.[1]?.startsWith(fence) === true && mark[2] === '') {
-        fence = undefined;
-        yield* take();
-      }
-    } else if (mark !== null) {
-      yield* take();
-      fence = mark[1];
-      open.push(line);
-    } else if (blank) {
-      yield* take();
-    } else if (markdown && HEADING.test(line.text)) {
-      yield* take();
-      yield { lines: [line], heading: true };
-    } else {
-      open.push(line);
+    if (!blank) open.push(line);
+    // A line costs at least a token, so a paragraph of more lines cannot stay in one piece: no need to hold a whole file.
+    if (open.length > 0 && (blank || open.length > maxLines)) {
+      yield open;
+      open = [];
     }
-    // A line costs a token at least, so a block of more lines cannot stay in one piece: no need to hold a whole file.
-    if (open.length > maxLines) yield* take();
   }
-  yield* take();
+  if (open.length > 0) yield open;
 }
 
 /** A run of text in the open chunk. */
@@ -121,59 +70,45 @@ interface Part {
   readonly endLine: number;
   readonly text: string;
   readonly tokens: number;
-  readonly heading: boolean;
 }
 
-/** Fills chunks with blocks, each no heavier than `maxTokens`. */
+/** Fills chunks with paragraphs, each no heavier than `maxTokens`. */
 class Packer {
-  readonly #file: string;
   readonly #maxTokens: number;
   readonly #countTokens: (text: string) => number;
   #parts: Part[] = [];
   #tokens = 0;
-  #done: Chunk[] = [];
+  #done: string[] = [];
 
-  constructor(file: string, maxTokens: number, countTokens: (text: string) => number) {
-    this.#file = file;
+  constructor(maxTokens: number, countTokens: (text: string) => number) {
     this.#maxTokens = maxTokens;
     this.#countTokens = countTokens;
   }
 
   /** Chunks closed since the last call. */
-  take(): readonly Chunk[] {
+  take(): readonly string[] {
     const done = this.#done;
     this.#done = [];
     return done;
   }
 
-  add(block: Block): void {
-    if (this.#tokens >= this.#maxTokens * (block.heading ? HEADING_RATIO : PARAGRAPH_RATIO)) this.#closeBeforeHeadings();
-    const part = this.#part(block.lines, block.heading);
-    if (!this.#fits(part)) this.#closeBeforeHeadings();
+  add(paragraph: readonly Line[]): void {
+    if (this.#tokens >= this.#maxTokens * PARAGRAPH_RATIO) this.close();
+    const part = this.#part(paragraph);
+    if (!this.#fits(part)) this.close();
     if (this.#fits(part)) this.#push(part);
-    else for (const line of block.lines) this.#addLine(line);
+    else for (const line of paragraph) this.#addLine(line);
   }
 
   close(): void {
-    if (this.#parts.length === 0) return;
-    const text = join(this.#parts);
-    if (text.trim() !== '') {
-      this.#done.push({
-        file: this.#file,
-        startLine: (this.#parts[0] as Part).startLine,
-        endLine: (this.#parts.at(-1) as Part).endLine,
-        text,
-        sha256: createHash('sha256').update(text).digest('hex'),
-      });
-    }
+    if (this.#parts.length > 0) this.#done.push(join(this.#parts));
     this.#parts = [];
     this.#tokens = 0;
   }
 
   #addLine(line: Line): void {
-    if (line.text.trim() === '') return;
-    const part = this.#part([line], false);
-    if (!this.#fits(part)) this.#closeBeforeHeadings();
+    const part = this.#part([line]);
+    if (!this.#fits(part)) this.close();
     if (this.#fits(part)) this.#push(part);
     else this.#cut(line);
   }
@@ -183,7 +118,7 @@ class Packer {
     for (let start = 0; start < line.text.length; ) {
       const room = this.#maxTokens - this.#tokens - BREAK_TOKENS;
       const piece = this.#prefix(line.text, start, room);
-      if (piece.trim() !== '') this.#push(this.#part([{ number: line.number, text: piece }], false));
+      if (piece.trim() !== '') this.#push(this.#part([{ number: line.number, text: piece }]));
       start += piece.length;
       if (start < line.text.length) this.close();
     }
@@ -200,15 +135,12 @@ class Packer {
     }
   }
 
-  #part(lines: readonly Line[], heading: boolean): Part {
-    let tokens = 0;
-    for (const line of lines) tokens += this.#countTokens(line.text) + BREAK_TOKENS;
+  #part(lines: readonly Line[]): Part {
     return {
       startLine: (lines[0] as Line).number,
       endLine: (lines.at(-1) as Line).number,
       text: lines.map((line) => line.text).join('\n'),
-      tokens,
-      heading: heading && tokens <= this.#maxTokens * MAX_HEADING_RATIO,
+      tokens: lines.reduce((sum, line) => sum + this.#countTokens(line.text) + BREAK_TOKENS, 0),
     };
   }
 
@@ -220,28 +152,9 @@ class Packer {
     this.#parts.push(part);
     this.#tokens += part.tokens;
   }
-
-  /** Closes the open chunk; headings at its end start the next one, together with the text they announce. */
-  #closeBeforeHeadings(): void {
-    const body = this.#parts.findLastIndex((part) => !part.heading) + 1;
-    const headings = this.#parts.slice(body);
-    const tokens = sumTokens(headings);
-    if (tokens > this.#maxTokens * MAX_HEADING_RATIO) {
-      this.close();
-      return;
-    }
-    this.#parts.length = body;
-    this.close();
-    this.#parts = headings;
-    this.#tokens = tokens;
-  }
 }
 
-function sumTokens(parts: readonly Part[]): number {
-  return parts.reduce((sum, part) => sum + part.tokens, 0);
-}
-
-/** The parts as they stood in the document, with at most one blank line between two of them. */
+/** The parts as they stood in the text, with at most one blank line between two of them. */
 function join(parts: readonly Part[]): string {
   let text = '';
   parts.forEach((part, i) => {

@@ -3,23 +3,20 @@ import { isFlowError } from '../../operators/errors.js';
 import { configCommand } from './config-command.js';
 import { CliError, EXIT } from './exit.js';
 import { type Host, visibleHost } from './host.js';
-import { indexCommand } from './index-command.js';
 import { inspectCommand } from './inspect-command.js';
 import { ownPackage } from './package-root.js';
 import { runCommand } from './run-command.js';
-import { searchCommand } from './search-command.js';
-import { serveCommand } from './serve-command.js';
 
 const EXIT_CODES = `
 Exit codes:
-  0    done; passages the provider refused are named in the summary
-  1    done, but passages or rows failed, or the provider refused some and --strict was given
+  0    done
+  1    done, but rows failed
   2    wrong options, unknown or unusable files
   3    provider or address not reachable, key refused, model unknown
   4    a file could not be written
   5    another run is writing the same file
   6    the budget is spent; \`sluice run\` goes on where it stopped when there is more
-  130  interrupted; \`sluice index\` and \`sluice run\` go on where they stopped when they are run again
+  130  interrupted; \`sluice run\` continues where it stopped when it is run again
 
 Keys come from SLUICE_API_KEY or OPENAI_API_KEY.
 `;
@@ -32,20 +29,11 @@ Keys come from SLUICE_API_KEY or OPENAI_API_KEY.
 export async function runCommandLine(process: Host, inspectPage: URL): Promise<void> {
   const host = visibleHost(process);
   const program = new Command('sluice')
-    .description(
-      'Run documents through a model; search them by meaning: index them, ask questions, run a local embeddings server; look into pipelines.',
-    )
+    .description('Run documents through a model, explain what a configuration allows, look into pipelines.')
     .version(ownPackage().version)
     .addHelpText('after', EXIT_CODES)
     .showHelpAfterError('(run it with --help to see the options)');
-  for (const command of [
-    runCommand(host),
-    indexCommand(host),
-    searchCommand(host),
-    serveCommand(host),
-    inspectCommand(host, inspectPage),
-    configCommand(host),
-  ])
+  for (const command of [runCommand(host), inspectCommand(host, inspectPage), configCommand(host)])
     program.addCommand(command.copyInheritedSettings(program));
   for (const command of [program, ...program.commands.flatMap((one) => [one, ...one.commands])])
     command.exitOverride().configureOutput({

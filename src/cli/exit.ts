@@ -1,7 +1,7 @@
 /** What the `sluice` command answers to the shell. */
 export const EXIT = {
   ok: 0,
-  /** Finished, but items failed for want of an answer, or were poisoned and `--strict` was given. */
+  /** Finished, but rows failed. */
   incomplete: 1,
   /** Wrong options, unknown or unusable files. */
   usage: 2,

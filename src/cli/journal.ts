@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { rm } from 'node:fs/promises';
-import { CliError, diskError, EXIT, errorCode, onDisk } from './exit.js';
+import { CliError, diskError, EXIT, errorCode } from './exit.js';
 import { LineFile } from './line-file.js';
 import { readLines } from './lines.js';
 
@@ -98,9 +97,4 @@ export class Journal {
   close(): Promise<void> {
     return this.#file.close();
   }
-}
-
-/** Takes the journal away once its content is elsewhere. */
-export async function removeJournal(path: string): Promise<void> {
-  await onDisk(`remove the journal \`${path}\``, () => rm(path, { force: true }));
 }

@@ -1,56 +1,9 @@
 import { classifyError } from '../../operators/classify-error.js';
 import { isFlowError } from '../../operators/errors.js';
-import { robust } from '../../operators/repair.js';
-import type { Classify, FlowSink } from '../../operators/types.js';
-import { createEmbedder, type Embedder } from '../pipelines/create-embedder.js';
+import type { Classify } from '../../operators/types.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 import type { Hide, Shown } from './secrets.js';
 import { visible } from './visible.js';
-
-/** Where texts are embedded, and how much it may be asked. Infinity is no limit. */
-export interface ProviderOptions {
-  readonly baseUrl: string;
-  readonly model: string;
-  readonly apiKey: string | undefined;
-  readonly shown: Shown;
-  /** Most texts in one call. */
-  readonly maxBatch: number;
-  readonly maxBatchTokens: number | undefined;
-  readonly concurrency: number;
-  readonly requestsPerMinute: number;
-  readonly tokensPerMinute: number;
-}
-
-/** A long job outlives a provider that is overloaded for half a minute. */
-const MAX_ATTEMPTS = 8;
-
-/** Of what was to be sent when no more was. */
-export class NotSentError extends Error {}
-
-/** @param stop nothing more is sent once it has aborted, also no retry */
-export function openEmbedder(options: ProviderOptions, onEvent: FlowSink, stop?: AbortSignal): Embedder {
-  let answered = false;
-  return createEmbedder({
-    baseUrl: options.baseUrl,
-    model: options.model,
-    maxSize: options.maxBatch,
-    concurrency: options.concurrency,
-    requestsPerMinute: options.requestsPerMinute,
-    tokensPerMinute: options.tokensPerMinute,
-    repair: robust({ retry: { maxAttempts: MAX_ATTEMPTS } }),
-    classify: (error, context) => (error instanceof NotSentError ? { class: 'fatal' } : classifyWhile(answered, error, context)),
-    fetch: async (input, init) => {
-      if (stop?.aborted) throw new NotSentError('stopped');
-      return fetch(input, init);
-    },
-    onEvent: (event) => {
-      if (event.type === 'attemptEnded' && event.outcome === 'ok') answered = true;
-      onEvent(event);
-    },
-    ...(options.apiKey !== undefined && { apiKey: options.apiKey }),
-    ...(options.maxBatchTokens !== undefined && { maxTokens: options.maxBatchTokens }),
-  });
-}
 
 /** A server that never answered is not there, and trying again would only hide that; one that did may be restarting. */
 export function classifyWhile(answered: boolean, error: unknown, context: Parameters<Classify>[1]): ReturnType<Classify> {
@@ -60,10 +13,10 @@ export function classifyWhile(answered: boolean, error: unknown, context: Parame
 }
 
 /**
- * What a text that got no vector means for the run:
- * - `stop`: no text will fare better, the run ends with this error;
- * - `poisoned`: the provider refuses this very text;
- * - `failed`: no answer came in spite of retries; another run may succeed.
+ * What a failed call means for the run:
+ * - `stop`: all other calls would fail too, the run ends with this error;
+ * - `poisoned`: the provider refuses this text;
+ * - `failed`: no answer arrived in spite of retries; another run may succeed.
  */
 export type Failure =
   | { readonly kind: 'stop'; readonly error: CliError }
@@ -79,16 +32,10 @@ export interface ProviderWords {
   readonly start: string;
 }
 
-const EMBEDDER_WORDS: ProviderWords = {
-  keys: 'SLUICE_API_KEY or OPENAI_API_KEY',
-  options: '`--model` and `--base-url`',
-  start: 'is the server running? Start one with `sluice serve`',
-};
-
 export function explainFailure(
   error: unknown,
-  { model, shown }: Pick<ProviderOptions, 'model' | 'shown'>,
-  words: ProviderWords = EMBEDDER_WORDS,
+  { model, shown }: { readonly model: string; readonly shown: Shown },
+  words: ProviderWords,
 ): Failure {
   const { address } = shown;
   const { status, code } = evidence(error);

@@ -12,10 +12,13 @@ export type Checked<T> = { readonly value: T } | { readonly problem: string };
  *
  * @example
  * ```ts
- * import { checkJson, questionsSchema } from 'sluice/edge';
+ * import { checkJson } from 'sluice/edge';
+ * import * as z from 'zod';
  *
- * checkJson(questionsSchema, '[{ "question": "who?", "expected": "me" }]'); // => { value: [{ question: 'who?', expected: 'me' }] }
- * checkJson(questionsSchema, 'who?'); // => { problem: 'not JSON' }
+ * const person = z.object({ name: z.string() });
+ * checkJson(person, '{ "name": "Ada" }'); // => { value: { name: 'Ada' } }
+ * checkJson(person, '{ "name": 7 }'); // => { problem: '`name`: Invalid input: expected string, received number' }
+ * checkJson(person, 'Ada'); // => { problem: 'not JSON' }
  * ```
  */
 export function checkJson<T>(schema: z.ZodType<T>, text: string): Checked<T> {

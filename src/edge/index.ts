@@ -21,14 +21,3 @@ export {
   type StageConfig,
   stagesSchema,
 } from './config/schema.js';
-export {
-  type IndexChunk,
-  type IndexFooter,
-  type IndexHeader,
-  indexChunkSchema,
-  indexFooterSchema,
-  indexHeaderSchema,
-  type JournalLine,
-  journalLineSchema,
-} from './index-lines.js';
-export { type Questions, questionsSchema } from './questions.js';

@@ -3,66 +3,68 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { removeJournal } from '../../src/cli/journal.js';
-import { readVectorJournal, VectorJournal, vectorKey } from '../../src/cli/vector-journal.js';
+import { Journal, type JournalContent, readJournal } from '../../src/cli/journal.js';
 
 let folder: string;
 let path: string;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-journal-'));
-  path = join(folder, 'index.jsonl.journal');
+  path = join(folder, 'out.jsonl.journal');
 });
 afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const sha = (i: number): string => i.toString(16).padStart(64, '0');
-const vector = (i: number): Float32Array => Float32Array.of(i, -i);
-
 async function write(from: number, to: number, length = 0): Promise<void> {
-  const journal = await VectorJournal.open(path, length);
-  for (let i = from; i < to; i += 1) journal.add('m', sha(i), vector(i));
+  const journal = await Journal.open(path, length);
+  for (let number = from; number < to; number += 1) void journal.add({ number });
   await journal.close();
 }
 
-async function numbers(): Promise<number[]> {
-  return [...(await readVectorJournal(path)).vectors.values()].map((v) => v[0] as number);
+/** Entries are understood when they have a number. */
+async function read(): Promise<JournalContent & { readonly numbers: readonly number[] }> {
+  const numbers: number[] = [];
+  const content = await readJournal(path, 'out.jsonl.journal', 'remove it first', (json) => {
+    const { number } = JSON.parse(json) as { number?: number };
+    return number !== undefined && numbers.push(number) > 0;
+  });
+  return { ...content, numbers };
+}
+
+async function numbers(): Promise<readonly number[]> {
+  return (await read()).numbers;
 }
 
 describe('a journal', () => {
-  it('gives back what was added, by model and text', async () => {
+  it('gives back what was added', async () => {
     await write(0, 200);
-    const { vectors, damagedLines } = await readVectorJournal(path);
-    expect(damagedLines).toBe(0);
-    expect(vectors.size).toBe(200);
-    expect(vectors.get(vectorKey('m', sha(7)))).toEqual(vector(7));
-    expect(vectors.get(vectorKey('other', sha(7)))).toBeUndefined();
+    expect(await read()).toMatchObject({ damagedLines: 0, numbers: Array.from({ length: 200 }, (_, i) => i) });
   });
 
   it('is read, and gone on with, behind the mark of a byte order', async () => {
     await write(0, 2);
     writeFileSync(path, `\uFEFF${readFileSync(path, 'utf8')}`);
     expect(await numbers()).toEqual([0, 1]);
-    await write(2, 3, (await readVectorJournal(path)).length);
-    expect(await readVectorJournal(path)).toMatchObject({ damagedLines: 0, vectors: { size: 3 } });
+    await write(2, 3, (await read()).length);
+    expect(await read()).toMatchObject({ damagedLines: 0, numbers: [0, 1, 2] });
   });
 
   it('has results in the file before it is closed', async () => {
-    const journal = await VectorJournal.open(path, 0);
-    journal.add('m', sha(1), vector(1));
+    const journal = await Journal.open(path, 0);
+    void journal.add({ number: 1 });
     await expect.poll(numbers).toEqual([1]);
     await journal.close();
   });
 
   it('goes on where it stopped', async () => {
     await write(0, 3);
-    await write(3, 5, (await readVectorJournal(path)).length);
+    await write(3, 5, (await read()).length);
     expect(await numbers()).toEqual([0, 1, 2, 3, 4]);
   });
 
   it('is empty when it is not there, and leaves no empty file', async () => {
-    expect(await readVectorJournal(path)).toEqual({ vectors: new Map(), damagedLines: 0, length: 0 });
+    expect(await read()).toEqual({ numbers: [], damagedLines: 0, length: 0 });
     await write(0, 0);
     expect(existsSync(path)).toBe(false);
   });
@@ -74,7 +76,7 @@ describe('a journal', () => {
       fc.asyncProperty(fc.nat(whole.length), async (at) => {
         writeFileSync(path, whole.subarray(0, at));
         const complete = whole.subarray(0, at).toString().split('\n').length - 1;
-        const { damagedLines, length } = await readVectorJournal(path);
+        const { damagedLines, length } = await read();
         expect(damagedLines).toBe(0);
         await write(9, 10, length);
         expect(await numbers()).toEqual([0, 1, 2, 3].slice(0, complete).concat(9));
@@ -86,39 +88,40 @@ describe('a journal', () => {
   it('skips and counts a damaged line in the middle', async () => {
     await write(0, 4);
     const lines = readFileSync(path, 'utf8').split('\n');
-    lines[1] = (lines[1] as string).replace('"vector":"', '"vector":"A');
+    lines[1] = (lines[1] as string).replace('1}', '7}');
     lines[2] = 'noise';
     writeFileSync(path, lines.join('\n'));
-    expect((await readVectorJournal(path)).damagedLines).toBe(2);
+    expect((await read()).damagedLines).toBe(2);
     expect(await numbers()).toEqual([0, 3]);
   });
 
   it('is not fooled by a line whose checksum is right and whose content is not', async () => {
     appendFileSync(path, '44136fa355b3678a {}\n'); // the checksum of `{}`
-    expect(await readVectorJournal(path)).toMatchObject({ damagedLines: 1, vectors: new Map() });
+    expect(await read()).toMatchObject({ damagedLines: 1, numbers: [] });
   });
 
-  it('goes when its work is done', async () => {
-    await write(0, 1);
-    await removeJournal(path);
-    await removeJournal(path);
-    expect(existsSync(path)).toBe(false);
+  it('is refused when the file is something else', async () => {
+    writeFileSync(path, 'Dear diary,\n');
+    await expect(read()).rejects.toMatchObject({
+      exitCode: 2,
+      message: '`out.jsonl.journal` is there already and is not a journal; remove it first',
+    });
   });
 
   it('says when it cannot be opened', async () => {
-    await expect(VectorJournal.open(join(path, 'x'), 0)).rejects.toMatchObject({
+    await expect(Journal.open(join(path, 'x'), 0)).rejects.toMatchObject({
       exitCode: 4,
       message: expect.stringMatching(/cannot open the journal .*folder does not exist/) as string,
     });
   });
 
   it.runIf(existsSync('/dev/full'))('reports a full disk at the next result and at the end', async () => {
-    const journal = await VectorJournal.open('/dev/full', 0);
-    journal.add('m', sha(1), vector(1));
+    const journal = await Journal.open('/dev/full', 0);
+    void journal.add({ number: 1 });
     await expect
       .poll(() => {
         try {
-          journal.add('m', sha(2), vector(2));
+          void journal.add({ number: 2 });
           return undefined;
         } catch (error) {
           return error;

@@ -14,7 +14,7 @@ type Create = OpenAI.Chat.ChatCompletionCreateParamsNonStreaming;
 
 const INSTALL =
   'model server: the chat model is not installed. Run `npm ci --prefix examples/model-server/chat` in the root of the repository ' +
-  '(about 410 MB). Then start the server with `chat: true` or `sluice serve --chat`.';
+  '(about 410 MB). Then start the server with `chat: true` or `serve.mjs --chat`.';
 
 const PATIENT = { timeout: 10_000, interval: 5 };
 

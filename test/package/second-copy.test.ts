@@ -13,9 +13,6 @@ const exempt: Readonly<Record<string, string>> = {
   'src/frontend/view-store.ts BrokenView': 'made by the store that asks, and never handed out',
   'src/adapters/fetch/from-event-stream.ts Final': 'made by the stream that asks, and never handed out',
   'src/cli/exit.ts CliError': 'the command is one bundle, and nobody imports it',
-  'src/cli/index-file.ts CliError': 'the command is one bundle, and nobody imports it',
-  'src/cli/index-job.ts CliError': 'the command is one bundle, and nobody imports it',
-  'src/cli/index-job.ts NotSentError': 'the command is one bundle, and nobody imports it',
   'src/cli/inspect/html.ts Markup': 'the command is one bundle, and nobody imports it',
   'src/cli/inspect/read-file.ts CliError': 'the command is one bundle, and nobody imports it',
   'src/cli/inspect/read-file.ts RecordingError': 'the command is one bundle, and nobody imports it',
@@ -23,7 +20,6 @@ const exempt: Readonly<Record<string, string>> = {
   'src/cli/run/run-outcome.ts AnswerError': 'the command is one bundle, and no module outside imports it',
   'src/cli/run/run-job.ts CliError': 'the command is one bundle, and nobody imports it',
   'src/cli/command-line.ts CliError': 'the command is one bundle, and nobody imports it',
-  'src/cli/provider.ts NotSentError': 'the command is one bundle, and nobody imports it',
 };
 
 const sources = sourcesOf('operators', 'src');

@@ -19,7 +19,7 @@ const OWN_TEXT: Readonly<Record<string, string>> = {
   'src/cli/format.ts: /\\B(?=(\\d{3})+$)/g': 'a number, rounded',
   'examples/playground/engine/code.ts': 'sources of the playground',
   'examples/playground/build.ts': 'paths of modules',
-  'examples/main-job/run.mjs': 'what `sluice serve` prints',
+  'examples/model-server/serve.mjs': 'flags of the command line',
   'marbles/run.ts': 'names in a specification',
   'marbles/host-watch.ts': 'lines of a stack',
 };

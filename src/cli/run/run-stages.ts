@@ -163,7 +163,7 @@ export function scopeOf(fields: Readonly<Record<string, unknown>>, earlier: Read
 /** The parts of a text. */
 export function partsOf(field: string, maxTokens: number | undefined, scope: Readonly<Record<string, unknown>>): string[] {
   const text = new PromptTemplate(`{{${field}}}`).fill(scope);
-  return Array.from(chunkText('document', text, { ...(maxTokens !== undefined && { maxTokens }) }), (chunk) => chunk.text);
+  return [...chunkText(text, maxTokens === undefined ? {} : { maxTokens })];
 }
 
 /** The request that a stage makes of a prompt. */

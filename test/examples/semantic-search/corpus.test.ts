@@ -2,8 +2,8 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
-const root = resolve(import.meta.dirname, '../..');
-const job = join(root, 'examples/main-job');
+const root = resolve(import.meta.dirname, '../../..');
+const job = join(root, 'examples/semantic-search');
 
 interface LockedPackage {
   readonly optional?: boolean;
@@ -31,7 +31,7 @@ function packageOf(file: string): string {
   return file.replace(/^node_modules\//, '').replace(/\/[^/]+$/, '');
 }
 
-describe('the corpus of the main job', () => {
+describe('the corpus of the demo', () => {
   it('lists 40 to 70 files, each once and in order', () => {
     expect(files.length).toBeGreaterThanOrEqual(40);
     expect(files.length).toBeLessThanOrEqual(70);
@@ -49,7 +49,7 @@ describe('the corpus of the main job', () => {
   });
 });
 
-describe('the questions of the main job', () => {
+describe('the questions of the demo', () => {
   it('are fifteen, each with its own answer in the corpus', () => {
     expect(questions).toHaveLength(15);
     expect(new Set(questions.map((q) => q.question)).size).toBe(15);
