@@ -513,7 +513,8 @@ describe('the command line', () => {
     const help = await runHere(['--help']);
     expect(help.code).toBe(0);
     for (const word of ['index', 'search', 'serve', 'Exit codes:', '130']) expect(help.stdout).toContain(word);
-    expect(await cli.start(['--version']).ended).toMatchObject({ code: 0, stdout: '0.1.0\n' });
+    const manifest = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string };
+    expect(await cli.start(['--version']).ended).toMatchObject({ code: 0, stdout: `${manifest.version}\n` });
   });
 
   it('says that the server is not part of the published package', async () => {
