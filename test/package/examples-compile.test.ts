@@ -111,8 +111,8 @@ function inText(path: string): Fragment[] {
     .map((code) => ({ where: `${path} ${code}`, code }));
 }
 
-// What was decided, and what there was before, is told in the names of its time.
-const inTexts = pages.filter((path) => !/\/(?:decisions|mutation|upgrading)\.md$/.test(path)).flatMap(inText);
+// Decisions and mutation scores use the names of their time.
+const inTexts = pages.filter((path) => !/\/(?:decisions|mutation)\.md$/.test(path)).flatMap(inText);
 
 const WRONG: Fragment = { where: 'an option that there is not', code: 'source$.pipe(batch({ maxItems: 3 }));' };
 
