@@ -10,6 +10,7 @@ const read = (path: string): string => readFileSync(join(project, path), 'utf8')
 const pages = [
   'README.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
   ...readdirSync(join(project, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
