@@ -1,4 +1,7 @@
+import type { Plugin } from 'esbuild';
 import { defineConfig, type Options } from 'tsup';
+import { COMMAND } from './.ci/command.js';
+import { licencesOf } from './.ci/licences.js';
 
 const library = {
   entry: {
@@ -46,18 +49,36 @@ const library = {
 // Handles have `[Symbol.asyncDispose]`, which the compiler's ES2022 does not know; so consumers need no `lib` for it.
 const DISPOSABLE = '/// <reference lib="esnext.disposable" />';
 
+const licences = licencesOf('THIRD_PARTY_LICENSES');
+
+/** The parser in `sluice/edge` is a module of its own and minified: third-party code, which is four times as long as the rest of that entry. */
+const yamlApart: Plugin = {
+  name: 'yaml apart',
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /^yaml$/ }, () => ({ path: './yaml.js', external: true }));
+  },
+};
+
 export default defineConfig([
-  { ...library, format: 'esm', sourcemap: true },
-  // No map here: with splitting, tsup writes the build machine's absolute paths into CommonJS maps.
-  { ...library, format: 'cjs', sourcemap: false },
-  // One type build for both formats, of the declarations that the compiler has written (`npm run build`): it is ten times as fast at that as the
-  // one inside tsup, which is only given them to bundle. tsup passes `baseUrl` on, which TypeScript 6 only takes with this option.
+  // `.ci/build.mjs` translates these modules to CommonJS. They are not
+  // minified: bundlers need the annotations to leave out what is not used, and stack traces are readable without source maps, a third of the package.
+  { ...library, format: 'esm', esbuildPlugins: [yamlApart, licences] },
+  {
+    entry: { yaml: 'node_modules/yaml/browser/index.js' },
+    format: 'esm',
+    target: 'es2022',
+    platform: 'neutral',
+    minify: true,
+    esbuildPlugins: [licences],
+  },
+  // Declarations for CommonJS, of which `.ci/build.mjs` makes those for ES modules. tsup passes `baseUrl` on, which TypeScript 6 only takes with this
+  // option.
   {
     ...library,
     entry: Object.fromEntries(
       Object.entries(library.entry).map(([name, file]) => [name, `.declarations/${file.replace(/\.ts$/, '.d.ts')}`]),
     ),
-    format: ['esm', 'cjs'],
+    format: 'cjs',
     dts: { only: true, banner: DISPOSABLE, compilerOptions: { ignoreDeprecations: '6.0' } },
   },
   {
@@ -65,15 +86,12 @@ export default defineConfig([
     // starts a quarter faster.
     entry: { cli: 'src/cli/main.ts' },
     format: 'esm',
-    target: 'es2022',
     platform: 'node',
     splitting: false,
-    minifyWhitespace: true,
-    minifySyntax: true,
     external: ['#async-context'],
     noExternal: ['rxjs', 'zod'],
-    // Bundled CommonJS packages call `require` for Node's own modules.
-    banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
+    esbuildPlugins: [licences],
+    esbuildOptions: (options) => Object.assign(options, COMMAND),
   },
   {
     // What `sluice inspect` puts into its pages.
@@ -84,5 +102,6 @@ export default defineConfig([
     splitting: false,
     minify: true,
     noExternal: [/./],
+    esbuildPlugins: [licences],
   },
 ]);

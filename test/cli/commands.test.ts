@@ -22,6 +22,7 @@ describe('the command line', () => {
 
   it('says its version, as a process', async () => {
     const cli = await buildCli();
-    expect(await cli.start(['--version']).ended).toMatchObject({ code: 0, stdout: '0.1.0\n' });
+    const manifest = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string };
+    expect(await cli.start(['--version']).ended).toMatchObject({ code: 0, stdout: `${manifest.version}\n` });
   });
 });

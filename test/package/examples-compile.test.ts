@@ -111,8 +111,8 @@ function inText(path: string): Fragment[] {
     .map((code) => ({ where: `${path} ${code}`, code }));
 }
 
-// Mutation scores and the guide to upgrading use the names of their time.
-const inTexts = pages.filter((path) => !/\/(?:mutation|upgrading)\.md$/.test(path)).flatMap(inText);
+// Mutation scores use the names of their time.
+const inTexts = pages.filter((path) => !/\/mutation\.md$/.test(path)).flatMap(inText);
 
 const WRONG: Fragment = { where: 'an option that there is not', code: 'source$.pipe(batch({ maxItems: 3 }));' };
 

@@ -10,6 +10,7 @@ const read = (path: string): string => readFileSync(join(project, path), 'utf8')
 const pages = [
   'README.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
   ...readdirSync(join(project, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
@@ -61,10 +62,11 @@ describe('the page of errors', () => {
 });
 
 describe('the index of the documentation', () => {
-  it('leads to every page that is not one of an operator', () => {
-    const index = read('docs/README.md');
+  it('leads to every page that is not one of an operator, with the list of pages for contributors', () => {
+    const [index, contributing] = [read('docs/README.md'), read('CONTRIBUTING.md')];
     const others = pages.filter((path) => /^docs\/(guides\/)?[^/]+\.md$/.test(path) && path !== 'docs/README.md');
-    expect(others.filter((path) => !index.includes(`](${path.slice('docs/'.length)})`))).toEqual([]);
+    const isListed = (path: string): boolean => index.includes(`](${path.slice('docs/'.length)})`) || contributing.includes(`](${path})`);
+    expect(others.filter((path) => !isListed(path))).toEqual([]);
   });
 });
 

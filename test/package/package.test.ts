@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { roster } from '../../marbles/roster.js';
 import { SPEC_CASES } from '../../marbles/spec.js';
 import * as exported from '../../operators/index.js';
@@ -245,5 +246,28 @@ describe('the README', () => {
   it('gives the test command that `.ci/run` runs', () => {
     expect(read('README.md').split('\n')).toContain('npm ci && npm test');
     expect(read('.ci/run')).toContain('\nnpm ci && npm test ');
+  });
+});
+
+describe('the release workflow', () => {
+  interface Step {
+    readonly uses?: string;
+    readonly run?: string;
+  }
+  const { jobs } = parse(read('.github/workflows/release.yml')) as {
+    readonly jobs: { readonly publish: { readonly permissions: Readonly<Record<string, string>>; readonly steps: readonly Step[] } };
+  };
+  const { permissions, steps } = jobs.publish;
+
+  it('publishes with provenance, after all checks', () => {
+    const commands = steps.flatMap(({ run }) => run ?? []);
+    const [checks, published] = ['.ci/run', 'npm publish --provenance'].map((start) => commands.findIndex((run) => run.includes(start)));
+    expect(checks).toBeGreaterThanOrEqual(0);
+    expect(published).toBeGreaterThan(checks ?? Infinity);
+  });
+
+  it('may read the repository and identify itself, and uses no secret', () => {
+    expect(permissions).toEqual({ contents: 'read', 'id-token': 'write' });
+    expect(read('.github/workflows/release.yml')).not.toMatch(/secrets\.|NODE_AUTH_TOKEN|https?:/);
   });
 });

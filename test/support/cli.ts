@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
 import { onTestFinished } from 'vitest';
+import { COMMAND } from '../../.ci/command.js';
 import { runCommandLine } from '../../src/cli/command-line.js';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -69,9 +70,8 @@ const MAX_AGE_MS = 24 * 3_600_000;
 /** A folder by the name of its content, inside the repository, so that the command finds the package it belongs to. */
 async function buildBundle(): Promise<string> {
   const common: BuildOptions = { bundle: true, format: 'esm', target: 'es2022', logLevel: 'error' };
-  const banner = { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" };
   const [cli, page] = await Promise.all([
-    textOf({ ...common, entryPoints: ['src/cli/main.ts'], platform: 'node', minifyWhitespace: true, minifySyntax: true, banner }),
+    textOf({ ...common, ...COMMAND, entryPoints: ['src/cli/main.ts'] }),
     textOf({ ...common, entryPoints: ['src/cli/inspect/page.ts'], platform: 'browser', minify: true }),
   ]);
   const cache = join(root, 'node_modules', '.cache', 'sluice-cli');
