@@ -22,7 +22,12 @@ describe('the command line', () => {
     for (const word of ['Exit codes:', '130']) expect(help.stdout).toContain(word);
   });
 
-  it('says its version, as a process', async () => {
+  it('says its version', async () => {
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string };
+    expect(await runHere(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
+  });
+
+  it('runs as a process', async () => {
     const cli = await buildCli();
     const manifest = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string };
     expect(await cli.start(['--version']).ended).toMatchObject({ code: 0, stdout: `${manifest.version}\n` });
