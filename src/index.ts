@@ -10,9 +10,14 @@ export { AGENT_TURN_DEFAULTS, createAgentTurn, SPECULATE_DEFAULTS } from './fron
 export { messageFaults } from './frontend/message-faults.js';
 export type {
   AguiTurnMessage,
+  AguiUserPart,
+  AnthropicTurnBlock,
   AnthropicTurnMessage,
+  AnthropicUserPart,
   ChatTurnMessage,
+  ChatUserPart,
   ResponsesTurnItem,
+  ResponsesUserPart,
   TurnProtocols,
 } from './frontend/turn-messages.js';
 export { toMessages } from './frontend/turn-messages.js';
@@ -156,8 +161,10 @@ export type {
   ThroughputRaise,
 } from './pipelines/throughput.js';
 export { explainThroughput } from './pipelines/throughput.js';
-export type { OpenAIToolCall, ToolProtocol, ToolResultMessages, ToToolResultsOptions } from './pipelines/tools/tool-formats.js';
-export { fromOpenAI, toAnthropic, toOpenAI, toToolResults } from './pipelines/tools/tool-formats.js';
+export type { ToolDefinitions, ToolJsonSchema, ToToolDefinitionsOptions } from './pipelines/tools/tool-definitions.js';
+export { toToolDefinitions } from './pipelines/tools/tool-definitions.js';
+export type { ChatToolCall, ToolProtocol, ToolResultMessages, ToToolResultsOptions } from './pipelines/tools/tool-formats.js';
+export { fromChatToolCalls, toToolResults } from './pipelines/tools/tool-formats.js';
 export type {
   AnyTool,
   GuardContext,

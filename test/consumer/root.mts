@@ -70,10 +70,13 @@ import {
   type TokenEstimatorOptions,
   createToolRunner,
   defineTool,
-  fromOpenAI,
+  fromChatToolCalls,
   type GuardContext,
   type GuardedCall,
-  type OpenAIToolCall,
+  type ChatToolCall,
+  type ToolDefinitions,
+  type ToolJsonSchema,
+  type ToToolDefinitionsOptions,
   type RunToolsOptions,
   type SchemaAnswer,
   TOOL_RUNNER_DEFAULTS,
@@ -98,8 +101,7 @@ import {
   type ToolProtocol,
   type ToolResultMessages,
   type ToToolResultsOptions,
-  toAnthropic,
-  toOpenAI,
+  toToolDefinitions,
   toToolResults,
 } from 'sluice';
 import { type Settled as OperatorSettled, batch as sameBatch } from 'sluice/operators';
@@ -143,8 +145,8 @@ const guard: ToolGuard = (call: GuardedCall, context: GuardContext): ToolOutput<
 const runnerOptions: ToolRunnerOptions = { tools: [tool], guard, timeoutMs: TOOL_RUNNER_DEFAULTS.timeoutMs };
 const runner: ToolRunner = createToolRunner(runnerOptions);
 const runOptions: RunToolsOptions = { deadlineMs: 1000 };
-const openAI: OpenAIToolCall = { id: 'a', function: { name: 'length', arguments: '"text"' } };
-const toolCalls: ToolCall[] = fromOpenAI([openAI]);
+const wanted: ChatToolCall = { id: 'a', function: { name: 'length', arguments: '"text"' } };
+const toolCalls: ToolCall[] = fromChatToolCalls([wanted]);
 same<Observable<ToolResult>>()(runner.run(toolCalls, runOptions));
 same<Promise<ToolRun>>()(runner.runAll(toolCalls));
 const toolLoad: ToolLoad = (runner.snapshot() satisfies ToolRunnerSnapshot).tools['length'] ?? { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
@@ -153,12 +155,14 @@ export const told = (result: ToolSuccess | ToolFailure, run: ToolRun): unknown[]
   const error: ToolError | undefined = result.is_error ? result.error : undefined;
   const code: ToolErrorCode | undefined = error?.code;
   const issue: ToolIssue | undefined = error?.issues?.[0];
-  return [summary.total, code, issue?.path, toolLoad.queued, toAnthropic(result).content, toOpenAI(result).content];
+  return [summary.total, code, issue?.path, toolLoad.queued];
 };
 const assembling: AssembleToolCallsOptions = { maxArgumentChars: 1000 };
 same<Observable<ToolCall>>()(of({ choices: [] }).pipe(assembleToolCalls(assembling)));
 const custom: ToToolResultsOptions = { customTools: ['shell'] };
 same<ToolResultMessages['responses'][]>()(toToolResults([], 'responses', custom));
+const defining: ToToolDefinitionsOptions = { schemaOf: ({ name }) => ({ type: 'object', title: name }) satisfies ToolJsonSchema };
+same<ToolDefinitions['chat'][]>()(toToolDefinitions(runner.tools, 'chat', defining));
 export const answers = (results: ToolResult[], protocol: ToolProtocol) => toToolResults(results, protocol);
 export const schema: ToolSchema<string> = { '~standard': { validate: (input: unknown): SchemaAnswer<string> => ({ value: String(input) }) } };
 export const inside = (context: ToolContext): Observable<ToolRun> => context.run([]);

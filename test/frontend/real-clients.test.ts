@@ -133,7 +133,7 @@ const clients: Record<string, { protocol: 'chat' | 'anthropic'; model: (baseURL:
     model: (baseURL) => {
       const openai = new OpenAI({ baseURL, apiKey: 'any', maxRetries: 0 });
       return (messages, { signal }) =>
-        openai.chat.completions.create({ model: 'm', stream: true, messages: toMessages(messages, 'chat') as never }, { signal });
+        openai.chat.completions.create({ model: 'm', stream: true, messages: toMessages(messages, 'chat') }, { signal });
     },
   },
   'the Anthropic SDK': {
@@ -142,7 +142,7 @@ const clients: Record<string, { protocol: 'chat' | 'anthropic'; model: (baseURL:
       const anthropic = new Anthropic({ baseURL, apiKey: 'any', maxRetries: 0 });
       return (messages, { signal }) =>
         anthropic.messages.create(
-          { model: 'm', max_tokens: 99, stream: true, messages: toMessages(messages, 'anthropic') as never },
+          { model: 'm', max_tokens: 99, stream: true, messages: toMessages(messages, 'anthropic') },
           { signal },
         );
     },
@@ -219,7 +219,7 @@ describe('with the OpenAI SDK and the model server', () => {
       unfinished: 'drop',
       model: (messages, { signal }) =>
         openai.chat.completions.create(
-          { model: CHAT_MODEL, stream: true, stream_options: { include_usage: true }, messages: toMessages(messages, 'chat') as never },
+          { model: CHAT_MODEL, stream: true, stream_options: { include_usage: true }, messages: toMessages(messages, 'chat') },
           { signal },
         ),
     });

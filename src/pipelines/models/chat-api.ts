@@ -8,6 +8,7 @@ import { post } from '../endpoint.js';
 import { isReason } from '../finish-reason.js';
 import { answerIn, streamFault } from '../provider-error.js';
 import { serverEvents } from '../server-events.js';
+import type { ChatToolCall } from '../tools/tool-formats.js';
 import { NAME } from './name.js';
 
 /** One message of a chat, as OpenAI-compatible APIs take it. */
@@ -37,7 +38,13 @@ export interface ChatUsage {
 export interface ChatCompletion {
   readonly choices: readonly {
     readonly index: number;
-    readonly message: { readonly role: string; readonly content: string | null; readonly [field: string]: unknown };
+    readonly message: {
+      readonly role: string;
+      readonly content: string | null;
+      /** What the model asks for; `fromChatToolCalls` makes calls of them for `createToolRunner`. */
+      readonly tool_calls?: readonly ChatToolCall[] | null;
+      readonly [field: string]: unknown;
+    };
     readonly finish_reason: string | null;
     readonly [field: string]: unknown;
   }[];
