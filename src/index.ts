@@ -88,7 +88,6 @@ export type {
 } from './pipelines/create-embedder.js';
 export { createEmbedder, EMBEDDER_DEFAULTS } from './pipelines/create-embedder.js';
 export type {
-  ChatCallerOptions,
   ChatChunk,
   ChatCompletion,
   ChatMessage,
@@ -103,6 +102,7 @@ export type {
   ModelCallerSnapshot,
   ModelCallMode,
   ModelCallOptions,
+  ModelClient,
   ModelContext,
   ModelEntry,
   ModelHedgeOptions,
@@ -110,7 +110,7 @@ export type {
   ModelStore,
   ModelStream,
 } from './pipelines/create-model-caller.js';
-export { createModelCaller, MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './pipelines/create-model-caller.js';
+export { chatCompletions, createModelCaller, MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './pipelines/create-model-caller.js';
 export type {
   AnyStage,
   BatchRules,

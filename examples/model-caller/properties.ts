@@ -2,7 +2,7 @@
 // same model. Run by test/examples/model-caller.test.ts against a server on this machine.
 import { firstValueFrom } from 'rxjs';
 import type { CallRecordJson, ChatCompletion, MetricsSnapshot } from '../../src/index.js';
-import { callRecordToJson, createMetrics, createModelCaller, MODEL_CALLER_PRESETS } from '../../src/index.js';
+import { callRecordToJson, chatCompletions, createMetrics, createModelCaller, MODEL_CALLER_PRESETS } from '../../src/index.js';
 
 export interface Property {
   readonly type: 'metric' | 'operator';
@@ -36,8 +36,7 @@ export function startModels(baseUrl: string, log: (line: CallRecordJson) => void
   const metrics = createMetrics();
   const models = createModelCaller({
     ...MODEL_CALLER_PRESETS.production,
-    baseUrl,
-    model: 'small',
+    call: chatCompletions({ baseUrl, model: 'small' }),
     tokensPerMinute: 600_000,
     onEvent: metrics.sink,
     onRecord: (record) => {

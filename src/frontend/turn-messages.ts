@@ -122,7 +122,7 @@ const writers: { readonly [P in keyof TurnProtocols]: (messages: readonly TurnMe
 };
 
 function chatMessage(message: TurnMessage): ChatTurnMessage {
-  if (message.role === 'user') return { role: 'user', content: contentOf<ChatUserPart>(message.content) };
+  if (message.role === 'user') return { role: 'user', content: contentOf(message.content) };
   if (message.role === 'tool') return { role: 'tool', tool_call_id: message.toolCallId, content: message.content };
   const { content, toolCalls } = message;
   if (toolCalls.length === 0) return { role: 'assistant', content };
@@ -130,8 +130,8 @@ function chatMessage(message: TurnMessage): ChatTurnMessage {
 }
 
 /** Parts are written as the user gave them: those of the provider that the conversation goes to. */
-function contentOf<P extends object>(content: UserContent): string | P[] {
-  return typeof content === 'string' ? content : [...(content as readonly P[])];
+function contentOf(content: UserContent): string | never[] {
+  return typeof content === 'string' ? content : [...(content as readonly never[])];
 }
 
 /** Neighbours of one role are one message; the results of all calls of a step stand at its beginning. */
@@ -150,7 +150,7 @@ function anthropicMessages(messages: readonly TurnMessage[]): AnthropicTurnMessa
 /** An answer that the model is to go on with must not end with a blank. */
 function anthropicBlocks(message: TurnMessage, isLast: boolean): AnthropicTurnBlock[] {
   if (message.role === 'user') {
-    const content = contentOf<AnthropicUserPart>(message.content);
+    const content = contentOf(message.content);
     return typeof content === 'string' ? [textBlock(content)] : content;
   }
   if (message.role === 'tool') {
@@ -168,7 +168,7 @@ function textBlock(text: string): AnthropicTurnBlock {
 }
 
 function responsesItems(message: TurnMessage): ResponsesTurnItem[] {
-  if (message.role === 'user') return [{ role: 'user', content: contentOf<ResponsesUserPart>(message.content) }];
+  if (message.role === 'user') return [{ role: 'user', content: contentOf(message.content) }];
   if (message.role === 'tool') return [{ type: 'function_call_output', call_id: message.toolCallId, output: message.content }];
   return inOrder<ResponsesTurnItem>(message, 'responses', {
     text: (content) => ({ role: 'assistant', content }),
@@ -205,7 +205,7 @@ function inOrder<P extends object>(
 
 function aguiMessages(message: TurnMessage, index: number): AguiTurnMessage[] {
   const id = `message_${String(index + 1)}`;
-  if (message.role === 'user') return [{ id, role: 'user', content: contentOf<AguiUserPart>(message.content) }];
+  if (message.role === 'user') return [{ id, role: 'user', content: contentOf(message.content) }];
   if (message.role === 'tool') {
     const { toolCallId, content, isError } = message;
     return [{ id, role: 'tool', toolCallId, content, ...(isError && { error: content }) }];

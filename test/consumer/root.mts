@@ -8,7 +8,6 @@ import {
   type CallRecord,
   type CallRecordJson,
   type CallStatus,
-  type ChatCallerOptions,
   type ChatChunk,
   type ChatCompletion,
   type ChatMessage,
@@ -23,6 +22,7 @@ import {
   logLine,
   type MetricsWindow,
   createMetrics,
+  chatCompletions,
   createModelCaller,
   type Distribution,
   type EndpointOptions,
@@ -49,6 +49,7 @@ import {
   type ModelCallerRules,
   type ModelCallerSnapshot,
   type ModelCallOptions,
+  type ModelClient,
   type ModelContext,
   type ModelHedgeOptions,
   type ModelStream,
@@ -191,8 +192,8 @@ const watched: Observed = models;
 same<Observable<FlowEvent>>()(metrics.events);
 metrics.observe('models', watched)();
 const endpoint: EndpointOptions = { baseUrl: 'http://127.0.0.1/v1', model: 'small' };
-const chatOptions: ChatCallerOptions = { ...MODEL_CALLER_PRESETS.production, ...endpoint };
-const chat: ModelCaller<ChatRequest, ChatCompletion, ChatChunk> = createModelCaller(chatOptions);
+const client: ModelClient<ChatRequest, ChatCompletion, ChatChunk> = chatCompletions(endpoint);
+const chat: ModelCaller<ChatRequest, ChatCompletion, ChatChunk> = createModelCaller({ ...MODEL_CALLER_PRESETS.production, call: client });
 const message: ChatMessage = { role: 'user', content: 'hello' };
 export const usage = (answer: ChatCompletion): ChatUsage | null | undefined => answer.usage;
 export const streamed: ModelStream<string> = of('text');

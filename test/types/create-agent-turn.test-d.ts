@@ -6,7 +6,7 @@ import * as z from 'zod';
 import type { Store } from '../../operators/index.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import type { AgentTurns, AnthropicTurnBlock, ToolCall, ToolContext, TurnEvent, TurnMessage, TurnView } from '../../src/index.js';
-import { createModelCaller, createToolRunner, defineTool, toMessages } from '../../src/index.js';
+import { chatCompletions, createModelCaller, createToolRunner, defineTool, toMessages } from '../../src/index.js';
 
 const parameters = z.object({ path: z.string() });
 const read = defineTool({ name: 'read', description: 'Reads.', parameters, execute: ({ path }) => path.length });
@@ -39,7 +39,7 @@ describe('createAgentTurn', () => {
       model: (messages, { signal }) =>
         anthropic.messages.stream({ model: 'm', max_tokens: 9, messages: toMessages(messages, 'anthropic') }, { signal }),
     });
-    const caller = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm' });
+    const caller = createModelCaller({ call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }) });
     createAgentTurn({ model: (messages, { signal }) => caller.stream({ messages: toMessages(messages, 'chat') }, { signal }) });
     // @ts-expect-error a model answers
     createAgentTurn({ model: () => undefined });
