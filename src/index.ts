@@ -10,9 +10,14 @@ export { AGENT_TURN_DEFAULTS, createAgentTurn, SPECULATE_DEFAULTS } from './fron
 export { messageFaults } from './frontend/message-faults.js';
 export type {
   AguiTurnMessage,
+  AguiUserPart,
+  AnthropicTurnBlock,
   AnthropicTurnMessage,
+  AnthropicUserPart,
   ChatTurnMessage,
+  ChatUserPart,
   ResponsesTurnItem,
+  ResponsesUserPart,
   TurnProtocols,
 } from './frontend/turn-messages.js';
 export { toMessages } from './frontend/turn-messages.js';
@@ -83,7 +88,6 @@ export type {
 } from './pipelines/create-embedder.js';
 export { createEmbedder, EMBEDDER_DEFAULTS } from './pipelines/create-embedder.js';
 export type {
-  ChatCallerOptions,
   ChatChunk,
   ChatCompletion,
   ChatMessage,
@@ -98,6 +102,7 @@ export type {
   ModelCallerSnapshot,
   ModelCallMode,
   ModelCallOptions,
+  ModelClient,
   ModelContext,
   ModelEntry,
   ModelHedgeOptions,
@@ -105,7 +110,7 @@ export type {
   ModelStore,
   ModelStream,
 } from './pipelines/create-model-caller.js';
-export { createModelCaller, MODEL_CALLER_DEFAULTS } from './pipelines/create-model-caller.js';
+export { chatCompletions, createModelCaller, MODEL_CALLER_DEFAULTS } from './pipelines/create-model-caller.js';
 export type {
   AnyStage,
   BatchRules,
@@ -156,8 +161,10 @@ export type {
   ThroughputRaise,
 } from './pipelines/throughput.js';
 export { explainThroughput } from './pipelines/throughput.js';
-export type { OpenAIToolCall, ToolProtocol, ToolResultMessages, ToToolResultsOptions } from './pipelines/tools/tool-formats.js';
-export { fromOpenAI, toAnthropic, toOpenAI, toToolResults } from './pipelines/tools/tool-formats.js';
+export type { ToolDefinitions, ToolJsonSchema, ToToolDefinitionsOptions } from './pipelines/tools/tool-definitions.js';
+export { toToolDefinitions } from './pipelines/tools/tool-definitions.js';
+export type { ChatToolCall, ToolProtocol, ToolResultMessages, ToToolResultsOptions } from './pipelines/tools/tool-formats.js';
+export { fromChatToolCalls, toToolResults } from './pipelines/tools/tool-formats.js';
 export type {
   AnyTool,
   GuardContext,

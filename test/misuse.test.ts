@@ -18,7 +18,7 @@ function problem(table: MisuseTable, row: MisuseRow): string | undefined {
     thrown = error;
   }
   // What stands under a name nobody knows may be a secret.
-  const isHidden = expected.startsWith('absent (known options');
+  const isHidden = expected.startsWith('absent (');
   const message = `${operator}: expected \`${option}\` to be ${expected}, got ${isHidden ? `a ${typeof value}` : show(value)}`;
   if (!(thrown instanceof FlowConfigError) || !isFlowError(thrown, 'FLOW_CONFIG_INVALID')) return `${show(value)}: ${String(thrown)}`;
   if (thrown.message !== message) return `said: ${thrown.message}, instead of: ${message}`;

@@ -6,6 +6,7 @@ import {
   batch,
   batchMap,
   bulkheadMap,
+  chatCompletions,
   childOf,
   createAccount,
   createAgentTurn,
@@ -390,10 +391,7 @@ const subjects: Readonly<Record<string, Subject>> = {
   },
   createModelCaller: {
     options: {
-      baseUrl: 'https://host/v1',
-      model: 'm',
-      apiKey: 'k',
-      headers: { 'x-a': 'b' },
+      call: { send: () => Promise.resolve(1), stream: () => of(1), model: () => 'm', estimateTokens: () => 1, usage: () => ({ tokens: 1 }) },
       lanes: [{ name: 'P0' }, { name: 'P1', maxQueued: 10 }],
       retry: RETRY,
       breaker: { opens: { inARow: 50 } },
@@ -401,13 +399,25 @@ const subjects: Readonly<Record<string, Subject>> = {
       cache: { key: (request: unknown) => JSON.stringify(request), ttlMs: 1000 },
       repair: { rounds: 1, ask: (request: unknown) => request },
       parse: (text: string) => text,
-      fetch: () => Promise.resolve(chat()),
     },
     make: (options) => {
       const models = createModelCaller(options) as { callAsync(request: unknown, options: object): Promise<unknown> };
       return async () => {
         for (const content of ['a', 'b', 'a']) await models.callAsync({ messages: [{ role: 'user', content }] }, { lane: 'P0' });
       };
+    },
+  },
+  chatCompletions: {
+    options: {
+      baseUrl: 'https://host/v1',
+      model: 'm',
+      apiKey: 'k',
+      headers: { 'x-a': 'b' },
+      fetch: () => Promise.resolve(chat()),
+    },
+    make: (options) => {
+      const models = createModelCaller({ call: chatCompletions(options) });
+      return () => models.callAsync({ messages: [{ role: 'user', content: 'a' }] });
     },
   },
   createToolRunner: {

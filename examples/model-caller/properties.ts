@@ -2,7 +2,7 @@
 // same model. Run by test/examples/model-caller.test.ts against a server on this machine.
 import { firstValueFrom } from 'rxjs';
 import type { CallRecordJson, ChatCompletion, MetricsSnapshot } from '../../src/index.js';
-import { callRecordToJson, createMetrics, createModelCaller, presets } from '../../src/index.js';
+import { callRecordToJson, chatCompletions, createMetrics, createModelCaller, presets } from '../../src/index.js';
 
 export interface Property {
   readonly type: 'metric' | 'operator';
@@ -36,8 +36,7 @@ export function startModels(baseUrl: string, log: (line: CallRecordJson) => void
   const metrics = createMetrics();
   const models = createModelCaller({
     ...presets.modelCaller.production,
-    baseUrl,
-    model: 'small',
+    call: chatCompletions({ baseUrl, model: 'small' }),
     tokensPerMinute: 600_000,
     onEvent: metrics.sink,
     onRecord: (record) => {

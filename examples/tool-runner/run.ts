@@ -26,6 +26,6 @@ const turn: ModelBlock[] = [
   { type: 'tool_use', id: 'toolu_3', name: 'batch', input: { tool_calls } },
 ];
 await using runner = workspaceRunner(workspace, (path) => path === 'c.md');
-const { message, summary } = await answerTo(runner, turn);
-for (const { tool_use_id, content } of message.content) console.log(`${tool_use_id}: ${content}`);
+const { messages, summary } = await answerTo(runner, turn);
+for (const { tool_use_id, content } of messages.flatMap(({ content }) => content)) console.log(`${tool_use_id}: ${content}`);
 console.log(`${summary.successful} of ${summary.total} successful`);

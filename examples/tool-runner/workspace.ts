@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { createBatchTool } from '../../src/edge/index.js';
 import type { GuardedCall, ToolCall, ToolGuard, ToolRunner, ToolRunnerOptions } from '../../src/index.js';
-import { createToolRunner, defineTool, toAnthropic } from '../../src/index.js';
+import { createToolRunner, defineTool, toToolResults } from '../../src/index.js';
 
 /** Files by their paths, and what takes a while: every access is a promise. */
 export interface Workspace {
@@ -69,9 +69,9 @@ export function workspaceRunner(workspace: Workspace, mayWrite: (path: string) =
 /** What a model answers: texts, and calls it wants to be made. */
 export type ModelBlock = { readonly type: 'text'; readonly text: string } | ({ readonly type: 'tool_use' } & ToolCall);
 
-/** Runs what the model asks for; the message with all results, in the order in which they were asked for. */
+/** Runs what the model asks for; the message with all results, in the order in which they were asked for; none when it asked for nothing. */
 export async function answerTo(runner: ToolRunner, content: readonly ModelBlock[], signal?: AbortSignal) {
   const calls = content.flatMap((block) => (block.type === 'tool_use' ? [block] : []));
   const { results, summary } = await runner.runAll(calls, signal ? { signal } : {});
-  return { message: { role: 'user', content: results.map(toAnthropic) } as const, summary };
+  return { messages: toToolResults(results, 'anthropic'), summary };
 }

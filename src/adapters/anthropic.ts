@@ -9,7 +9,7 @@ import { mostOf, readUsage } from '../account/read-usage.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import { keepOrigin } from '../pipelines/keep-origin.js';
 import { isLimited, markLimited } from '../pipelines/limited.js';
-import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
+import type { ModelClient, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
 import { withLateRefusal } from './support/late-refusal.js';
@@ -25,13 +25,8 @@ export type { HttpRequest, HttpRules } from './support/http-call.js';
 /** The body of a message, but for `stream`. */
 export type AnthropicChatRequest = Omit<Anthropic.MessageCreateParamsNonStreaming, 'stream'>;
 
-/** What `createModelCaller` needs to know of a client. */
-export type AnthropicChat = Required<
-  Pick<
-    ModelCallerOptions<AnthropicChatRequest, Anthropic.Message, Anthropic.MessageStreamEvent>,
-    'call' | 'stream' | 'model' | 'usage' | 'estimateTokens'
-  >
->;
+/** A client of Anthropic as `createModelCaller` takes it in `call`. */
+export type AnthropicChat = ModelClient<AnthropicChatRequest, Anthropic.Message, Anthropic.MessageStreamEvent>;
 
 /** The client's own retries would come on top of ours. */
 const ONCE = { maxRetries: 0 } as const;
@@ -106,7 +101,7 @@ export function limitAnthropic<C extends BaseAnthropic>(client: C, options: Http
 }
 
 /**
- * What `createModelCaller` needs to make its calls over this client: whole messages and streams, with their token counts. The limiter of the
+ * The `call` of `createModelCaller` over this client: whole messages and streams, with their token counts. The limiter of the
  * caller learns from the headers of every answer. The client's own retries are off for these calls.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `client` is no client, or has a limiter of its own.
@@ -118,7 +113,7 @@ export function limitAnthropic<C extends BaseAnthropic>(client: C, options: Http
  *
  * const answer = { content: [{ type: 'text', text: '4' }], usage: { input_tokens: 9, output_tokens: 1 } };
  * const client = new Anthropic({ apiKey: 'secret', fetch: async () => Response.json(answer) });
- * const models = createModelCaller({ ...anthropicChat(client), requestsPerMinute: 600, tokensPerMinute: 60_000 });
+ * const models = createModelCaller({ call: anthropicChat(client), requestsPerMinute: 600, tokensPerMinute: 60_000 });
  *
  * const { content } = await models.callAsync({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
  * content; // => [{ type: 'text', text: '4' }]
@@ -128,7 +123,7 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
   checkClient('anthropicChat', client);
   const { messages } = client;
   return {
-    call: (request, context) => observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context),
+    send: (request, context) => observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context),
     stream: (request, context) =>
       counted(
         partsOf(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context, 'message_stop'),

@@ -10,7 +10,7 @@ import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
 import { embeddingsIn, noVectors } from '../pipelines/embeddings-api.js';
 import { isLimited } from '../pipelines/limited.js';
 import { chunksIn } from '../pipelines/models/chat-api.js';
-import type { ModelCallerOptions } from '../pipelines/models/model-types.js';
+import type { ModelClient } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { limitedFetch } from './support/limited-fetch.js';
 import { observed, opened } from './support/observed.js';
@@ -32,10 +32,8 @@ export type OpenAIChatParams = Omit<OpenAI.ChatCompletionCreateParamsNonStreamin
 /** The same for a caller that has a model to fall back on. */
 export type OpenAIChatRequest = Omit<OpenAIChatParams, 'model'> & Partial<Pick<OpenAIChatParams, 'model'>>;
 
-/** What `createModelCaller` needs to know of a client. */
-export type OpenAIChat<Q> = Required<
-  Pick<ModelCallerOptions<Q, OpenAI.ChatCompletion, OpenAI.ChatCompletionChunk>, 'call' | 'stream' | 'model' | 'usage' | 'estimateTokens'>
->;
+/** A client of OpenAI as `createModelCaller` takes it in `call`. */
+export type OpenAIChat<Q> = ModelClient<Q, OpenAI.ChatCompletion, OpenAI.ChatCompletionChunk>;
 
 export interface OpenAIEmbeddingsOptions {
   readonly model: OpenAI.EmbeddingCreateParams['model'];
@@ -100,7 +98,7 @@ function forgotten(client: OpenAI): object {
 }
 
 /**
- * What `createModelCaller` needs to make its calls over this client: whole chats and streams, with their token counts. The limiter of the
+ * The `call` of `createModelCaller` over this client: whole chats and streams, with their token counts. The limiter of the
  * caller learns from the headers of every answer. The client's own retries are off for these calls.
  *
  * @param defaults - fields of every request that does not have its own; with a `model`, requests need none
@@ -113,7 +111,7 @@ function forgotten(client: OpenAI): object {
  *
  * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
  * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
- * const models = createModelCaller({ ...openAIChat(client, { model: 'small' }), concurrency: 4 });
+ * const models = createModelCaller({ call: openAIChat(client, { model: 'small' }), concurrency: 4 });
  * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
  * choices[0]?.message.content; // => 'four'
  * ```
@@ -128,7 +126,7 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
   const own = { ...defaults };
   const bodyOf = (request: OpenAIChatParams): OpenAIChatParams => ({ ...own, ...request });
   return {
-    call: (request, context) => {
+    send: (request, context) => {
       const { signal } = context;
       const { stream_options: _, ...body } = bodyOf(request);
       return observed(completions.create({ ...body, stream: false }, { signal, ...ONCE }), context);

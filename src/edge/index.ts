@@ -8,7 +8,12 @@ export {
 export { type Checked, checkJson } from './check.js';
 export type { Env } from './config/env.js';
 export { configJsonSchema } from './config/json-schema.js';
-export { type ConfiguredCaller, modelCallerOptions } from './config/model-caller-options.js';
+export {
+  type ConfiguredCaller,
+  type ConfiguredEndpoint,
+  chatCompletionsOptions,
+  modelCallerOptions,
+} from './config/model-caller-options.js';
 export { type ParseConfigOptions, type ParsedConfig, parseConfig } from './config/parse.js';
 export { EXPECT_DEFAULTS, type PlannedConfig, planOf, type StatedLoad } from './config/plan.js';
 export type { ConfigProblem } from './config/problems.js';

@@ -2,9 +2,16 @@ import { oneOf } from '../../operators/toolkit.js';
 import type { OpaqueProtocol } from '../streams/model-part.js';
 import type { TurnMessage, UserContent } from './turn-types.js';
 
+/** A part of what a user says, for chat completions. */
+export type ChatUserPart =
+  | { type: 'text'; text: string }
+  | { type: 'image_url'; image_url: { url: string; detail?: 'auto' | 'low' | 'high' } }
+  | { type: 'input_audio'; input_audio: { data: string; format: 'wav' | 'mp3' } }
+  | { type: 'file'; file: { file_data?: string; file_id?: string; filename?: string } };
+
 /** A message of OpenAI's chat completions. */
 export type ChatTurnMessage =
-  | { role: 'user'; content: UserContent }
+  | { role: 'user'; content: string | ChatUserPart[] }
   | {
       role: 'assistant';
       content: string | null;
@@ -12,24 +19,61 @@ export type ChatTurnMessage =
     }
   | { role: 'tool'; tool_call_id: string; content: string };
 
+/** A part of what a user says, for Anthropic. */
+export type AnthropicUserPart =
+  | { type: 'text'; text: string }
+  | {
+      type: 'image';
+      source:
+        | { type: 'base64'; media_type: 'image/jpeg' | 'image/png' | 'image/gif' | 'image/webp'; data: string }
+        | { type: 'url'; url: string };
+    }
+  | {
+      type: 'document';
+      source:
+        | { type: 'base64'; media_type: 'application/pdf'; data: string }
+        | { type: 'text'; media_type: 'text/plain'; data: string }
+        | { type: 'url'; url: string };
+    };
+
+/** A block of a message of Anthropic. */
+export type AnthropicTurnBlock =
+  | AnthropicUserPart
+  | { type: 'tool_use'; id: string; name: string; input: Record<string, unknown> }
+  | { type: 'tool_result'; tool_use_id: string; content: string; is_error: boolean }
+  /** Signed thinking, as it came. */
+  | { type: 'thinking'; thinking: string; signature: string }
+  | { type: 'redacted_thinking'; data: string };
+
 /** A message of Anthropic's API. */
-export interface AnthropicTurnMessage {
-  role: 'user' | 'assistant';
-  content: object[];
-}
+export type AnthropicTurnMessage = { role: 'user' | 'assistant'; content: AnthropicTurnBlock[] };
+
+/** A part of what a user says, for OpenAI's Responses. */
+export type ResponsesUserPart =
+  | { type: 'input_text'; text: string }
+  | { type: 'input_image'; detail: 'auto' | 'low' | 'high'; image_url?: string | null; file_id?: string | null }
+  | { type: 'input_file'; file_data?: string; file_id?: string | null; file_url?: string; filename?: string };
 
 /** An item of OpenAI's Responses. */
 export type ResponsesTurnItem =
-  | { role: 'user'; content: UserContent }
+  | { role: 'user'; content: string | ResponsesUserPart[] }
   | { role: 'assistant'; content: string }
   | { type: 'function_call'; call_id: string; name: string; arguments: string }
   | { type: 'function_call_output'; call_id: string; output: string }
-  /** Reasoning, as it came. */
-  | { type: 'reasoning'; encrypted_content: string };
+  /** Encrypted reasoning, as it came. */
+  | { type: 'reasoning'; id: string; summary: { type: 'summary_text'; text: string }[]; encrypted_content?: string | null };
+
+/** A part of what a user says, for AG-UI. */
+export type AguiUserPart =
+  | { type: 'text'; text: string }
+  | {
+      type: 'image' | 'audio' | 'video' | 'document';
+      source: { type: 'data'; value: string; mimeType: string } | { type: 'url'; value: string; mimeType?: string };
+    };
 
 /** A message of AG-UI. */
 export type AguiTurnMessage =
-  | { id: string; role: 'user'; content: UserContent }
+  | { id: string; role: 'user'; content: string | AguiUserPart[] }
   | {
       id: string;
       role: 'assistant';
@@ -37,7 +81,7 @@ export type AguiTurnMessage =
       toolCalls?: { id: string; type: 'function'; function: { name: string; arguments: string }; encryptedValue?: string }[];
       encryptedValue?: string;
     }
-  /** What was thought before the answer, as it came. */
+  /** What the model thought before the answer, as it came. */
   | { id: string; role: 'reasoning'; content: string; encryptedValue: string }
   | { id: string; role: 'tool'; toolCallId: string; content: string; error?: string };
 
@@ -78,11 +122,16 @@ const writers: { readonly [P in keyof TurnProtocols]: (messages: readonly TurnMe
 };
 
 function chatMessage(message: TurnMessage): ChatTurnMessage {
-  if (message.role === 'user') return { role: 'user', content: message.content };
+  if (message.role === 'user') return { role: 'user', content: contentOf(message.content) };
   if (message.role === 'tool') return { role: 'tool', tool_call_id: message.toolCallId, content: message.content };
   const { content, toolCalls } = message;
   if (toolCalls.length === 0) return { role: 'assistant', content };
   return { role: 'assistant', content: content === '' ? null : content, tool_calls: functionCalls(toolCalls) };
+}
+
+/** Parts are written as the user gave them: those of the provider that the conversation goes to. */
+function contentOf(content: UserContent): string | never[] {
+  return typeof content === 'string' ? content : [...(content as readonly never[])];
 }
 
 /** Neighbours of one role are one message; the results of all calls of a step stand at its beginning. */
@@ -99,24 +148,27 @@ function anthropicMessages(messages: readonly TurnMessage[]): AnthropicTurnMessa
 }
 
 /** An answer that the model is to go on with must not end with a blank. */
-function anthropicBlocks(message: TurnMessage, isLast: boolean): object[] {
-  if (message.role === 'user') return typeof message.content === 'string' ? [textBlock(message.content)] : [...message.content];
+function anthropicBlocks(message: TurnMessage, isLast: boolean): AnthropicTurnBlock[] {
+  if (message.role === 'user') {
+    const content = contentOf(message.content);
+    return typeof content === 'string' ? [textBlock(content)] : content;
+  }
   if (message.role === 'tool') {
     const { toolCallId: tool_use_id, content, isError: is_error } = message;
     return [{ type: 'tool_result', tool_use_id, content, is_error }];
   }
-  return inOrder(message, 'anthropic', {
+  return inOrder<AnthropicTurnBlock>(message, 'anthropic', {
     text: (text) => textBlock(isLast ? text.trimEnd() : text),
     call: ({ id, name, input }) => ({ type: 'tool_use', id, name: asName(name), input: asObject(input) }),
   });
 }
 
-function textBlock(text: string): object {
+function textBlock(text: string): AnthropicTurnBlock {
   return { type: 'text', text };
 }
 
 function responsesItems(message: TurnMessage): ResponsesTurnItem[] {
-  if (message.role === 'user') return [{ role: 'user', content: message.content }];
+  if (message.role === 'user') return [{ role: 'user', content: contentOf(message.content) }];
   if (message.role === 'tool') return [{ type: 'function_call_output', call_id: message.toolCallId, output: message.content }];
   return inOrder<ResponsesTurnItem>(message, 'responses', {
     text: (content) => ({ role: 'assistant', content }),
@@ -153,7 +205,7 @@ function inOrder<P extends object>(
 
 function aguiMessages(message: TurnMessage, index: number): AguiTurnMessage[] {
   const id = `message_${String(index + 1)}`;
-  if (message.role === 'user') return [{ id, role: 'user', content: message.content }];
+  if (message.role === 'user') return [{ id, role: 'user', content: contentOf(message.content) }];
   if (message.role === 'tool') {
     const { toolCallId, content, isError } = message;
     return [{ id, role: 'tool', toolCallId, content, ...(isError && { error: content }) }];
@@ -189,8 +241,8 @@ function asJson(input: unknown): string {
 }
 
 /** What a model wrote that is no object was refused by the tool; servers refuse to read it, too. */
-function asObject(input: unknown): object {
-  if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input;
+function asObject(input: unknown): Record<string, unknown> {
+  if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input as Record<string, unknown>;
   return input === undefined ? {} : { input };
 }
 

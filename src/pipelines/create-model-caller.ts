@@ -29,7 +29,6 @@ import { ambientJob } from '../account/with-job.js';
 import { CallStats } from '../metrics/call-stats.js';
 import { EventChannel } from './event-channel.js';
 import { AnswerCache } from './models/answer-cache.js';
-import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
 import { exchange, openStream } from './models/exchange.js';
 import type { Asker } from './models/flight.js';
 import { Inquiry } from './models/inquiry.js';
@@ -41,7 +40,6 @@ import type { CallerConfig } from './models/model-options.js';
 import { callerConfig, checkCall, checkCallAll } from './models/model-options.js';
 import { ModelPolicies } from './models/model-policies.js';
 import type {
-  ChatCallerOptions,
   Collected,
   ModelCallAllOptions,
   ModelCaller,
@@ -54,6 +52,7 @@ import { NAME } from './models/name.js';
 import { ParseFault } from './models/parse-fault.js';
 
 export type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, ChatUsage } from './models/chat-api.js';
+export { chatCompletions } from './models/chat-api.js';
 export { MODEL_CALLER_DEFAULTS } from './models/model-options.js';
 export type * from './models/model-types.js';
 
@@ -61,7 +60,7 @@ export type * from './models/model-types.js';
 const MAX_CODES = 50;
 
 /**
- * Calls to a model, whole answers and streams, over any client or an OpenAI-compatible API: one limiter with lanes P0 (somebody waits),
+ * Calls to a model, whole answers and streams, over any client: one limiter with lanes P0 (somebody waits),
  * P1 and P2 (background), retries, a breaker, deadlines, hedging, and a record of every attempt.
  *
  * - **Order** of what surrounds a call, always: cache > repair > deadline > retry > hedge > limiter > breaker > attempt timeout > client.
@@ -77,10 +76,12 @@ const MAX_CODES = 50;
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
- * import { createModelCaller } from 'sluice';
+ * import { chatCompletions, createModelCaller } from 'sluice';
  *
  * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
- * const models = createModelCaller({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
+ * const models = createModelCaller({
+ *   call: chatCompletions({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) }),
+ * });
  * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
  * choices[0]?.message.content; // => 'four'
  * ```
@@ -93,9 +94,7 @@ const MAX_CODES = 50;
  * both; // => { short: { length: 4 }, long: { length: 8 } }
  * ```
  */
-export function createModelCaller<P = ChatCompletion>(options: ChatCallerOptions<P>): ModelCaller<ChatRequest, P, ChatChunk>;
-export function createModelCaller<Q, R, C = never, P = R>(options: ModelCallerOptions<Q, R, C, P>): ModelCaller<Q, P, C>;
-export function createModelCaller<Q, R, C, P>(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>): ModelCaller<Q, P, C> {
+export function createModelCaller<Q, R, C = never, P = R>(options: ModelCallerOptions<Q, R, C, P>): ModelCaller<Q, P, C> {
   return new PolicedModelCaller<Q, R, C, P>(options);
 }
 
@@ -120,7 +119,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   readonly #instance: string;
   #executing = 0;
 
-  constructor(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>) {
+  constructor(options: ModelCallerOptions<Q, R, C, P>) {
     super();
     const config = callerConfig<Q, R, C, P>(options, (event) => {
       this.#tell(event);

@@ -63,7 +63,7 @@ const WAYS: Readonly<Record<string, (given: Given) => Ask>> = {
   },
   'createModelCaller with anthropicChat': ({ limiter, clock, fetch }) => {
     const models = createModelCaller({
-      ...anthropicChat(clientOf(fetch)),
+      call: anthropicChat(clientOf(fetch)),
       limiter,
       scheduler: clock,
       random: () => 0.5,

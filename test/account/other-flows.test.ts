@@ -56,7 +56,7 @@ const caller =
   (clientOf: (fetch: typeof globalThis.fetch) => OpenAI, provider: keyof typeof providers): Way =>
   ({ limiter, clock, fetch }) => {
     const rules = { limiter, provider: providers[provider], scheduler: clock, random: () => 0.5, timeoutMs: Infinity };
-    const models = createModelCaller({ ...openAIChat(clientOf(fetch)), ...rules });
+    const models = createModelCaller({ call: openAIChat(clientOf(fetch)), ...rules });
     return (index) => models.callAsync(chat(index));
   };
 

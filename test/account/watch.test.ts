@@ -5,7 +5,7 @@ import type { FlowEvent } from '../../operators/index.js';
 import { childOf } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { AccountOptions } from '../../src/index.js';
-import { createAccount, createBudget, createMetrics, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createAccount, createBudget, createMetrics, createModelCaller } from '../../src/index.js';
 import { PatientClock } from '../support/patient-clock.js';
 import { fetchOf } from '../support/provider-fetch.js';
 
@@ -31,7 +31,13 @@ function worldOf(options: AccountOptions = {}) {
     return async () => (await limited(`${BASE}/chat/completions`, { method: 'POST', body })).json() as Promise<unknown>;
   };
   const callVia = (options: Pick<AccountOptions, 'onRecord'> = {}, limiter = account) => {
-    const models = createModelCaller({ baseUrl: BASE, model: 'm', fetch, limiter, scheduler: clock, timeoutMs: Infinity, ...options });
+    const models = createModelCaller({
+      call: chatCompletions({ baseUrl: BASE, model: 'm', fetch }),
+      limiter,
+      scheduler: clock,
+      timeoutMs: Infinity,
+      ...options,
+    });
     return () => models.callAsync(request);
   };
   const all = async (ask: () => Promise<unknown>, calls = CALLS): Promise<void> => {

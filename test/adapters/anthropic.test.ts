@@ -443,7 +443,7 @@ describe('anthropicChat', LONG, () => {
 
   it('makes the calls of a caller, and counts their tokens', async () => {
     const records: CallRecord[] = [];
-    const models = createModelCaller({ ...anthropicChat(clientWith()), retry, onRecord: (record) => records.push(record) });
+    const models = createModelCaller({ call: anthropicChat(clientWith()), retry, onRecord: (record) => records.push(record) });
     api.fail(overloaded);
     expect(textOf(await models.callAsync(ask('hello world'), { lane: 'P0' }))).toBe('hello world');
     expect(api.requests).toHaveLength(2);
@@ -457,7 +457,7 @@ describe('anthropicChat', LONG, () => {
   });
 
   it('makes all attempts, and gives the error of the client', async () => {
-    const models = createModelCaller({ ...anthropicChat(clientWith({ maxRetries: 5 })), retry });
+    const models = createModelCaller({ call: anthropicChat(clientWith({ maxRetries: 5 })), retry });
     api.fail(...Array.from({ length: 20 }, () => overloaded));
     await expect(models.callAsync(ask('x'))).rejects.toMatchObject({ status: 529 });
     expect(api.requests).toHaveLength(3);
@@ -476,7 +476,7 @@ describe('anthropicChat', LONG, () => {
           return fetch(input, init);
         },
       });
-      const models = createModelCaller({ ...anthropicChat(client), limiter });
+      const models = createModelCaller({ call: anthropicChat(client), limiter });
       await models.callAsync({ ...ask('hello world'), max_tokens: 4000 });
       expect(spent[0]).toBeGreaterThan(990);
       expect(spent[0]).toBeLessThan(1050);
@@ -487,7 +487,7 @@ describe('anthropicChat', LONG, () => {
   });
 
   it('leaves a call that nobody wants any more', async () => {
-    const models = createModelCaller({ ...anthropicChat(clientWith()), concurrency: 1 });
+    const models = createModelCaller({ call: anthropicChat(clientWith()), concurrency: 1 });
     const subscription = models.stream(ask(LONG_TEXT)).subscribe((event) => {
       if (event.type === 'content_block_delta') subscription.unsubscribe();
     });
@@ -497,7 +497,7 @@ describe('anthropicChat', LONG, () => {
 
   it('pays a stream at its end, what went in as its start has said, and gives nothing back before', async () => {
     const limiter = createAccount({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
-    const models = createModelCaller({ ...anthropicChat(clientWith()), limiter });
+    const models = createModelCaller({ call: anthropicChat(clientWith()), limiter });
     const full = limiter.snapshot().tokens;
     const spent: [string, number][] = [];
     await models.stream({ ...ask('hello again'), max_tokens: 4000 }).forEach(({ type }) => {

@@ -9,7 +9,7 @@ import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../
 import { createFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
-import { createEmbedder, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 type Fetch = typeof globalThis.fetch;
@@ -34,9 +34,9 @@ const ANSWERS: Readonly<Record<string, () => Response>> = {
 };
 
 const CALLERS = {
-  'an address': (fetch: Fetch) => createModelCaller({ baseUrl, model: 'm', fetch }),
-  openAIChat: (fetch: Fetch) => createModelCaller(openAIChat(openai(fetch))),
-  anthropicChat: (fetch: Fetch) => createModelCaller(anthropicChat(anthropic(fetch))),
+  'an address': (fetch: Fetch) => createModelCaller({ call: chatCompletions({ baseUrl, model: 'm', fetch }) }),
+  openAIChat: (fetch: Fetch) => createModelCaller({ call: openAIChat(openai(fetch)) }),
+  anthropicChat: (fetch: Fetch) => createModelCaller({ call: anthropicChat(anthropic(fetch)) }),
 } as const;
 
 describe.each(Object.entries(ANSWERS))('%s in the place of an answer', (_what, answer) => {
@@ -80,7 +80,7 @@ describe('a client that is behind a limiter already', () => {
       const middleware = [createAnthropicMiddleware({ limiter })];
       return anthropicChat(new Anthropic({ apiKey: 'k', middleware }));
     },
-    createModelCaller: () => createModelCaller({ baseUrl, model: 'm', limiter, fetch: limited }),
+    createModelCaller: () => createModelCaller({ call: chatCompletions({ baseUrl, model: 'm', fetch: limited }), limiter }),
     createEmbedder: () => createEmbedder({ baseUrl, model: 'm', limiter, fetch: limited }),
     limitEmbeddings: () => {
       const embeddings = (fetch: Fetch): OpenAIEmbeddings => new OpenAIEmbeddings({ apiKey: 'k', configuration: { fetch } });

@@ -9,7 +9,7 @@ import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { anthropicChat } from '../../src/adapters/anthropic.js';
 import { openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
-import { createEmbedder, createModelCaller, isFlowError } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller, isFlowError } from '../../src/index.js';
 import { sized } from '../support/deep.js';
 
 const open: (() => void)[] = [];
@@ -34,9 +34,9 @@ async function serve(answer: (response: ServerResponse, times: number) => void) 
 const retry = { initialMs: 1, maxAttempts: 3, budget: 1 } as const;
 const asked = { model: 'm', max_tokens: 9, messages: [{ role: 'user' as const, content: 'hello' }] };
 const CALLERS = {
-  'an address': (url: string) => createModelCaller({ baseUrl: `${url}/v1`, model: 'm', retry }),
-  openAIChat: (url: string) => createModelCaller({ ...openAIChat(new OpenAI({ apiKey: 'k', baseURL: `${url}/v1` })), retry }),
-  anthropicChat: (url: string) => createModelCaller({ ...anthropicChat(new Anthropic({ apiKey: 'k', baseURL: url })), retry }),
+  'an address': (url: string) => createModelCaller({ call: chatCompletions({ baseUrl: `${url}/v1`, model: 'm' }), retry }),
+  openAIChat: (url: string) => createModelCaller({ call: openAIChat(new OpenAI({ apiKey: 'k', baseURL: `${url}/v1` })), retry }),
+  anthropicChat: (url: string) => createModelCaller({ call: anthropicChat(new Anthropic({ apiKey: 'k', baseURL: url })), retry }),
 } as const;
 type Over = keyof typeof CALLERS;
 

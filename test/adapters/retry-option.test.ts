@@ -8,7 +8,7 @@ import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
-import { createModelCaller } from '../../src/index.js';
+import { chatCompletions, createModelCaller } from '../../src/index.js';
 
 let sent = 0;
 const fetch = (async () => {
@@ -36,7 +36,8 @@ const WAYS: Readonly<Record<string, (retry: Retry) => unknown>> = {
       value: 'a',
     }),
   embedSettled: (retry) => embedSettled({ model: embeddings, values: ['a'], retry, split: false }),
-  createModelCaller: (retry) => createModelCaller({ baseUrl: 'http://host/v1', model: 'm', fetch, retry }).callAsync(asked),
+  createModelCaller: (retry) =>
+    createModelCaller({ call: chatCompletions({ baseUrl: 'http://host/v1', model: 'm', fetch }), retry }).callAsync(asked),
 };
 const RETRIES = [
   ['its options', { maxAttempts: 2, initialMs: 0 }, 2],

@@ -16,7 +16,7 @@ import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
-import { createEmbedder, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
@@ -132,27 +132,32 @@ const CLIENTS: Readonly<Record<string, (account: Account) => Ask>> = {
 /** Handles over clients. */
 const HANDLES: Readonly<Record<string, (account: Account) => Ask>> = {
   'createModelCaller over an address': (account) => {
-    const models = createModelCaller({ baseUrl, model: 'm', ...account, ...once });
+    const models = createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }), ...account, ...once });
     return (signal) => models.callAsync(whole, { signal });
   },
   'createModelCaller over an address, a stream': ({ timeoutMs, ...account }) => {
-    const models = createModelCaller({ baseUrl, model: 'm', ...account, ...(timeoutMs && { timeoutMs }), ...once });
+    const models = createModelCaller({
+      call: chatCompletions({ baseUrl, model: 'm' }),
+      ...account,
+      ...(timeoutMs && { timeoutMs }),
+      ...once,
+    });
     return (signal) => lastValueFrom(models.stream(whole, { signal }));
   },
   openAIChat: ({ fetch, ...rules }) => {
-    const models = createModelCaller({ ...openAIChat(openai(fetch)), ...rules, ...once });
+    const models = createModelCaller({ call: openAIChat(openai(fetch)), ...rules, ...once });
     return (signal) => models.callAsync(whole, { signal });
   },
   'openAIChat, a stream': ({ fetch, ...rules }) => {
-    const models = createModelCaller({ ...openAIChat(openai(fetch)), ...rules, ...once });
+    const models = createModelCaller({ call: openAIChat(openai(fetch)), ...rules, ...once });
     return (signal) => lastValueFrom(models.stream(whole, { signal }));
   },
   anthropicChat: ({ fetch, ...rules }) => {
-    const models = createModelCaller({ ...anthropicChat(anthropic(fetch)), ...rules, ...once });
+    const models = createModelCaller({ call: anthropicChat(anthropic(fetch)), ...rules, ...once });
     return (signal) => models.callAsync(whole, { signal });
   },
   'anthropicChat, a stream': ({ fetch, ...rules }) => {
-    const models = createModelCaller({ ...anthropicChat(anthropic(fetch)), ...rules, ...once });
+    const models = createModelCaller({ call: anthropicChat(anthropic(fetch)), ...rules, ...once });
     return (signal) => lastValueFrom(models.stream(whole, { signal }));
   },
   'createEmbedder over an address': (account) => {

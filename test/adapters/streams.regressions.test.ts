@@ -11,7 +11,7 @@ import { createLimiter } from '../../operators/index.js';
 import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { StreamPlan } from '../fakes/stream-plan.js';
 import type { StreamServer } from '../fakes/stream-server.js';
 import { question, startStreamServer } from '../fakes/stream-server.js';
@@ -292,7 +292,7 @@ describe('a refusal without bounds', LONG, () => {
     expect((await response.text()).length).toBeLessThan(2_000_000);
     await expect.poll(() => limiter.executing, soon).toBe(0);
     expect(sent).toBeLessThan(30_000_000);
-    const models = createModelCaller({ baseUrl: url, model: 'm', retry: false });
+    const models = createModelCaller({ call: chatCompletions({ baseUrl: url, model: 'm' }), retry: false });
     const error = await models.callAsync({ messages: [] }).catch((failure: unknown) => failure as Error);
     expect((error as Error).message.length).toBeLessThan(3000);
     models.close();

@@ -19,4 +19,4 @@ same<Anthropic>()(limitAnthropic(new Anthropic({ apiKey: 'none' }), httpRules));
 
 const chat: AnthropicChat = anthropicChat(client);
 const request: AnthropicChatRequest = { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'hello' }] };
-export const message: Promise<Anthropic.Message> = createModelCaller({ ...chat, limiter }).callAsync(request);
+export const message: Promise<Anthropic.Message> = createModelCaller({ call: chat, limiter }).callAsync(request);

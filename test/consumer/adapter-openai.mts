@@ -23,10 +23,10 @@ same<OpenAI>()(limitOpenAI(client, options));
 
 const chat: OpenAIChat<OpenAIChatParams> = openAIChat(client);
 const chatOfModel: OpenAIChat<OpenAIChatRequest> = openAIChat(client, { model: 'm' });
-const models = createModelCaller({ ...chatOfModel, limiter });
+const models = createModelCaller({ call: chatOfModel, limiter });
 export const answer = async (): Promise<string | null | undefined> =>
   (await models.callAsync({ messages: [{ role: 'user', content: 'hello' }] })).choices[0]?.message.content;
-export const other = createModelCaller(chat);
+export const other = createModelCaller({ call: chat });
 
 const embeddings: OpenAIEmbeddingsOptions = { model: 'm', dimensions: 8 };
 export const vector: Promise<Float32Array> = createEmbedder({ ...openAIEmbeddings(client, embeddings), limiter }).embedAsync('hello');

@@ -10,7 +10,7 @@ import {
   type BudgetWarning,
   createBudget,
   createEmbedder,
-  createModelCaller,
+  chatCompletions, createModelCaller,
   type EmbedderSpend,
   type ModelPrice,
   type ModelPrices,
@@ -38,7 +38,7 @@ reservation.settle({ inputTokens: 90, outputTokens: 10 });
 reservation.release();
 
 const port: BudgetPort = budget;
-createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', budget: port });
+createModelCaller({ call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }), budget: port });
 const spend: EmbedderSpend = { budget: port };
 createEmbedder({ baseUrl: 'http://127.0.0.1/v1', model: 'e', ...spend });
 

@@ -1,6 +1,6 @@
 import {
-  type ChatCallerOptions,
   createAccount,
+  chatCompletions,
   createModelCaller,
   explainThroughput,
   presets,
@@ -17,6 +17,8 @@ import {
   type ConfigLimits,
   type ConfigProblem,
   type ConfiguredCaller,
+  type ConfiguredEndpoint,
+  chatCompletionsOptions,
   configJsonSchema,
   configSchema,
   EXPECT_DEFAULTS,
@@ -40,8 +42,9 @@ export const problems: readonly ConfigProblem[] = 'problems' in parsed ? parsed.
 const config: Config = 'value' in parsed ? parsed.value : {};
 const limits: ConfigLimits = config.limits ?? {};
 const caller: ConfiguredCaller = modelCallerOptions(config.model);
-const chat: ChatCallerOptions = { baseUrl: 'http://127.0.0.1/v1', model: 'm', ...caller };
-createModelCaller({ ...chat, limiter: createAccount(limits) });
+const endpoint: ConfiguredEndpoint = chatCompletionsOptions(config.model);
+const call = chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm', ...endpoint });
+createModelCaller({ ...caller, call, limiter: createAccount(limits) });
 createAccount(presets.paper.production.limits);
 
 const stage: StageConfig = { name: 'ask', prompt: '{{text}}', expect: { itemsPerDocument: 20 } };

@@ -8,7 +8,6 @@ import {
   type CallRecord,
   type CallRecordJson,
   type CallStatus,
-  type ChatCallerOptions,
   type ChatChunk,
   type ChatCompletion,
   type ChatMessage,
@@ -23,6 +22,7 @@ import {
   logLine,
   type MetricsWindow,
   createMetrics,
+  chatCompletions,
   createModelCaller,
   type Distribution,
   type EndpointOptions,
@@ -49,6 +49,7 @@ import {
   type ModelCallerRules,
   type ModelCallerSnapshot,
   type ModelCallOptions,
+  type ModelClient,
   type ModelContext,
   type ModelHedgeOptions,
   type ModelStream,
@@ -70,10 +71,13 @@ import {
   type TokenEstimatorOptions,
   createToolRunner,
   defineTool,
-  fromOpenAI,
+  fromChatToolCalls,
   type GuardContext,
   type GuardedCall,
-  type OpenAIToolCall,
+  type ChatToolCall,
+  type ToolDefinitions,
+  type ToolJsonSchema,
+  type ToToolDefinitionsOptions,
   type RunToolsOptions,
   type SchemaAnswer,
   TOOL_RUNNER_DEFAULTS,
@@ -98,8 +102,7 @@ import {
   type ToolProtocol,
   type ToolResultMessages,
   type ToToolResultsOptions,
-  toAnthropic,
-  toOpenAI,
+  toToolDefinitions,
   toToolResults,
 } from 'sluice';
 import { type Settled as OperatorSettled, batch as sameBatch } from 'sluice/operators';
@@ -143,8 +146,8 @@ const guard: ToolGuard = (call: GuardedCall, context: GuardContext): ToolOutput<
 const runnerOptions: ToolRunnerOptions = { tools: [tool], guard, timeoutMs: TOOL_RUNNER_DEFAULTS.timeoutMs };
 const runner: ToolRunner = createToolRunner(runnerOptions);
 const runOptions: RunToolsOptions = { deadlineMs: 1000 };
-const openAI: OpenAIToolCall = { id: 'a', function: { name: 'length', arguments: '"text"' } };
-const toolCalls: ToolCall[] = fromOpenAI([openAI]);
+const wanted: ChatToolCall = { id: 'a', function: { name: 'length', arguments: '"text"' } };
+const toolCalls: ToolCall[] = fromChatToolCalls([wanted]);
 same<Observable<ToolResult>>()(runner.run(toolCalls, runOptions));
 same<Promise<ToolRun>>()(runner.runAll(toolCalls));
 const toolLoad: ToolLoad = (runner.snapshot() satisfies ToolRunnerSnapshot).tools['length'] ?? { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
@@ -153,12 +156,14 @@ export const told = (result: ToolSuccess | ToolFailure, run: ToolRun): unknown[]
   const error: ToolError | undefined = result.is_error ? result.error : undefined;
   const code: ToolErrorCode | undefined = error?.code;
   const issue: ToolIssue | undefined = error?.issues?.[0];
-  return [summary.total, code, issue?.path, toolLoad.queued, toAnthropic(result).content, toOpenAI(result).content];
+  return [summary.total, code, issue?.path, toolLoad.queued];
 };
 const assembling: AssembleToolCallsOptions = { maxArgumentChars: 1000 };
 same<Observable<ToolCall>>()(of({ choices: [] }).pipe(assembleToolCalls(assembling)));
 const custom: ToToolResultsOptions = { customTools: ['shell'] };
 same<ToolResultMessages['responses'][]>()(toToolResults([], 'responses', custom));
+const defining: ToToolDefinitionsOptions = { schemaOf: ({ name }) => ({ type: 'object', title: name }) satisfies ToolJsonSchema };
+same<ToolDefinitions['chat'][]>()(toToolDefinitions(runner.tools, 'chat', defining));
 export const answers = (results: ToolResult[], protocol: ToolProtocol) => toToolResults(results, protocol);
 export const schema: ToolSchema<string> = { '~standard': { validate: (input: unknown): SchemaAnswer<string> => ({ value: String(input) }) } };
 export const inside = (context: ToolContext): Observable<ToolRun> => context.run([]);
@@ -187,8 +192,8 @@ const watched: Observed = models;
 same<Observable<FlowEvent>>()(metrics.events);
 metrics.observe('models', watched)();
 const endpoint: EndpointOptions = { baseUrl: 'http://127.0.0.1/v1', model: 'small' };
-const chatOptions: ChatCallerOptions = { ...presets.modelCaller.production, ...endpoint };
-const chat: ModelCaller<ChatRequest, ChatCompletion, ChatChunk> = createModelCaller(chatOptions);
+const client: ModelClient<ChatRequest, ChatCompletion, ChatChunk> = chatCompletions(endpoint);
+const chat: ModelCaller<ChatRequest, ChatCompletion, ChatChunk> = createModelCaller({ ...presets.modelCaller.production, call: client });
 const message: ChatMessage = { role: 'user', content: 'hello' };
 export const usage = (answer: ChatCompletion): ChatUsage | null | undefined => answer.usage;
 export const streamed: ModelStream<string> = of('text');

@@ -3,8 +3,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { configJsonSchema, modelCallerOptions, parseConfig, planOf } from '../../src/edge/index.js';
-import { createAccount, createBudget, createModelCaller, createStages, explainThroughput } from '../../src/index.js';
+import { chatCompletionsOptions, configJsonSchema, modelCallerOptions, parseConfig, planOf } from '../../src/edge/index.js';
+import { chatCompletions, createAccount, createBudget, createModelCaller, createStages, explainThroughput } from '../../src/index.js';
 import { configKeys } from '../support/config-keys.js';
 import { configMistakes } from '../support/config-mistakes.js';
 import { sized } from '../support/deep.js';
@@ -169,7 +169,8 @@ describe('the JSON Schema', () => {
         if ('problems' in parsed) return;
         const { limits, model, batches, stages, prices, budget } = parsed.value;
         const limiter = createAccount(limits);
-        createModelCaller({ baseUrl: 'https://host/v1', model: 'm', ...modelCallerOptions(model), limiter });
+        const call = chatCompletions({ baseUrl: 'https://host/v1', model: 'm', ...chatCompletionsOptions(model) });
+        createModelCaller({ call, ...modelCallerOptions(model), limiter });
         const work = (item: unknown): unknown => item;
         const { priority: field, ...rules } = batches ?? {};
         createStages({

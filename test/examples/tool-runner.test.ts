@@ -28,21 +28,30 @@ const uses = (...calls: readonly (readonly [name: string, input: unknown])[]): M
   ...calls.map(([name, input], i): ModelBlock => ({ type: 'tool_use', id: `toolu_${String(i)}`, name, input })),
 ];
 
+const blocksOf = ({ length, 0: message }: Awaited<ReturnType<typeof answerTo>>['messages']) => {
+  expect(length).toBe(1);
+  return message?.content ?? [];
+};
+
 describe('the workspace of an agent', () => {
   it('answers every call of a turn, by its id, failures included', async () => {
     const runner = workspaceRunner(workspace(files()), () => false);
     const asked = uses(['read', { path: 'a.md' }], ['search', { text: 'rivers' }], ['read', { path: 'c.md' }], ['read', { path: '.env' }]);
-    const { message, summary } = await answerTo(runner, asked);
-    expect(message.content.map(({ tool_use_id, is_error }) => [tool_use_id, is_error])).toEqual([
+    const { messages, summary } = await answerTo(runner, asked);
+    expect(blocksOf(messages).map(({ tool_use_id, is_error }) => [tool_use_id, is_error])).toEqual([
       ['toolu_0', false],
       ['toolu_1', false],
       ['toolu_2', true],
       ['toolu_3', true],
     ]);
-    expect(message.content.map(({ content }) => content).slice(0, 2)).toEqual(['otters hold hands', '["b.md"]']);
-    expect(message.content[2]?.content).toContain('there is no c.md');
-    expect(message.content[3]?.content).toContain('files that begin with a dot are private');
-    expect(JSON.stringify(message)).not.toContain('SECRET');
+    expect(
+      blocksOf(messages)
+        .map(({ content }) => content)
+        .slice(0, 2),
+    ).toEqual(['otters hold hands', '["b.md"]']);
+    expect(blocksOf(messages)[2]?.content).toContain('there is no c.md');
+    expect(blocksOf(messages)[3]?.content).toContain('files that begin with a dot are private');
+    expect(JSON.stringify(messages)).not.toContain('SECRET');
     expect(summary).toMatchObject({ total: 4, successful: 2, failed: 2 });
   });
 
@@ -51,14 +60,14 @@ describe('the workspace of an agent', () => {
     let left = 1;
     const runner = workspaceRunner(workspace(disk), () => left-- > 0);
     const write = (path: string) => ({ tool: 'write', parameters: { path, text: 'new' } });
-    const { message } = await answerTo(
+    const { messages } = await answerTo(
       runner,
       uses(['batch', { tool_calls: [write('x.md'), write('y.md'), { tool: 'read', parameters: { path: 'a.md' } }] }]),
     );
     expect([disk.get('x.md'), disk.get('y.md')]).toEqual(['new', undefined]);
-    expect(message.content[0]?.content).toContain('[1] write (toolu_0.1): ok\nwrote 3 characters');
-    expect(message.content[0]?.content).toContain('permission denied: nobody has allowed to write y.md');
-    expect(message.content[0]?.content).toContain('[3] read (toolu_0.3): ok\notters hold hands');
+    expect(blocksOf(messages)[0]?.content).toContain('[1] write (toolu_0.1): ok\nwrote 3 characters');
+    expect(blocksOf(messages)[0]?.content).toContain('permission denied: nobody has allowed to write y.md');
+    expect(blocksOf(messages)[0]?.content).toContain('[3] read (toolu_0.3): ok\notters hold hands');
   });
 
   it('stops with the session, and still has an answer for every call', async () => {
@@ -74,9 +83,9 @@ describe('the workspace of an agent', () => {
     const runner = workspaceRunner(stuck, () => true, { concurrency: 2 });
     const turn = answerTo(runner, uses(...['a.md', 'b.md', 'c.md'].map((path) => ['read', { path }] as const)), stop.signal);
     stop.abort();
-    const { message } = await turn;
+    const { messages } = await turn;
     expect(started).toBe(2);
-    expect(message.content.map(({ content }) => (JSON.parse(content) as { error: { code: string } }).error.code)).toEqual([
+    expect(blocksOf(messages).map(({ content }) => (JSON.parse(content) as { error: { code: string } }).error.code)).toEqual([
       'cancelled',
       'cancelled',
       'cancelled',

@@ -8,7 +8,7 @@ import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { AgentTurnOptions, TurnMessage } from '../../src/frontend/turn-types.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 import { CHAT_MODEL, fakeRuntime, hang } from '../support/fake-chat.js';
 import { clientOf, serverFor } from '../support/model-server.js';
@@ -133,7 +133,7 @@ const clients: Record<string, { protocol: 'chat' | 'anthropic'; model: (baseURL:
     model: (baseURL) => {
       const openai = new OpenAI({ baseURL, apiKey: 'any', maxRetries: 0 });
       return (messages, { signal }) =>
-        openai.chat.completions.create({ model: 'm', stream: true, messages: toMessages(messages, 'chat') as never }, { signal });
+        openai.chat.completions.create({ model: 'm', stream: true, messages: toMessages(messages, 'chat') }, { signal });
     },
   },
   'the Anthropic SDK': {
@@ -141,16 +141,13 @@ const clients: Record<string, { protocol: 'chat' | 'anthropic'; model: (baseURL:
     model: (baseURL) => {
       const anthropic = new Anthropic({ baseURL, apiKey: 'any', maxRetries: 0 });
       return (messages, { signal }) =>
-        anthropic.messages.create(
-          { model: 'm', max_tokens: 99, stream: true, messages: toMessages(messages, 'anthropic') as never },
-          { signal },
-        );
+        anthropic.messages.create({ model: 'm', max_tokens: 99, stream: true, messages: toMessages(messages, 'anthropic') }, { signal });
     },
   },
   'a model caller': {
     protocol: 'chat',
     model: (baseUrl) => {
-      const caller = createModelCaller({ baseUrl, model: 'm', retry: false });
+      const caller = createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }), retry: false });
       return (messages, { signal }) => caller.stream({ messages: toMessages(messages, 'chat') }, { signal });
     },
   },
@@ -219,7 +216,7 @@ describe('with the OpenAI SDK and the model server', () => {
       unfinished: 'drop',
       model: (messages, { signal }) =>
         openai.chat.completions.create(
-          { model: CHAT_MODEL, stream: true, stream_options: { include_usage: true }, messages: toMessages(messages, 'chat') as never },
+          { model: CHAT_MODEL, stream: true, stream_options: { include_usage: true }, messages: toMessages(messages, 'chat') },
           { signal },
         ),
     });

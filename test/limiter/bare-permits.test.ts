@@ -26,7 +26,7 @@ import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';
-import { createEmbedder, createModelCaller, createToolRunner } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller, createToolRunner } from '../../src/index.js';
 
 /** All that `Permits` has, and nothing else: what a store over the network could be. */
 const permits: Required<Permits> = {
@@ -82,8 +82,9 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
   limitModel: () => limitModel(model, { limiter }),
   limitModelProvider: () => limitModelProvider({ getModel: () => model }, { limiter }),
   createEmbedder: () => createEmbedder({ baseUrl: 'http://h/v1', model: 'm', limiter }),
-  createModelCaller: () => createModelCaller({ baseUrl: 'http://h/v1', model: 'm', limiter }),
-  'createModelCaller, a share': () => createModelCaller({ baseUrl: 'http://h/v1', model: 'm', limiter, concurrency: 2 }),
+  createModelCaller: () => createModelCaller({ call: chatCompletions({ baseUrl: 'http://h/v1', model: 'm' }), limiter }),
+  'createModelCaller, a share': () =>
+    createModelCaller({ call: chatCompletions({ baseUrl: 'http://h/v1', model: 'm' }), limiter, concurrency: 2 }),
   createToolRunner: () => createToolRunner({ tools: [], limiter }),
 };
 

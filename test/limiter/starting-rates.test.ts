@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { childOf, createAccount, createLimiter, FlowConfigError, keyedLimiter, per, perMinute, strict } from '../../operators/index.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { parseConfig } from '../../src/edge/index.js';
-import { createEmbedder, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
 
 const baseUrl = 'http://h/v1';
 const embeddings = { embedDocuments: () => Promise.resolve([]), embedQuery: () => Promise.resolve([]) };
@@ -28,7 +28,11 @@ const MADE: readonly (readonly [string, string, (amount: number) => unknown])[] 
     (name) =>
       [
         ['createEmbedder', name, (amount: number) => createEmbedder({ baseUrl, model: 'm', [name]: amount })],
-        ['createModelCaller', name, (amount: number) => createModelCaller({ baseUrl, model: 'm', [name]: amount })],
+        [
+          'createModelCaller',
+          name,
+          (amount: number) => createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }), [name]: amount }),
+        ],
         ['limitEmbeddings', name, (amount: number) => limitEmbeddings(embeddings, { [name]: amount })],
       ] as const,
   ),

@@ -21,7 +21,7 @@ import {
   createIntake,
   createLimiter,
   createMetrics,
-  createModelCaller,
+  chatCompletions, createModelCaller,
   createStages,
   createToolRunner,
   defineTool,
@@ -213,16 +213,19 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
   'createModelCaller, an endpoint': async ({ item, fails, secret }, { onEvent, onRecord }) => {
     const answer = { choices: [{ index: 0, message: { role: 'assistant', content: secret }, finish_reason: 'stop' }] };
     const models = createModelCaller({
-      ...{ baseUrl: `http://127.0.0.1:9/${secret}`, apiKey: secret, headers: { 'x-key': secret }, model: 'm', retry, onEvent, onRecord },
-      fetch: () =>
-        Promise.resolve(
-          fails
-            ? Response.json(
-                { error: { message: secret, code: secret, type: secret } },
-                { status: 500, headers: { 'x-request-id': secret } },
-              )
-            : Response.json(answer),
-        ),
+      ...{ retry, onEvent, onRecord },
+      call: chatCompletions({
+        ...{ baseUrl: `http://127.0.0.1:9/${secret}`, apiKey: secret, headers: { 'x-key': secret }, model: 'm' },
+        fetch: () =>
+          Promise.resolve(
+            fails
+              ? Response.json(
+                  { error: { message: secret, code: secret, type: secret } },
+                  { status: 500, headers: { 'x-request-id': secret } },
+                )
+              : Response.json(answer),
+          ),
+      }),
     });
     await quiet(models.callAsync({ messages: [{ role: 'user', content: item.text }] }));
   },

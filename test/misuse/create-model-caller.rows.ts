@@ -1,6 +1,6 @@
 import { of } from 'rxjs';
 import { createLimiter } from '../../operators/index.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
@@ -19,12 +19,12 @@ const create = (options: Readonly<Record<string, unknown>>): unknown => {
     else if (field === undefined) given[name] = value;
     else given[group] = { [field]: value };
   }
-  return createModelCaller({ ...('baseUrl' in given ? { model: 'm' } : { call }), ...given } as never);
+  return createModelCaller({ call, ...given } as never);
 };
 
-/** The same for an HTTP client. */
-const overHttp = (...rows: readonly MisuseRow[]): MisuseRow[] =>
-  rows.map((row) => ({ ...row, besides: { baseUrl: 'http://127.0.0.1/v1' } }));
+/** The same over a client. */
+const overClient = (...rows: readonly MisuseRow[]): MisuseRow[] =>
+  rows.map((row) => ({ ...row, besides: { call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }) } }));
 /** The same with something that reads answers. */
 const parsing = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { parse: Number } }));
 /** The same beside a shared limiter. */
@@ -49,16 +49,18 @@ export const rows: MisuseTable = {
     'shutdownOn.signal': (value) => caller().shutdownOn(value),
   },
   rows: [
-    ...badly('call', 'a function', undefined, null, 'fetch', {}),
+    ...badly('call', 'a function, or a client such as `chatCompletions({ … })`', undefined, null, 'fetch', 5),
+    ...badly('call.send', 'a function', undefined, null, 'fetch', {}),
+    ...badly('call.baseUrl', 'absent (known options: send, stream, model, estimateTokens, usage, provider)', 'http://host/v1'),
     ...badly('stream', 'a function', null, 'fetch', {}),
     ...badly('model', 'a non-empty string', '', 5, null, {}),
-    ...badly('baseUrl', 'an http(s) URL such as `https://host/v1`', 5, null, '', 'localhost:11434', 'ftp://host'),
-    ...overHttp(
-      ...badly('apiKey', 'a string', 5, null, {}),
-      ...badly('headers', 'an object', null, 'x'),
-      ...badly('fetch', 'a function', null, {}),
+    ...['baseUrl', 'apiKey', 'headers', 'fetch'].flatMap((option) =>
+      badly(option, 'absent (an option of `call: chatCompletions({ … })`)', 'http://host/v1', undefined),
     ),
-    ...overHttp(...badly('call', `absent (known options: ${rules}, baseUrl, model, apiKey, headers, fetch)`, call)),
+    ...overClient(
+      ...badly('stream', 'absent beside a client in `call`, which has its own', call),
+      ...badly('model', 'absent beside a client in `call`, which has its own', 'm'),
+    ),
     ...badly('maxRetry', `absent (known options: ${rules}, call, stream, model)`, 2),
     ...badly('limiter', 'a limiter made by createLimiter', null, 4, {}),
     ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),

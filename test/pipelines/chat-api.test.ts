@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { CallRecord } from '../../src/metrics/call-record.js';
-import type { ChatCallerOptions, ChatChunk, ChatCompletion, ChatRequest, ModelCaller } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import type { ChatChunk, ChatCompletion, ChatRequest, ModelCaller, ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { estimateChat } from '../../src/pipelines/models/chat-api.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { serverEvents } from '../../src/pipelines/server-events.js';
@@ -80,13 +80,11 @@ const part = (content: string | undefined, more: object = {}): string =>
 
 function caller(
   baseUrl: string,
-  options: Partial<ChatCallerOptions> = {},
+  options: Partial<ModelCallerOptions<ChatRequest, ChatCompletion, ChatChunk>> = {},
 ): { readonly models: ModelCaller<ChatRequest, ChatCompletion, ChatChunk>; readonly records: CallRecord[] } {
   const records: CallRecord[] = [];
   const models = createModelCaller({
-    baseUrl,
-    model: 'small',
-    apiKey: 'key',
+    call: chatCompletions({ baseUrl, model: 'small', apiKey: 'key' }),
     retry: { initialMs: 1 },
     onRecord: (record) => records.push(record),
     ...options,
@@ -121,7 +119,7 @@ describe('a key or a header that cannot be sent', () => {
     );
     await fc.assert(
       fc.asyncProperty(options, async ([value, given]) => {
-        const make = () => createModelCaller({ baseUrl: 'https://host/v1', model: 'm', ...given, fetch });
+        const make = () => createModelCaller({ call: chatCompletions({ baseUrl: 'https://host/v1', model: 'm', ...given, fetch }) });
         if (isSendable(value)) {
           await make().callAsync({ messages: [] });
           tally.sent++;

@@ -7,7 +7,8 @@ import type { FlowEvent, RetryOptions } from '../../operators/index.js';
 import { createAccount, createLimiter, isFlowError, lanes } from '../../operators/index.js';
 import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
-import { fromOpenAI, toAnthropic, toOpenAI } from '../../src/pipelines/tools/tool-formats.js';
+import { toToolDefinitions } from '../../src/pipelines/tools/tool-definitions.js';
+import { fromChatToolCalls, toToolResults } from '../../src/pipelines/tools/tool-formats.js';
 import type { GuardedCall, Tool, ToolFailure, ToolResult } from '../../src/pipelines/tools/tool-types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
@@ -168,12 +169,17 @@ describe('results', () => {
       { id: 'a', name: 'echo', input: 'hi' },
       { id: 'b', name: 'none', input: {} },
     ]);
-    expect(results.map(toAnthropic)[0]).toEqual({ type: 'tool_result', tool_use_id: 'a', content: 'hi', is_error: false });
-    expect(results.map(toOpenAI)[0]).toEqual({ role: 'tool', tool_call_id: 'a', content: 'hi' });
+    expect(toToolResults(results, 'anthropic')[0]?.content[0]).toEqual({
+      type: 'tool_result',
+      tool_use_id: 'a',
+      content: 'hi',
+      is_error: false,
+    });
+    expect(toToolResults(results, 'chat')[0]).toEqual({ role: 'tool', tool_call_id: 'a', content: 'hi' });
     const openAI = ['{"a":1}', '', 'not JSON'].map((text, i) => ({ id: String(i), function: { name: 'echo', arguments: text } }));
-    expect(fromOpenAI(openAI).map(({ input }) => input)).toEqual([{ a: 1 }, {}, 'not JSON']);
+    expect(fromChatToolCalls(openAI).map(({ input }) => input)).toEqual([{ a: 1 }, {}, 'not JSON']);
     const parsed = [{ a: 1 }, [1], 5, null, undefined].map((given) => ({ id: 'a', function: { name: 'echo', arguments: given as never } }));
-    expect(fromOpenAI(parsed).map(({ input }) => input)).toEqual([{ a: 1 }, [1], 5, {}, {}]);
+    expect(fromChatToolCalls(parsed).map(({ input }) => input)).toEqual([{ a: 1 }, [1], 5, {}, {}]);
   });
 });
 
@@ -1207,11 +1213,7 @@ describe('the handle', () => {
 
   it('hands out its tools, for the definitions a model wants', () => {
     const read = tool('read', () => 'text', { parameters: z.object({ path: z.string() }) });
-    const definitions = runner({ tools: [read] }).tools.map(({ name, description, parameters }) => ({
-      name,
-      description,
-      input_schema: z.toJSONSchema(parameters as z.ZodType),
-    }));
+    const definitions = toToolDefinitions(runner({ tools: [read] }).tools, 'anthropic');
     expect(definitions).toMatchObject([{ name: 'read', description: 'read', input_schema: { properties: { path: { type: 'string' } } } }]);
   });
 });

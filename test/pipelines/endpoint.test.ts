@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'hi' } }], data: [{ index: 0, embedding: [1] }] };
 
@@ -16,7 +16,7 @@ async function asked(name: 'chat' | 'embeddings', baseUrl: string): Promise<stri
     }) as typeof fetch,
   };
   if (name === 'chat') {
-    const models = createModelCaller(options);
+    const models = createModelCaller({ call: chatCompletions(options) });
     await models.callAsync({ messages: [] });
     models.close();
   } else {
@@ -42,7 +42,10 @@ describe('the address of a request', () => {
   it.each(['https://me:planted@host/v1', 'https://planted@host', 'host/v1?key=planted', 'me:planted@host', '//host?planted'])(
     'with a user, a password or a key in it is refused, and not quoted: %s',
     (baseUrl) => {
-      for (const make of [() => createModelCaller({ baseUrl, model: 'm' }), () => createEmbedder({ baseUrl, model: 'm' })]) {
+      for (const make of [
+        () => createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }) }),
+        () => createEmbedder({ baseUrl, model: 'm' }),
+      ]) {
         expect(make).toThrow('expected `baseUrl` to be an http(s) URL such as `https://host/v1`');
         expect(make).not.toThrow('planted');
       }

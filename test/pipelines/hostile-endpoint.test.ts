@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { robust } from '../../operators/index.js';
 import { boundedText } from '../../src/pipelines/bounded-text.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { ProviderError } from '../../src/pipelines/provider-error.js';
 import { serverEvents } from '../../src/pipelines/server-events.js';
 
@@ -59,7 +59,7 @@ function flood(response: ServerResponse, most = Infinity): void {
 const json = { 'content-type': 'application/json' };
 
 function caller(baseUrl: string) {
-  const models = createModelCaller({ baseUrl, model: 'm', retry: { initialMs: 1, maxAttempts: 3 } });
+  const models = createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }), retry: { initialMs: 1, maxAttempts: 3 } });
   open.push(() => {
     models.close();
   });

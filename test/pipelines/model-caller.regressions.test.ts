@@ -9,7 +9,7 @@ import { AttemptStats } from '../../src/metrics/attempt-stats.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 
 const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });
 const after = (ms: number, answer: string): Observable<string> => timer(ms).pipe(map(() => answer));
@@ -186,9 +186,9 @@ describe('an error', () => {
     });
   });
 
-  it('never shows the key of a caller that was made without its `baseUrl`', () => {
+  it('never shows the key of an endpoint that was given to the caller itself', () => {
     const make = (): unknown => createModelCaller({ model: 'small', apiKey: 'sk-secret' } as never);
-    expect(make).toThrow('expected `baseUrl` to be given together with `apiKey`');
+    expect(make).toThrow('createModelCaller: expected `apiKey` to be absent (an option of `call: chatCompletions({ … })`), got a string');
     expect(make).not.toThrow('sk-secret');
   });
 
@@ -301,7 +301,11 @@ describe('the built-in client', () => {
     const records: CallRecord[] = [];
     const retry = { initialMs: 1, maxAttempts: 2 };
     const onRecord = (record: CallRecord): number => records.push(record);
-    return { models: createModelCaller({ baseUrl: `http://127.0.0.1:${port}`, model: 'small', retry, onRecord }), records, bodies };
+    return {
+      models: createModelCaller({ call: chatCompletions({ baseUrl: `http://127.0.0.1:${port}`, model: 'small' }), retry, onRecord }),
+      records,
+      bodies,
+    };
   }
   const hello = { messages: [{ role: 'user', content: 'hello' }] };
   const codes = (records: readonly CallRecord[]) => records.map((record) => record.errorCode);

@@ -7,7 +7,7 @@ import { createLimiter, isFlowError } from '../../operators/index.js';
 import { createBatchTool } from '../../src/edge/batch-tool.js';
 import type { ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
-import { fromOpenAI } from '../../src/pipelines/tools/tool-formats.js';
+import { fromChatToolCalls } from '../../src/pipelines/tools/tool-formats.js';
 import type { Tool, ToolContext, ToolResult } from '../../src/pipelines/tools/tool-types.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { after, calls, said, tool } from './tool-kit.js';
@@ -270,7 +270,7 @@ describe('options', () => {
   });
 });
 
-describe('fromOpenAI', () => {
+describe('fromChatToolCalls', () => {
   it('takes the `tool_calls` of a message as they are: none, of functions, of custom tools', () => {
     const message: Pick<ChatCompletionMessage, 'tool_calls'> = {
       tool_calls: [
@@ -278,11 +278,11 @@ describe('fromOpenAI', () => {
         { id: 'b', type: 'custom', custom: { name: 'shell', input: 'ls' } },
       ],
     };
-    expect(fromOpenAI(message.tool_calls)).toEqual([
+    expect(fromChatToolCalls(message.tool_calls)).toEqual([
       { id: 'a', name: 'read', input: {} },
       { id: 'b', name: 'shell', input: 'ls' },
     ]);
-    expect([fromOpenAI(undefined), fromOpenAI(null)]).toEqual([[], []]);
+    expect([fromChatToolCalls(undefined), fromChatToolCalls(null)]).toEqual([[], []]);
   });
 });
 

@@ -8,7 +8,7 @@ import { classifyError } from '../../operators/index.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch, fromEventStream } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
-import { createEmbedder, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
 import { keepOrigin } from '../../src/pipelines/keep-origin.js';
 
 interface Seen {
@@ -82,7 +82,10 @@ const senders: readonly (readonly [string, (baseUrl: string) => Promise<unknown>
   ['createEmbedder', (baseUrl) => createEmbedder({ baseUrl, model: 'm', apiKey: 'SECRET-KEY', headers: KEY }).embedAsync('SECRET-PROMPT')],
   [
     'createModelCaller',
-    (baseUrl) => createModelCaller({ baseUrl, model: 'm', apiKey: 'SECRET-KEY', headers: KEY }).callAsync({ messages: prompt.messages }),
+    (baseUrl) =>
+      createModelCaller({ call: chatCompletions({ baseUrl, model: 'm', apiKey: 'SECRET-KEY', headers: KEY }) }).callAsync({
+        messages: prompt.messages,
+      }),
   ],
   ['createFetch, POST', (baseUrl) => createFetch()(`${baseUrl}/x`, { method: 'POST', body: 'SECRET-PROMPT' })],
   ['createFetch, GET with a key', (baseUrl) => createFetch()(`${baseUrl}/x`, { headers: KEY })],

@@ -38,6 +38,7 @@ import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/op
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import type { CallJob } from '../../src/adapters/support/call-job.js';
 import {
+  chatCompletions,
   createAgentTurn,
   createEmbedder,
   createModelCaller,
@@ -138,9 +139,7 @@ export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
   },
   createModelCaller: ({ limiter, clock, fetch, job }) => {
     const models = createModelCaller({
-      baseUrl: BASE,
-      model: 'm',
-      fetch,
+      call: chatCompletions({ baseUrl: BASE, model: 'm', fetch }),
       limiter,
       scheduler: clock,
       random: () => 0.5,
@@ -187,11 +186,11 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
     };
   },
   'createModelCaller with openAIChat': (given) => {
-    const models = createModelCaller({ ...openAIChat(client(given.fetch)), ...callerRules(given) });
+    const models = createModelCaller({ call: openAIChat(client(given.fetch)), ...callerRules(given) });
     return (text) => models.callAsync(chatOf(text), given.job);
   },
   'createModelCaller with anthropicChat': (given) => {
-    const models = createModelCaller({ ...anthropicChat(claude(given.fetch)), ...callerRules(given) });
+    const models = createModelCaller({ call: anthropicChat(claude(given.fetch)), ...callerRules(given) });
     return (text) => models.callAsync(chatOf(text), given.job);
   },
   'createEmbedder with openAIEmbeddings': ({ limiter, clock, fetch, job }) => {
@@ -199,7 +198,7 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
     return (text) => embedder.embedAsync(text, job);
   },
   'createAgentTurn over a model caller': (given) => {
-    const models = createModelCaller({ baseUrl: BASE, model: 'm', fetch: given.fetch, ...callerRules(given) });
+    const models = createModelCaller({ call: chatCompletions({ baseUrl: BASE, model: 'm', fetch: given.fetch }), ...callerRules(given) });
     const turns = createAgentTurn({
       model: (messages, { signal }) => models.stream({ max_tokens: 50, messages: toMessages(messages, 'chat') }, { ...given.job, signal }),
       scheduler: given.clock,

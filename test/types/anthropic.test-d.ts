@@ -35,7 +35,7 @@ describe('sluice/anthropic', () => {
   });
 
   it('makes a caller of messages and their events', () => {
-    const models = createModelCaller({ ...anthropicChat(client), concurrency: 2 });
+    const models = createModelCaller({ call: anthropicChat(client), concurrency: 2 });
     expectTypeOf(models).toEqualTypeOf<ModelCaller<AnthropicChatRequest, Anthropic.Message, Anthropic.MessageStreamEvent>>();
     // @ts-expect-error -- no messages
     void models.call({ model: 'm', max_tokens: 1 });

@@ -11,10 +11,11 @@ import type {
   ChatRequest,
   ModelCaller,
   ModelCallerSnapshot,
+  ModelClient,
   ModelEntry,
   ModelStore,
 } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { presets } from '../../src/pipelines/presets.js';
 
 interface Question {
@@ -96,13 +97,22 @@ describe('createModelCaller', () => {
     createModelCaller({ call, parse: ({ answer }) => answer, cache: { key: ({ text }) => text, store } });
     // @ts-expect-error -- no text
     createModelCaller({ call, cache: { key: ({ text }: Question) => text.length } });
-    createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', cache: { key: ({ messages }) => JSON.stringify(messages) } });
+    createModelCaller({
+      call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }),
+      cache: { key: ({ messages }) => JSON.stringify(messages) },
+    });
   });
 
   it('knows the shapes of a chat', () => {
-    const chat = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', ...presets.modelCaller.production });
+    const chat = createModelCaller({
+      call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }),
+      ...presets.modelCaller.production,
+    });
     expectTypeOf(chat).toEqualTypeOf<ModelCaller<ChatRequest, ChatCompletion, ChatChunk>>();
-    const parsed = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', parse: (answer) => answer.choices.length });
+    const parsed = createModelCaller({
+      call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }),
+      parse: (answer) => answer.choices.length,
+    });
     expectTypeOf(parsed.call({ messages: [] })).toEqualTypeOf<Observable<number>>();
   });
 
@@ -110,7 +120,18 @@ describe('createModelCaller', () => {
     // @ts-expect-error -- neither
     createModelCaller({ concurrency: 4 });
     // @ts-expect-error -- an endpoint without a model
-    createModelCaller({ baseUrl: 'http://127.0.0.1/v1' });
+    createModelCaller({ call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1' }) });
+    // @ts-expect-error -- those go to `chatCompletions`
+    createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm' });
+  });
+
+  it('takes clients as values, of ours and of your own', () => {
+    const client = { send: (question: string) => of(question.length), stream: (question: string) => of(question) };
+    expectTypeOf(createModelCaller({ call: client })).toEqualTypeOf<ModelCaller<string, number, string>>();
+    expectTypeOf(client).toExtend<ModelClient<string, number, string>>();
+    expectTypeOf(chatCompletions).returns.toEqualTypeOf<ModelClient<ChatRequest, ChatCompletion, ChatChunk>>();
+    // @ts-expect-error -- it sends nothing
+    createModelCaller({ call: { stream: (question: string) => of(question) } });
   });
 });
 

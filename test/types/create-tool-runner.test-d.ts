@@ -7,7 +7,7 @@ import * as z from 'zod';
 import { createBatchTool } from '../../src/edge/batch-tool.js';
 import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
-import { fromOpenAI } from '../../src/pipelines/tools/tool-formats.js';
+import { fromChatToolCalls } from '../../src/pipelines/tools/tool-formats.js';
 import type { Tool, ToolCall, ToolContext, ToolErrorCode, ToolResult, ToolRun } from '../../src/pipelines/tools/tool-types.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 
@@ -169,12 +169,12 @@ describe('a context', () => {
   });
 });
 
-describe('fromOpenAI', () => {
+describe('fromChatToolCalls', () => {
   it('takes the types of the SDK, and what is written as its API has it', () => {
-    expectTypeOf(fromOpenAI).toBeCallableWith({} as OpenAI.ChatCompletionMessage['tool_calls']);
-    expectTypeOf(fromOpenAI).toBeCallableWith({} as OpenAI6.ChatCompletionMessage['tool_calls']);
-    expectTypeOf(fromOpenAI).toBeCallableWith({} as OpenAI.ChatCompletionMessageToolCall[]);
-    expectTypeOf(fromOpenAI).toBeCallableWith([
+    expectTypeOf(fromChatToolCalls).toBeCallableWith({} as OpenAI.ChatCompletionMessage['tool_calls']);
+    expectTypeOf(fromChatToolCalls).toBeCallableWith({} as OpenAI6.ChatCompletionMessage['tool_calls']);
+    expectTypeOf(fromChatToolCalls).toBeCallableWith({} as OpenAI.ChatCompletionMessageToolCall[]);
+    expectTypeOf(fromChatToolCalls).toBeCallableWith([
       { id: 'a', type: 'function', function: { name: 'read', arguments: '{}' } },
       { id: 'b', type: 'custom', custom: { name: 'shell', input: 'ls' } },
     ]);

@@ -24,7 +24,7 @@ describe('sluice/openai', () => {
   });
 
   it('is the client of a model caller', () => {
-    const models = createModelCaller({ ...openAIChat(client), limiter: createLimiter() });
+    const models = createModelCaller({ call: openAIChat(client), limiter: createLimiter() });
     expectTypeOf(models).toEqualTypeOf<ModelCaller<OpenAIChatParams, OpenAI.ChatCompletion, OpenAI.ChatCompletionChunk>>();
     expectTypeOf(models.call({ model: 'm', messages })).toEqualTypeOf<Observable<OpenAI.ChatCompletion>>();
     expectTypeOf(models.stream({ model: 'm', messages })).toEqualTypeOf<Observable<OpenAI.ChatCompletionChunk>>();
@@ -37,7 +37,7 @@ describe('sluice/openai', () => {
   });
 
   it('has a model to fall back on', () => {
-    const models = createModelCaller({ ...openAIChat(client, { model: 'm', temperature: 0 }), parse: ({ choices }) => choices.length });
+    const models = createModelCaller({ call: openAIChat(client, { model: 'm', temperature: 0 }), parse: ({ choices }) => choices.length });
     expectTypeOf(models).toEqualTypeOf<ModelCaller<OpenAIChatRequest, number, OpenAI.ChatCompletionChunk>>();
     expectTypeOf(models.call({ messages })).toEqualTypeOf<Observable<number>>();
   });

@@ -1,14 +1,18 @@
 import { FlowConfigError } from '../../../operators/errors.js';
+import { onlyKnown } from '../../../operators/toolkit.js';
 import type { Usage } from '../../../operators/types.js';
+import { providerAt } from '../../account/providers.js';
+import { readUsage } from '../../account/read-usage.js';
 import { answersOf, contentTokens } from '../../tokenizers/content-tokens.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
 import { boundedJson, jsonOf } from '../bounded-text.js';
-import type { Endpoint, RequestContext } from '../endpoint.js';
-import { post } from '../endpoint.js';
+import type { Endpoint, EndpointOptions, RequestContext } from '../endpoint.js';
+import { endpointOf, post } from '../endpoint.js';
 import { isReason } from '../finish-reason.js';
 import { answerIn, streamFault } from '../provider-error.js';
 import { serverEvents } from '../server-events.js';
-import { NAME } from './name.js';
+import type { ChatToolCall } from '../tools/tool-formats.js';
+import type { ModelClient } from './model-types.js';
 
 /** One message of a chat, as OpenAI-compatible APIs take it. */
 export interface ChatMessage {
@@ -18,7 +22,7 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
-/** The body of a request to `/chat/completions`. `model` is the caller's when it is left out, `stream` is set as needed. */
+/** The body of a request to `/chat/completions`. `model` is that of `chatCompletions` when it is left out, `stream` is set as needed. */
 export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
   readonly model?: string;
@@ -37,7 +41,13 @@ export interface ChatUsage {
 export interface ChatCompletion {
   readonly choices: readonly {
     readonly index: number;
-    readonly message: { readonly role: string; readonly content: string | null; readonly [field: string]: unknown };
+    readonly message: {
+      readonly role: string;
+      readonly content: string | null;
+      /** What the model asks for; `fromChatToolCalls` makes calls of them for `createToolRunner`. */
+      readonly tool_calls?: readonly ChatToolCall[] | null;
+      readonly [field: string]: unknown;
+    };
     readonly finish_reason: string | null;
     readonly [field: string]: unknown;
   }[];
@@ -57,7 +67,39 @@ export interface ChatChunk {
   readonly [field: string]: unknown;
 }
 
+const NAME = 'chatCompletions';
+const OPTIONS: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
 const DONE = '[DONE]';
+
+/**
+ * A client for `createModelCaller`: sends requests to an OpenAI-compatible `/chat/completions`, whole answers and streams, without an SDK. It estimates the
+ * tokens of a request (its texts and its longest answer), reads `usage` from answers, and knows the rules of a provider by its address.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range; no error shows a key.
+ * @example
+ * ```ts
+ * import { chatCompletions, createModelCaller } from 'sluice';
+ *
+ * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
+ * const call = chatCompletions({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
+ * const models = createModelCaller({ call, concurrency: 2 });
+ * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] });
+ * choices[0]?.message.content; // => 'four'
+ * ```
+ */
+export function chatCompletions(options: EndpointOptions): ModelClient<ChatRequest, ChatCompletion, ChatChunk> {
+  onlyKnown(NAME, options, OPTIONS);
+  const endpoint = endpointOf(NAME, '/chat/completions', options);
+  const provider = providerAt(endpoint.url);
+  return {
+    send: (request, context) => requestChat(endpoint, request, context),
+    stream: (request, context) => streamChat(endpoint, request, context),
+    model: (request) => (request as ChatRequest | null)?.model ?? endpoint.model,
+    estimateTokens: (request) => estimateChat(request, endpoint.model),
+    usage: readUsage,
+    ...(provider && { provider }),
+  };
+}
 
 /** One POST to an OpenAI-compatible `/chat/completions`. */
 export async function requestChat(endpoint: Endpoint, request: ChatRequest, context: RequestContext): Promise<ChatCompletion> {

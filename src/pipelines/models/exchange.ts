@@ -41,7 +41,7 @@ export function exchange<Q, R, C, P>(
   let input: WorkResult<R>;
   let stream: Observable<R> | undefined;
   try {
-    input = client.call(request, attempt);
+    input = client.send(request, attempt);
     if (isPromise(input)) return untilClosed(Promise.resolve(input).then(answered, failed), attempt, scheduler);
     if (!isObservable(input)) attempt.giveBack = slowly(scheduler);
     stream = streamOf<R>(input);

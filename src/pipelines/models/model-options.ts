@@ -30,24 +30,21 @@ import {
 import type { Classify, FlowSink, LaneOptions, Limiter, Usage } from '../../../operators/types.js';
 import { ledgerOf } from '../../account/ledger.js';
 import type { ProviderRules } from '../../account/providers.js';
-import { providerAt, providerOption, providers } from '../../account/providers.js';
-import { readUsage } from '../../account/read-usage.js';
+import { providerOption, providers } from '../../account/providers.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { Retry } from '../../retry.js';
 import { retryOf } from '../../retry.js';
 import { budgetOption } from '../budget/budget-options.js';
 import type { BudgetPort } from '../budget/budget-types.js';
-import { endpointOf } from '../endpoint.js';
 import { withoutEnd } from '../without-end.js';
 import type { CacheRules } from './answer-cache.js';
-import { estimateChat, requestChat, streamChat } from './chat-api.js';
 import type {
-  ChatCallerOptions,
   ModelCacheOptions,
   ModelCallAllOptions,
   ModelCallerOptions,
   ModelCallerRules,
   ModelCallOptions,
+  ModelClient,
   ModelEntry,
   ModelHedgeOptions,
   ModelRepairOptions,
@@ -75,19 +72,21 @@ const RULES: readonly string[] = [
   ...['onRecord', 'onEvent', 'name'],
   ...['scheduler', 'random'],
 ];
-const CLIENT: readonly string[] = ['call', 'stream', 'model'];
-const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
+const OPTIONS: readonly string[] = [...RULES, 'call', 'stream', 'model'];
+const CLIENT: readonly string[] = ['send', 'stream', 'model', 'estimateTokens', 'usage', 'provider'];
+/** Options of `chatCompletions` that are easily given to the caller itself. */
+const ENDPOINT: readonly string[] = ['baseUrl', 'apiKey', 'headers', 'fetch'];
+const ELSEWHERE = 'absent (an option of `call: chatCompletions({ … })`)';
 const CALL: readonly string[] = ['lane', 'key', 'signal', 'traceId', 'name'];
 const CALL_ALL: readonly string[] = ['lane', 'key', 'signal', 'traceId', 'mode', 'deadlineMs'];
 
-/** What sends the requests. */
+/** What sends the requests, checked. */
 export interface Client<Q, R, C> {
-  readonly call: ModelCallerOptions<Q, R, C>['call'];
-  readonly stream: ModelCallerOptions<Q, R, C>['stream'];
+  readonly send: ModelClient<Q, R, C>['send'];
+  readonly stream: ModelClient<Q, R, C>['stream'];
   readonly model: (request: Q) => string;
   readonly estimateTokens: ((request: Q) => number | Usage) | undefined;
   readonly usage: ((answer: R | C) => Usage | undefined) | undefined;
-  /** Of the address, where it is known. */
   readonly provider: ProviderRules | undefined;
 }
 
@@ -118,17 +117,12 @@ export interface CallerConfig<Q, R, C, P> {
   readonly random: () => number;
 }
 
-type AnyOptions<Q, R, C, P> = ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>;
-
 /** @param tell - gets the events of a limiter and a breaker of the caller's own */
-export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: FlowSink): CallerConfig<Q, R, C, P> {
-  if (typeof options !== 'object' || (options as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', options);
-  const isChat = 'baseUrl' in options;
-  // Before unknown options are shown: one of them is a key.
-  if (!isChat) withBaseUrl(options);
-  onlyKnown(NAME, options, [...RULES, ...(isChat ? ENDPOINT : CLIENT)]);
-  const client = isChat ? (chatClient(options) as unknown as Client<Q, R, C>) : ownClient(options);
-  const rules = options as ModelCallerRules<Q, R, C, P>;
+export function callerConfig<Q, R, C, P>(rules: ModelCallerOptions<Q, R, C, P>, tell: FlowSink): CallerConfig<Q, R, C, P> {
+  if (typeof rules !== 'object' || (rules as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', rules);
+  notOfEndpoint(rules);
+  onlyKnown(NAME, rules, OPTIONS);
+  const client = clientOf(rules);
   const d = MODEL_CALLER_DEFAULTS;
   const scheduler = schedulerOption(NAME, 'scheduler', rules.scheduler);
   const classify = requiredFunction(NAME, 'classify', orDefault(rules.classify, classifyError));
@@ -194,38 +188,43 @@ function text(option: string, value: unknown): void {
     throw new FlowConfigError(NAME, option, 'a non-empty string', value);
 }
 
-function withBaseUrl(options: object): void {
-  for (const name of ['apiKey', 'headers', 'fetch']) {
-    if (name in options) throw new FlowConfigError(NAME, 'baseUrl', `given together with \`${name}\``, undefined);
+/** Their values are not shown: one of them is a key. */
+function notOfEndpoint(options: object): void {
+  for (const name of ENDPOINT) {
+    const { [name]: given } = options as Readonly<Record<string, unknown>>;
+    if (name in options) throw new FlowConfigError(NAME, name, ELSEWHERE, undefined, `a ${typeof given}`);
   }
 }
 
-function ownClient<Q, R, C, P>({ call, stream, model = 'default' }: ModelCallerOptions<Q, R, C, P>): Client<Q, R, C> {
-  if (typeof model !== 'function') text('model', model);
+function clientOf<Q, R, C, P>(rules: ModelCallerOptions<Q, R, C, P>): Client<Q, R, C> {
+  const { call } = rules;
+  if (typeof call === 'function') return checkedClient<Q, R, C>({ send: call, stream: rules.stream, model: rules.model }, '');
+  if (typeof call !== 'object' || (call as unknown) === null)
+    throw new FlowConfigError(NAME, 'call', 'a function, or a client such as `chatCompletions({ … })`', call);
+  for (const name of ['stream', 'model'] as const) {
+    if (rules[name] !== undefined)
+      throw new FlowConfigError(NAME, name, 'absent beside a client in `call`, which has its own', rules[name]);
+  }
+  onlyKnown(NAME, call, CLIENT, 'call', 'call.');
+  return checkedClient(call, 'call.');
+}
+
+type GivenClient<Q, R, C> = { readonly [K in keyof ModelClient<Q, R, C>]: ModelClient<Q, R, C>[K] | undefined };
+
+/** @param within - what its fields are part of, with a dot */
+function checkedClient<Q, R, C>(given: GivenClient<Q, R, C>, within: string): Client<Q, R, C> {
+  const { send, stream, model = 'default', estimateTokens, usage, provider } = given;
+  if (typeof model !== 'function') text(`${within}model`, model);
   return {
-    call: requiredFunction(NAME, 'call', call),
-    stream: callback(NAME, 'stream', stream),
+    send: requiredFunction(NAME, `${within}send`, send as ModelClient<Q, R, C>['send']),
+    stream: callback(NAME, `${within}stream`, stream),
     model: typeof model === 'function' ? model : () => model,
-    estimateTokens: undefined,
-    usage: undefined,
-    provider: undefined,
+    estimateTokens: callback(NAME, `${within}estimateTokens`, estimateTokens),
+    usage: callback(NAME, `${within}usage`, usage),
+    provider: providerOption(NAME, `${within}provider`, provider),
   };
 }
 
-function chatClient<P>(options: ChatCallerOptions<P>): Client<Parameters<typeof estimateChat>[0], ChatAnswer, ChatPart> {
-  const endpoint = endpointOf(NAME, '/chat/completions', options);
-  return {
-    call: (request, context) => requestChat(endpoint, request, context),
-    stream: (request, context) => streamChat(endpoint, request, context),
-    model: (request) => (request as typeof request | null)?.model ?? endpoint.model,
-    estimateTokens: (request) => estimateChat(request, endpoint.model),
-    usage: readUsage,
-    provider: providerAt(endpoint.url),
-  };
-}
-
-type ChatAnswer = Awaited<ReturnType<typeof requestChat>>;
-type ChatPart = ReturnType<typeof streamChat> extends AsyncIterable<infer Part> ? Part : never;
 type Own = { readonly scheduler: SchedulerLike; readonly onEvent: FlowSink };
 
 function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): Limiter {

@@ -19,8 +19,6 @@ import type { ProviderRules } from '../../account/providers.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { CallMetrics } from '../../metrics/call-stats.js';
 import type { BudgetPort } from '../budget/budget-types.js';
-import type { EndpointOptions } from '../endpoint.js';
-import type { ChatChunk, ChatCompletion, ChatRequest } from './chat-api.js';
 
 /** What a client is told about one attempt. The functions may be taken out of it. */
 export interface ModelContext {
@@ -108,10 +106,10 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly lanes?: readonly LaneOptions[];
   /**
    * What a request will take, in tokens: of its prompt and of its longest answer. A mere number is both together; a budget charges it at the dearer
-   * price of the two. @defaultValue with `baseUrl`: its texts and its longest answer; else 0
+   * price of the two. @defaultValue that of the client in `call`; else 0
    */
   readonly estimateTokens?: (request: Q) => number | Usage;
-  /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue with `baseUrl`: its `usage` */
+  /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue that of the client in `call` */
   readonly usage?: (answer: R | C) => Usage | undefined;
   /**
    * Makes the result of an answer, not a promise of it. When it throws, the call fails with that error, unless `repair` asks again.
@@ -134,7 +132,7 @@ export interface ModelCallerRules<Q, R, C, P> {
   /** What calls may cost, made by `createBudget`: each attempt is charged before it is sent. One that others share, or not. @defaultValue none */
   readonly budget?: BudgetPort;
   /**
-   * What the provider's rate limits count of a call, and when. @defaultValue that of the limiter's account, else by the address or the client, else
+   * What the provider's rate limits count of a call, and when. @defaultValue that of the limiter's account, else that of the client in `call`, else
    * `providers.other`
    */
   readonly provider?: ProviderRules;
@@ -161,20 +159,37 @@ export interface ModelCallerRules<Q, R, C, P> {
 /** What a client may stream: an async iterable or a `ReadableStream`, at once or as a promise, or an Observable. */
 export type ModelStream<C> = Observable<C> | StreamLike<C> | PromiseLike<StreamLike<C>>;
 
-/** A caller over a client of yours: any SDK, `fetch`, a model in the process. */
-export interface ModelCallerOptions<Q, R, C = never, P = R> extends ModelCallerRules<Q, R, C, P> {
+/**
+ * What sends the requests of a caller and knows what they cost: `chatCompletions(…)`, `openAIChat(client)` and `anthropicChat(client)` make one, and an
+ * object of your own is one as well.
+ */
+export interface ModelClient<Q, R, C = never> {
   /** Sends a request. The answer is a promise's, the last value of a stream, or what it returns otherwise. */
-  readonly call: (request: Q, context: ModelContext) => WorkResult<R>;
+  readonly send: (request: Q, context: ModelContext) => WorkResult<R>;
   /** Sends a request whose answer comes in chunks. @defaultValue none */
   readonly stream?: (request: Q, context: ModelContext) => ModelStream<C>;
   /** Which model a request is for, for records and metrics. @defaultValue 'default' */
   readonly model?: string | ((request: Q) => string);
+  /** What a request will take, in tokens. @defaultValue 0 */
+  readonly estimateTokens?: (request: Q) => number | Usage;
+  /** What an answer, or a chunk, says about tokens. @defaultValue nothing */
+  readonly usage?: (answer: R | C) => Usage | undefined;
+  /** What the provider's rate limits count of a call, and when. @defaultValue `providers.other` */
+  readonly provider?: ProviderRules;
 }
 
-/** A caller over an OpenAI-compatible `/chat/completions`. */
-export interface ChatCallerOptions<P = ChatCompletion>
-  extends EndpointOptions,
-    ModelCallerRules<ChatRequest, ChatCompletion, ChatChunk, P> {}
+/** Options of `createModelCaller`. */
+export interface ModelCallerOptions<Q, R, C = never, P = R> extends ModelCallerRules<Q, R, C, P> {
+  /**
+   * Sends a request: a function over any SDK, `fetch` or a model in the process, or a client such as `chatCompletions(…)`, which brings `stream`, `model`,
+   * `usage` and `estimateTokens` along. The answer of a function is a promise's, the last value of a stream, or what it returns otherwise.
+   */
+  readonly call: ((request: Q, context: ModelContext) => WorkResult<R>) | ModelClient<Q, R, C>;
+  /** Sends a request whose answer comes in chunks. Only beside a function in `call`. @defaultValue none */
+  readonly stream?: (request: Q, context: ModelContext) => ModelStream<C>;
+  /** Which model a request is for, for records and metrics. Only beside a function in `call`. @defaultValue 'default' */
+  readonly model?: string | ((request: Q) => string);
+}
 
 /** What is different for one call. */
 export interface ModelCallOptions {

@@ -2,24 +2,25 @@ import { FlowConfigError } from '../../../operators/errors.js';
 import { checked, oneOf } from '../../../operators/toolkit.js';
 import type { ToolCall, ToolResult } from './tool-types.js';
 
-/** A tool call as the chat completions of OpenAI have it: of a function, or of a custom tool, whose input is a text. */
-export type OpenAIToolCall =
+/** A tool call as OpenAI's chat completions have it: of a function, or of a custom tool, whose input is a text. */
+export type ChatToolCall =
   | { readonly id: string; readonly type?: string; readonly function: { readonly name: string; readonly arguments: string } }
   | { readonly id: string; readonly type?: string; readonly custom: { readonly name: string; readonly input: string } };
 
 /**
- * Calls as `createToolRunner` takes them, of the `tool_calls` of an OpenAI message; none when it has none. Arguments that are no JSON stay a
- * text, which the schema of the tool refuses; those that the server has parsed itself stay as they are.
+ * Turns the `tool_calls` of a chat completion's message into calls for `createToolRunner`; returns an empty list when the message has none.
+ * Arguments that are not JSON stay a text, which the schema of the tool rejects; arguments that the server has parsed itself stay as they are.
+ * Streams of any protocol go through `assembleToolCalls` instead; Anthropic's `tool_use` blocks are calls already.
  *
  * @example
  * ```ts
- * import { fromOpenAI } from 'sluice';
+ * import { fromChatToolCalls } from 'sluice';
  *
- * const [call] = fromOpenAI([{ id: 'call_1', function: { name: 'read', arguments: '{"path":"a.md"}' } }]);
+ * const [call] = fromChatToolCalls([{ id: 'call_1', function: { name: 'read', arguments: '{"path":"a.md"}' } }]);
  * call; // => { id: 'call_1', name: 'read', input: { path: 'a.md' } }
  * ```
  */
-export function fromOpenAI(calls: readonly OpenAIToolCall[] | null | undefined): ToolCall[] {
+export function fromChatToolCalls(calls: readonly ChatToolCall[] | null | undefined): ToolCall[] {
   return (calls ?? []).map((call) => {
     const { id } = call;
     if ('custom' in call) return { id, name: call.custom.name, input: call.custom.input };
@@ -38,57 +39,20 @@ export function inputOf(text: string): unknown {
   }
 }
 
-/**
- * The message that hands a result to an OpenAI model.
- *
- * @example
- * ```ts
- * import { createToolRunner, toOpenAI } from 'sluice';
- *
- * const runner = createToolRunner({ tools: [] });
- * const { results } = await runner.runAll([{ id: 'call_1', name: 'read', input: {} }]);
- * results.map(toOpenAI)[0]?.tool_call_id; // => 'call_1'
- * ```
- */
-export function toOpenAI({ tool_use_id, content }: ToolResult) {
-  return { role: 'tool', tool_call_id: tool_use_id, content } as const;
-}
-
-/**
- * The block that hands a result to an Anthropic model: only what its API takes.
- *
- * @example
- * ```ts
- * import { createToolRunner, toAnthropic } from 'sluice';
- *
- * const runner = createToolRunner({ tools: [] });
- * const { results } = await runner.runAll([{ id: 'toolu_1', name: 'read', input: {} }]);
- * results.map(toAnthropic)[0]?.tool_use_id; // => 'toolu_1'
- * ```
- */
-export function toAnthropic({ type, tool_use_id, content, is_error }: ToolResult) {
-  return { type, tool_use_id, content, is_error };
-}
-
-/** Whose messages {@link toToolResults} makes: chat completions, the Responses API, Anthropic's messages, AG-UI. */
+/** Protocols that {@link toToolResults} and `toToolDefinitions` write: chat completions, the Responses API, Anthropic's messages, AG-UI. */
 export type ToolProtocol = keyof ToolResultMessages;
 
 /** A message, or an item of the input, that hands results back, by protocol. */
 export interface ToolResultMessages {
-  readonly chat: ReturnType<typeof toOpenAI>;
-  readonly responses: {
-    readonly type: 'function_call_output' | 'custom_tool_call_output';
-    readonly call_id: string;
-    readonly output: string;
+  readonly chat: { role: 'tool'; tool_call_id: string; content: string };
+  readonly responses:
+    | { type: 'function_call_output'; call_id: string; output: string }
+    | { type: 'custom_tool_call_output'; call_id: string; output: string };
+  readonly anthropic: {
+    role: 'user';
+    content: { type: 'tool_result'; tool_use_id: string; content: string; is_error: boolean }[];
   };
-  readonly anthropic: { readonly role: 'user'; readonly content: ReturnType<typeof toAnthropic>[] };
-  readonly 'ag-ui': {
-    readonly id: string;
-    readonly role: 'tool';
-    readonly toolCallId: string;
-    readonly content: string;
-    readonly error?: string;
-  };
+  readonly 'ag-ui': { id: string; role: 'tool'; toolCallId: string; content: string; error?: string };
 }
 
 export interface ToToolResultsOptions {
@@ -98,7 +62,8 @@ export interface ToToolResultsOptions {
 
 /**
  * What the next request says about the tool calls that the model asked for, in the shape of its protocol: messages, or items of the input, to be
- * added behind the message that has the calls. In the order of the results; none for no results.
+ * added behind the message that has the calls. In the order of the results; an empty list for no results. The types fit the clients of the
+ * protocols (`openai`, `@anthropic-ai/sdk`, `@ag-ui/client`) and `createModelCaller` as they are.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a protocol that is none.
  * @example
@@ -120,14 +85,14 @@ export function toToolResults<P extends ToolProtocol>(
 ): ToolResultMessages[P][] {
   const { customTools } = checked('toToolResults', options, { customTools: [] }, { customTools: names });
   const make: { readonly [Q in ToolProtocol]: () => ToolResultMessages[Q][] } = {
-    chat: () => results.map(toOpenAI),
+    chat: () => results.map(({ tool_use_id, content }) => ({ role: 'tool', tool_call_id: tool_use_id, content })),
     responses: () =>
       results.map(({ tool_use_id, name, content }) => ({
         type: customTools.includes(name) ? 'custom_tool_call_output' : 'function_call_output',
         call_id: tool_use_id,
         output: content,
       })),
-    anthropic: () => (results.length === 0 ? [] : [{ role: 'user', content: results.map(toAnthropic) }]),
+    anthropic: () => (results.length === 0 ? [] : [{ role: 'user', content: results.map(anthropicBlock) }]),
     'ag-ui': () =>
       results.map((result) => ({
         // One message for each call, so its id makes one for the message.
@@ -139,6 +104,11 @@ export function toToolResults<P extends ToolProtocol>(
       })),
   };
   return make[oneOf(...(Object.keys(make) as ToolProtocol[]))('toToolResults', 'protocol', protocol) as P]();
+}
+
+/** Only what the API takes: a result has more. */
+function anthropicBlock({ type, tool_use_id, content, is_error }: ToolResult) {
+  return { type, tool_use_id, content, is_error };
 }
 
 function names(operator: string, option: string, value: unknown): readonly string[] {
