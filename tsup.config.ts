@@ -10,8 +10,8 @@ const library = {
     // Who has asynchronous contexts and who has not: the package's `imports` choose.
     'async-context': 'operators/shell/async-context.ts',
     'async-context-node': 'src/async-context.ts',
-    kernel: 'operators/kernel/index.ts',
-    permits: 'operators/permits.ts',
+    metrics: 'src/metrics/index.ts',
+    interop: 'src/interop.ts',
     marbles: 'marbles/index.ts',
     'marbles-vitest': 'marbles/vitest.ts',
     diagnostics: 'src/diagnostics.ts',
@@ -32,7 +32,6 @@ const library = {
     'tanstack-ai': 'src/adapters/tanstack-ai.ts',
     devtools: 'src/frontend/devtools.ts',
     react: 'src/frontend/react.ts',
-    recordings: 'src/recordings.ts',
   },
   target: 'es2022',
   platform: 'neutral',

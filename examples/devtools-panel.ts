@@ -2,8 +2,7 @@ import { EventClient } from '@tanstack/devtools-event-client';
 import { Subject } from 'rxjs';
 import type { FlowEvent } from '../operators/index.js';
 import type { DevtoolsEvents } from '../src/frontend/devtools.js';
-import { defineInspector, type SluiceInspector } from '../src/inspector/index.js';
-import { importRecording, recorded } from '../src/recordings.js';
+import { defineInspector, importRecording, recorded, type SluiceInspector } from '../src/inspector/index.js';
 
 /** For `render` of a plugin of TanStack Devtools. */
 export function showInspector(panel: HTMLElement, key: string): void {

@@ -26,7 +26,7 @@ import { untilLeft } from './shell/until-left.js';
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `native` has no `subscribe`, or is one of RxJS already.
  * @example
  * ```ts
- * import { fromNative } from 'sluice/operators';
+ * import { fromNative } from 'sluice/interop';
  *
  * const seen: unknown[] = [];
  * const clicks = { subscribe: (observer: { next?(value: string): void }) => observer.next?.('click') };

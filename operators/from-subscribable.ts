@@ -47,7 +47,7 @@ export interface SubscribableLike<T> {
  * @example
  * ```ts
  * import { of } from 'rxjs';
- * import { fromSubscribable } from 'sluice/operators';
+ * import { fromSubscribable } from 'sluice/interop';
  *
  * const seen: string[] = [];
  * const ofAnotherRxjs = of('to', 'be');

@@ -38,7 +38,8 @@ export interface ToNativeOptions {
  * @example
  * ```ts
  * import { of } from 'rxjs';
- * import { isFlowError, toNative } from 'sluice/operators';
+ * import { toNative } from 'sluice/interop';
+ * import { isFlowError } from 'sluice/operators';
  *
  * let refused: unknown;
  * try {

@@ -1,13 +1,44 @@
-export { BudgetExceededError, UnfinishedToolCallError } from '../operators/errors.js';
-export * from '../operators/index.js';
+export type {
+  Batcher,
+  BatcherOptions,
+  BatchMapFromOptions,
+  BatchMapOptions,
+  BatchWork,
+  CallContext,
+  Cost,
+  FlowErrorCode,
+  FlowEvent,
+  Fulfilled,
+  Handle,
+  LaneOptions,
+  LanesOptions,
+  Limiter,
+  LimiterJob,
+  LoadOptions,
+  Rejected,
+  RepairRule,
+  RobustOptions,
+  Settled,
+  SwitchLatestOptions,
+  Usage,
+} from '../operators/index.js';
+export {
+  batchMap,
+  batchMapFrom,
+  createBatcher,
+  isFlowError,
+  lanes,
+  robust,
+  switchLatest,
+  unwrap,
+} from '../operators/index.js';
 export type { AccountOptions } from './account/create-account.js';
 export { createAccount } from './account/create-account.js';
 export type { ProviderRules } from './account/providers.js';
 export { providers } from './account/providers.js';
 export type { AmbientJob } from './account/with-job.js';
 export { withJob } from './account/with-job.js';
-export { AGENT_TURN_DEFAULTS, createAgentTurn, SPECULATE_DEFAULTS } from './frontend/create-agent-turn.js';
-export { messageFaults } from './frontend/message-faults.js';
+export { createAgentTurn } from './frontend/create-agent-turn.js';
 export type {
   AguiTurnMessage,
   AguiUserPart,
@@ -46,20 +77,8 @@ export type {
   TurnWaste,
   UserContent,
 } from './frontend/turn-types.js';
-export { emptyView, reduceView } from './frontend/turn-view.js';
-export type { AttemptMetrics, FailureCount } from './metrics/attempt-stats.js';
-export type { CallRecord, CallRecordJson, CallStatus } from './metrics/call-record.js';
-export { callRecordToJson } from './metrics/call-record.js';
-export type { CallMetrics } from './metrics/call-stats.js';
-export type { CollectedMetrics } from './metrics/collected.js';
-export type { Metrics, MetricsOptions, MetricsSnapshot } from './metrics/create-metrics.js';
-export { createMetrics, METRICS_DEFAULTS } from './metrics/create-metrics.js';
-export type { FlowMetrics, FlowTotals } from './metrics/flow-stats.js';
-export type { Gauges, LimiterGauges, Observed } from './metrics/gauges.js';
-export type { Distribution } from './metrics/histogram.js';
-export type { LogFields } from './metrics/log-line.js';
-export { logFields, logLine } from './metrics/log-line.js';
-export type { CallWindow, FlowWindow, MetricsWindow } from './metrics/rolling.js';
+export { reduceView } from './frontend/turn-view.js';
+export type { CallRecord } from './metrics/call-record.js';
 export type {
   Budget,
   BudgetCall,
@@ -86,7 +105,7 @@ export type {
   EmbedderSpend,
   EmbedOptions,
 } from './pipelines/create-embedder.js';
-export { createEmbedder, EMBEDDER_DEFAULTS } from './pipelines/create-embedder.js';
+export { createEmbedder } from './pipelines/create-embedder.js';
 export type {
   ChatChunk,
   ChatCompletion,
@@ -110,7 +129,7 @@ export type {
   ModelStore,
   ModelStream,
 } from './pipelines/create-model-caller.js';
-export { chatCompletions, createModelCaller, MODEL_CALLER_DEFAULTS } from './pipelines/create-model-caller.js';
+export { chatCompletions, createModelCaller } from './pipelines/create-model-caller.js';
 export type {
   AnyStage,
   BatchRules,
@@ -139,7 +158,7 @@ export type {
   StageWork,
   StepsContext,
 } from './pipelines/create-stages.js';
-export { createMemoryJournal, createStages, STAGES_DEFAULTS } from './pipelines/create-stages.js';
+export { createMemoryJournal, createStages } from './pipelines/create-stages.js';
 export type {
   RunToolsArguments,
   RunToolsOptions,
@@ -148,7 +167,7 @@ export type {
   ToolRunnerOptions,
   ToolRunnerSnapshot,
 } from './pipelines/create-tool-runner.js';
-export { createToolRunner, TOOL_RUNNER_DEFAULTS } from './pipelines/create-tool-runner.js';
+export { createToolRunner } from './pipelines/create-tool-runner.js';
 export type { EndpointOptions } from './pipelines/endpoint.js';
 export { presets } from './pipelines/presets.js';
 export { ProviderError } from './pipelines/provider-error.js';

@@ -1,31 +1,17 @@
 import type { Observable } from 'rxjs';
 import { firstValueFrom, from, lastValueFrom, of, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { createFetch } from '../src/adapters/fetch.js';
 import {
   batch,
-  batchMap,
   bulkheadMap,
-  chatCompletions,
   childOf,
-  createAccount,
-  createAgentTurn,
-  createBatcher,
   createBreaker,
-  createBudget,
-  createEmbedder,
   createIntake,
   createLimiter,
-  createMetrics,
-  createModelCaller,
-  createStages,
-  createToolRunner,
-  defineTool,
   divideAndConquer,
   fromHeaders,
   hedge,
   keyedLimiter,
-  lanes,
   lruCache,
   mergeLanes,
   perDay,
@@ -33,11 +19,27 @@ import {
   policy,
   rateLimit,
   retryFailed,
-  robust,
   settleAll,
   strict,
+} from '../operators/index.js';
+import { createFetch } from '../src/adapters/fetch.js';
+import {
+  batchMap,
+  chatCompletions,
+  createAccount,
+  createAgentTurn,
+  createBatcher,
+  createBudget,
+  createEmbedder,
+  createModelCaller,
+  createStages,
+  createToolRunner,
+  defineTool,
+  lanes,
+  robust,
   withJob,
 } from '../src/index.js';
+import { createMetrics } from '../src/metrics/index.js';
 
 type Given = Readonly<Record<string, unknown>>;
 
@@ -391,7 +393,13 @@ const subjects: Readonly<Record<string, Subject>> = {
   },
   createModelCaller: {
     options: {
-      call: { send: () => Promise.resolve(1), stream: () => of(1), model: () => 'm', estimateTokens: () => 1, usage: () => ({ tokens: 1 }) },
+      call: {
+        send: () => Promise.resolve(1),
+        stream: () => of(1),
+        model: () => 'm',
+        estimateTokens: () => 1,
+        usage: () => ({ tokens: 1 }),
+      },
       lanes: [{ name: 'P0' }, { name: 'P1', maxQueued: 10 }],
       retry: RETRY,
       breaker: { opens: { inARow: 50 } },

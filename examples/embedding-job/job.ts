@@ -1,5 +1,6 @@
+import { divideAndConquer, retryFailed, sequentialSearch } from '../../operators/index.js';
 import type { Embedder } from '../../src/index.js';
-import { createAccount, createEmbedder, divideAndConquer, retryFailed, sequentialSearch } from '../../src/index.js';
+import { createAccount, createEmbedder } from '../../src/index.js';
 
 /** What became of every text, by its position. */
 export interface Outcome {

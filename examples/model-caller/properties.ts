@@ -1,8 +1,10 @@
 // A request of several properties: for each of them a model writes parameters, all or nothing, while a report in the background asks the
 // same model. Run by test/examples/model-caller.test.ts against a server on this machine.
 import { firstValueFrom } from 'rxjs';
-import type { CallRecordJson, ChatCompletion, MetricsSnapshot } from '../../src/index.js';
-import { callRecordToJson, chatCompletions, createMetrics, createModelCaller, presets } from '../../src/index.js';
+import type { ChatCompletion } from '../../src/index.js';
+import { chatCompletions, createModelCaller, presets } from '../../src/index.js';
+import type { CallRecordJson, MetricsSnapshot } from '../../src/metrics/index.js';
+import { callRecordToJson, createMetrics } from '../../src/metrics/index.js';
 
 export interface Property {
   readonly type: 'metric' | 'operator';

@@ -1,5 +1,7 @@
-import type { Classify, Embedder, FlowSink } from '../../src/index.js';
-import { classifyError, createEmbedder, isFlowError, robust } from '../../src/index.js';
+import type { Classify, FlowSink } from '../../operators/index.js';
+import { classifyError } from '../../operators/index.js';
+import type { Embedder } from '../../src/index.js';
+import { createEmbedder, isFlowError, robust } from '../../src/index.js';
 
 /** What the provider allows. */
 export interface ProviderOptions {

@@ -15,7 +15,7 @@ export interface DevtoolsEvents {
   readonly announce: { readonly key: string };
   /** A panel is there, and wants to see everything. */
   readonly hello: Readonly<Record<string, never>>;
-  /** All that was so far: text for `importRecording` of `sluice/recordings`. */
+  /** All that was so far: text for `importRecording` of `sluice/inspector`. */
   readonly recording: { readonly key: string; readonly text: string };
   /** What has happened since, at most 2,000 events, and the numbers as they are. */
   readonly update: {
@@ -51,7 +51,7 @@ const UPDATE_MS = 100;
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, in development, when `source` is no object, or an option is unknown or out of range.
  * @example
  * ```ts
- * import { createMetrics } from 'sluice';
+ * import { createMetrics } from 'sluice/metrics';
  * import { toDevtools } from 'sluice/devtools';
  *
  * const metrics = createMetrics(); // onEvent: metrics.sink

@@ -92,7 +92,7 @@ export interface FlowStatsSource<M> {
  * ```ts
  * import { createElement } from 'react';
  * import { renderToString } from 'react-dom/server';
- * import { createMetrics } from 'sluice';
+ * import { createMetrics } from 'sluice/metrics';
  * import { useFlowStats } from 'sluice/react';
  *
  * const metrics = createMetrics({ intervalMs: 500 });

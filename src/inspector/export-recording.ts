@@ -19,13 +19,13 @@ export interface Recording {
 }
 
 /**
- * The last 2,000 events of a model, with all that is needed to show it as it is, as JSON text: `importRecording` of `sluice/recordings` opens it again, and so
+ * The last 2,000 events of a model, with all that is needed to show it as it is, as JSON text: `importRecording` of `sluice/inspector` opens it again, and so
  * does the playground. Percentiles are those of the events that are kept.
  *
  * @example
  * ```ts
  * import { exportRecording, FlowModel } from 'sluice/inspector';
- * import { importRecording, replay } from 'sluice/recordings';
+ * import { importRecording, replay } from 'sluice/inspector';
  *
  * const model = new FlowModel();
  * model.add({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });

@@ -8,3 +8,6 @@ export type { SluiceInspector } from './inspector-types.js';
 export type { LimitSample, LimitView, RateLevel } from './limits.js';
 export type { Connection, EventStream, Feeding, InspectorSource, Watched } from './source.js';
 export { connectSource } from './source.js';
+export type { RecordingPlayer } from './play-recording.js';
+export { playRecording } from './play-recording.js';
+export { importRecording, RecordingError, recorded, replay } from './recording.js';

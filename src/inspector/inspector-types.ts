@@ -19,7 +19,7 @@ export interface SluiceInspector extends HTMLElement {
   /** The picture stands still. What is live goes on behind it, and nothing is lost. */
   pause(): void;
   resume(): void;
-  /** The last 2,000 events, and all that is open, as JSON text, which `importRecording` of `sluice/recordings` opens again. */
+  /** The last 2,000 events, and all that is open, as JSON text, which `importRecording` of `sluice/inspector` opens again. */
   export(): string;
 }
 

@@ -35,7 +35,7 @@ const REPAIR = 'export the recording again, or take this out of it';
  * @throws RecordingError when it is neither; says where, and what was expected. FlowConfigError for what is no text.
  * @example
  * ```ts
- * import { importRecording } from 'sluice/recordings';
+ * import { importRecording } from 'sluice/inspector';
  *
  * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });
  * importRecording(line).events.length; // => 1
@@ -66,7 +66,7 @@ export function importRecording(text: string): Recording {
  *
  * @example
  * ```ts
- * import { importRecording, replay } from 'sluice/recordings';
+ * import { importRecording, replay } from 'sluice/inspector';
  *
  * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });
  * replay(importRecording(line)).counters.waiting; // => 1
@@ -84,7 +84,7 @@ export function replay(recording: Recording, options?: FlowModelOptions): FlowMo
  * @example
  * ```ts
  * import { connectSource, FlowModel } from 'sluice/inspector';
- * import { importRecording, recorded } from 'sluice/recordings';
+ * import { importRecording, recorded } from 'sluice/inspector';
  *
  * const model = new FlowModel();
  * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });

@@ -18,7 +18,7 @@ export interface Watched {
 
 /**
  * Adds events to a model, and says so: `changed(true)` shows it even while the picture is paused. Answers with how it is left, when there is something to leave.
- * Recordings are of this kind: `recorded` of `sluice/recordings`.
+ * Recordings are of this kind: `recorded` of `sluice/inspector`.
  */
 export type Feeding = (model: FlowModel, changed: (isAsked?: boolean) => void) => (() => void) | undefined;
 

@@ -64,7 +64,7 @@ export interface CallRecordJson {
  *
  * @example
  * ```ts
- * import { callRecordToJson } from 'sluice';
+ * import { callRecordToJson } from 'sluice/metrics';
  *
  * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', key: 'acme', model: 'gpt-4', attempt: 1 };
  * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, costUsd: 0.0327, isEstimated: false } as const;

@@ -67,7 +67,8 @@ export interface Metrics {
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when it is no limiter, or the name is in use.
    * @example
    * ```ts
-   * import { createAccount, createMetrics } from 'sluice';
+   * import { createAccount } from 'sluice';
+   * import { createMetrics } from 'sluice/metrics';
    * import { createFetch } from 'sluice/fetch';
    *
    * const metrics = createMetrics();
@@ -108,7 +109,9 @@ const NAME = 'createMetrics';
  * @example
  * ```ts
  * import { from } from 'rxjs';
- * import { batchMap, createLimiter, createMetrics } from 'sluice';
+ * import { batchMap } from 'sluice';
+ * import { createMetrics } from 'sluice/metrics';
+ * import { createLimiter } from 'sluice/operators';
  *
  * const metrics = createMetrics({ maxBatchSize: 4 });
  * const limiter = createLimiter({ concurrency: 2 });

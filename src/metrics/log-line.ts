@@ -16,7 +16,7 @@ export type LogFields = Readonly<Record<string, string | number | boolean | null
  *
  * @example
  * ```ts
- * import { logFields } from 'sluice';
+ * import { logFields } from 'sluice/metrics';
  *
  * const fields = logFields({ type: 'attemptEnded', operator: 'batchMap', lane: 'P0', batchId: 'b1', size: 3, attempt: 1, outcome: 'ok', latencyMs: 12 });
  * [fields.event, fields.batch_id, fields.latency_ms]; // => ['attemptEnded', 'b1', 12]
@@ -35,7 +35,7 @@ export function logFields(told: FlowEvent | CallRecord): LogFields {
  *
  * @example
  * ```ts
- * import { logLine } from 'sluice';
+ * import { logLine } from 'sluice/metrics';
  *
  * logLine({ type: 'drained', operator: 'createEmbedder', instance: 'documents' }); // => '{"event":"drained","operator":"createEmbedder","instance":"documents"}'
  * ```

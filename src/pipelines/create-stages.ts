@@ -25,7 +25,8 @@ export type * from './stages/stages-types.js';
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option or a stage is unknown or out of range.
  * @example
  * ```ts
- * import { createLimiter, createStages } from 'sluice';
+ * import { createStages } from 'sluice';
+ * import { createLimiter } from 'sluice/operators';
  *
  * const limiter = createLimiter({ concurrency: 10 });
  * const stages = createStages({

@@ -3,7 +3,8 @@ import type { FlowEvent } from '../../operators/index.js';
 import { isFlowError } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { AccountOptions } from '../../src/index.js';
-import { createAccount, createBudget, createMetrics } from '../../src/index.js';
+import { createAccount, createBudget } from '../../src/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 import { PatientClock } from '../support/patient-clock.js';
 
 const PRICES = { m: { inputUsdPerMillion: 1, outputUsdPerMillion: 10 } };

@@ -5,7 +5,8 @@ import type { FlowEvent } from '../../operators/index.js';
 import { childOf } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { AccountOptions } from '../../src/index.js';
-import { chatCompletions, createAccount, createBudget, createMetrics, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createAccount, createBudget, createModelCaller } from '../../src/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 import { PatientClock } from '../support/patient-clock.js';
 import { fetchOf } from '../support/provider-fetch.js';
 

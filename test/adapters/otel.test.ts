@@ -10,20 +10,11 @@ import { concat, from, lastValueFrom, NEVER, of, throwError, timer } from 'rxjs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { virtualTime } from '../../marbles/virtual.js';
+import { bulkheadMap, createLimiter, divideAndConquer, perMinute, retryFailed } from '../../operators/index.js';
 import type { OtelOptions } from '../../src/adapters/otel.js';
 import { createOtel, GEN_AI_NAMES } from '../../src/adapters/otel.js';
 import type { CallRecord, FlowEvent } from '../../src/index.js';
-import {
-  batchMap,
-  bulkheadMap,
-  createLimiter,
-  createModelCaller,
-  createToolRunner,
-  defineTool,
-  divideAndConquer,
-  perMinute,
-  retryFailed,
-} from '../../src/index.js';
+import { batchMap, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
 
 function traced(options: OtelOptions = {}) {
   const exporter = new InMemorySpanExporter();

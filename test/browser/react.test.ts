@@ -18,7 +18,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { batch, toStore } from '../../operators/index.js';
 import type { FlowStore, FlowValueOptions, UseFlowOptions } from '../../src/frontend/react.js';
 import { useAgentTurn, useFlow, useFlowStats, useFlowValue } from '../../src/frontend/react.js';
-import { createMetrics } from '../../src/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 
 const MODES = ['sync', 'concurrent'] as const;
 

@@ -1,6 +1,7 @@
 import { HttpAgent, type RunAgentInput } from '@ag-ui/client';
 import type { Observable } from 'rxjs';
-import { createLimiter, createToolRunner } from 'sluice';
+import { createToolRunner } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type AbandonedRun,
   type AguiAgent,

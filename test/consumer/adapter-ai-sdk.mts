@@ -1,5 +1,6 @@
 import type { ChatTransport, UIMessage } from 'ai';
-import { createLimiter, type Settled } from 'sluice';
+import { type Settled } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type CallRules,
   type CoalesceTextOptions,

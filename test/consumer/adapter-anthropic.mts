@@ -1,5 +1,6 @@
 import Anthropic from '@anthropic-ai/sdk';
-import { createLimiter, createModelCaller } from 'sluice';
+import { createModelCaller } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type AnthropicChat,
   type AnthropicChatRequest,

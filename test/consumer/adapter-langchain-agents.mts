@@ -1,4 +1,4 @@
-import { createLimiter } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type CallRules,
   type ConnectionRules,

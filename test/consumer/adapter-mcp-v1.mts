@@ -1,6 +1,7 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
-import { createLimiter, createToolRunner } from 'sluice';
+import { createToolRunner } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type CallRules,
   createMcpCaller,

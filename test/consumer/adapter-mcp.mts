@@ -1,5 +1,6 @@
 import type { CallToolResult, Client, Tool } from '@modelcontextprotocol/client';
-import { createLimiter, createToolRunner } from 'sluice';
+import { createToolRunner } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type CallRules,
   createMcpCaller,

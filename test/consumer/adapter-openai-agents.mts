@@ -1,5 +1,5 @@
 import type { Model, ModelProvider } from '@openai/agents';
-import { createLimiter } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import { type CallRules, limitModel, limitModelProvider, type ModelRules } from 'sluice/openai-agents';
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };

@@ -1,5 +1,6 @@
 import OpenAI from 'openai';
-import { createEmbedder, createLimiter, createModelCaller } from 'sluice';
+import { createEmbedder, createModelCaller } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type CallRules,
   type HttpRequest,

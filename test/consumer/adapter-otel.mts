@@ -1,4 +1,5 @@
-import { createLimiter, createModelCaller } from 'sluice';
+import { createModelCaller } from 'sluice';
+import { createLimiter } from 'sluice/operators';
 import {
   type CallRecord,
   type CallStatus,

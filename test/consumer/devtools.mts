@@ -1,4 +1,4 @@
-import { createMetrics } from 'sluice';
+import { createMetrics } from 'sluice/metrics';
 import { type DevtoolsEvents, type DevtoolsOptions, toDevtools } from 'sluice/devtools';
 
 const options: DevtoolsOptions = { key: 'embeddings' };

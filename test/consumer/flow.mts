@@ -1,47 +1,7 @@
 import { type Observable, of, Subject } from 'rxjs';
-import {
-  type BackpressureOptions,
-  backpressure,
-  type CoalesceOptions,
-  type ConflateWhileBusyOptions,
-  coalesce,
-  conflateWhileBusy,
-  createBatcher,
-  createIntake,
-  type Drained,
-  type DrainOptions,
-  fromNative,
-  type Handle,
-  type Intake,
-  type IntakeOptions,
-  type IntakeSnapshot,
-  isFlowError,
-  lanes,
-  type LoadCache,
-  type LruCacheOptions,
-  lruCache,
-  type NativeObservable,
-  type NativeObservableClass,
-  type NativeObserver,
-  type NativeSubscriber,
-  type ObservableIterable,
-  type ObservableIterator,
-  type OfferOptions,
-  type ResequenceOptions,
-  resequence,
-  SequenceError,
-  type Settled,
-  type Store,
-  type ToAsyncIterableOptions,
-  type ToNativeOptions,
-  type ToReadableStreamOptions,
-  type ToStoreOptions,
-  toAsyncIterable,
-  toNative,
-  toReadableStream,
-  toStore,
-} from 'sluice/operators';
-import { UnfinishedToolCallError } from 'sluice';
+import { fromNative, type NativeObservable, type NativeObservableClass, type NativeObserver, type NativeSubscriber, type ToNativeOptions, toNative } from 'sluice/interop';
+import { type BackpressureOptions, backpressure, type CoalesceOptions, type ConflateWhileBusyOptions, coalesce, conflateWhileBusy, createBatcher, createIntake, type Drained, type DrainOptions, type Handle, type Intake, type IntakeOptions, type IntakeSnapshot, isFlowError, lanes, type LoadCache, type LruCacheOptions, lruCache, type ObservableIterable, type ObservableIterator, type OfferOptions, type ResequenceOptions, resequence, SequenceError, type Settled, type Store, type ToAsyncIterableOptions, type ToReadableStreamOptions, type ToStoreOptions, toAsyncIterable, toReadableStream, toStore } from 'sluice/operators';
+import { UnfinishedToolCallError } from 'sluice/operators';
 
 interface Token {
   readonly at: number;

@@ -1,5 +1,6 @@
 import { Subject } from 'rxjs';
-import { createMetrics, type FlowEvent } from 'sluice';
+import { type FlowEvent } from 'sluice';
+import { createMetrics } from 'sluice/metrics';
 import {
   type Connection,
   connectSource,

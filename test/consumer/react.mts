@@ -1,5 +1,6 @@
 import { NEVER, of } from 'rxjs';
-import { createMetrics, type MetricsSnapshot, toStore } from 'sluice';
+import { createMetrics, type MetricsSnapshot } from 'sluice/metrics';
+import { toStore } from 'sluice/operators';
 import {
   type AgentTurnHandle,
   type AgentTurnSource,

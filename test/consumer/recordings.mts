@@ -1,5 +1,5 @@
 import { connectSource, exportRecording, FlowModel, type InspectorSource, type SluiceInspector } from 'sluice/inspector';
-import { importRecording, playRecording, type Recording, RecordingError, type RecordingPlayer, recorded, replay } from 'sluice/recordings';
+import { importRecording, playRecording, type Recording, RecordingError, type RecordingPlayer, recorded, replay } from 'sluice/inspector';
 
 const recording: Recording = importRecording(exportRecording(new FlowModel(), 'run'));
 same<FlowModel>()(replay(recording, { lanes: ['P0'] }));

@@ -44,7 +44,8 @@ import {
   type TurnWaste,
   type UserContent,
 } from 'sluice';
-import { fromSubscribable, type StoreStatus, type SubscribableLike, type SubscribableObserver, type UnfinishedToolCallError } from 'sluice/operators';
+import { fromSubscribable, type SubscribableLike, type SubscribableObserver } from 'sluice/interop';
+import { type StoreStatus, type UnfinishedToolCallError } from 'sluice/operators';
 
 /** Every type can be named. */
 export type All = [

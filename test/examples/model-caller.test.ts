@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { lastValueFrom, reduce } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { MissingParamsError, startModels } from '../../examples/model-caller/properties.js';
-import type { CallRecordJson } from '../../src/index.js';
+import type { CallRecordJson } from '../../src/metrics/index.js';
 
 const open: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -4,7 +4,7 @@ import { Observable, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { toStore } from '../../operators/index.js';
 import { useFlow, useFlowStats, useFlowValue } from '../../src/frontend/react.js';
-import { createMetrics } from '../../src/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 
 /** A server must not begin what nobody there can end. */
 const untouched = new Observable<string>(() => {

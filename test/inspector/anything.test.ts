@@ -2,9 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../src/index.js';
 import type { InspectorSource, Recording } from '../../src/inspector/index.js';
-import { connectSource, exportRecording, FlowModel } from '../../src/inspector/index.js';
+import { connectSource, exportRecording, FlowModel, importRecording, RecordingError, replay } from '../../src/inspector/index.js';
 import { Timeline } from '../../src/inspector/timeline.js';
-import { importRecording, RecordingError, replay } from '../../src/recordings.js';
 import { sized } from '../support/deep.js';
 
 const number = fc.oneof(

@@ -1,8 +1,10 @@
 import { lastValueFrom, NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { policy } from '../../operators/index.js';
 import type { CallRecord, FlowEvent } from '../../src/index.js';
-import { createBatcher, createMetrics, createModelCaller, createToolRunner, defineTool, policy } from '../../src/index.js';
+import { createBatcher, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 
 type Told = Extract<FlowEvent, { readonly lane: string }>;
 

@@ -2,22 +2,10 @@ import fc from 'fast-check';
 import type { Observable, SchedulerLike } from 'rxjs';
 import { catchError, mergeMap, of, Subject, throwError, timer, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { bulkheadMap, createLimiter, divideAndConquer, perMinute, policy, retryFailed } from '../../operators/index.js';
 import type { FlowEvent } from '../../src/index.js';
-import {
-  batchMap,
-  batchMapFrom,
-  bulkheadMap,
-  createBatcher,
-  createLimiter,
-  divideAndConquer,
-  lanes,
-  perMinute,
-  policy,
-  retryFailed,
-  switchLatest,
-} from '../../src/index.js';
-import { exportRecording, FlowModel } from '../../src/inspector/index.js';
-import { importRecording, replay } from '../../src/recordings.js';
+import { batchMap, batchMapFrom, createBatcher, lanes, switchLatest } from '../../src/index.js';
+import { exportRecording, FlowModel, importRecording, replay } from '../../src/inspector/index.js';
 import { sized } from '../support/deep.js';
 
 /** One seeded run: what the work does with an item, by its number. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { exportRecording } from '../../src/inspector/export-recording.js';
 import { FlowModel } from '../../src/inspector/flow-model.js';
-import { importRecording, RecordingError, replay } from '../../src/recordings.js';
+import { importRecording, RecordingError, replay } from '../../src/inspector/index.js';
 
 const N = 20_000;
 

@@ -1,9 +1,19 @@
 import { firstValueFrom, NEVER, of, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { createLimiter, perMinute } from '../../operators/index.js';
 import type { FlowEvent } from '../../src/index.js';
-import { createAgentTurn, createLimiter, createMetrics, createModelCaller, perMinute } from '../../src/index.js';
-import { connectSource, defineInspector, exportRecording, FlowModel } from '../../src/inspector/index.js';
-import { importRecording, RecordingError, recorded, replay } from '../../src/recordings.js';
+import { createAgentTurn, createModelCaller } from '../../src/index.js';
+import {
+  connectSource,
+  defineInspector,
+  exportRecording,
+  FlowModel,
+  importRecording,
+  RecordingError,
+  recorded,
+  replay,
+} from '../../src/inspector/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 
 const SECRET = 'sk-planted';
 const accepted = (seq: number): FlowEvent => ({

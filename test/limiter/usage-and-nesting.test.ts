@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Lease, Limiter } from '../../operators/index.js';
 import { childOf, createLimiter, heldBy, isFlowError, keyedLimiter, perMinute, strict } from '../../operators/index.js';
-import { createMetrics } from '../../src/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 import { unstamped } from '../support/events.js';
 
 const ABSURD = [1e12, Number.MAX_VALUE, Infinity];

@@ -1,5 +1,5 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
-import type { LimiterJob, LimiterOptions, NativeObservable, Settled } from '../../operators/index.js';
+import type { LimiterJob, LimiterOptions, Settled } from '../../operators/index.js';
 import {
   adaptiveLimit,
   backpressure,
@@ -13,9 +13,7 @@ import {
   createBreaker,
   createIntake,
   createLimiter,
-  fromNative,
   fromStream,
-  fromSubscribable,
   hedge,
   mergeLanes,
   policy,
@@ -26,11 +24,12 @@ import {
   speculate,
   switchLatest,
   toAsyncIterable,
-  toNative,
   toReadableStream,
   toStore,
   unwrap,
 } from '../../operators/index.js';
+import type { NativeObservable } from '../../src/interop.js';
+import { fromNative, fromSubscribable, toNative } from '../../src/interop.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 import type { Shape, Work } from './shape.js';
 import { Failed } from './shape.js';

@@ -8,7 +8,6 @@ import {
   createBreaker,
   createIntake,
   createLimiter,
-  fromSubscribable,
   lanes,
   mergeLanes,
   perMinute,
@@ -20,6 +19,7 @@ import {
   switchLatest,
   toStore,
 } from '../../operators/index.js';
+import { fromSubscribable } from '../../src/interop.js';
 import { refusesNumbers } from './numbers.js';
 import { completes, errors, leaves, MILLION, on, overflows, reasonsOf, reenters, takesMillion, unlimited } from './rig.js';
 import type { Cell, Cells } from './rows.js';

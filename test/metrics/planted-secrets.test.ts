@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { createOtel } from '../../src/adapters/otel.js';
 import { CHANNELS, publishEvent, publishRecord } from '../../src/diagnostics.js';
 import type { FlowEvent } from '../../src/index.js';
-import { createMetrics, logLine } from '../../src/index.js';
+import { createMetrics, logLine } from '../../src/metrics/index.js';
 import { sized } from '../support/deep.js';
 import type { Plant, Told } from './plants.js';
 import { plants, subjects } from './plants.js';

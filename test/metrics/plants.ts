@@ -2,29 +2,16 @@ import fc from 'fast-check';
 import type { Observable } from 'rxjs';
 import { from, map, mergeMap, NEVER, of, Subscription, throwError, timer } from 'rxjs';
 import { z } from 'zod';
-import type { CallRecord, FlowEvent, Limiter, Settled } from '../../src/index.js';
 import {
   backpressure,
   batch,
-  batchMap,
-  batchMapFrom,
   bulkheadMap,
   childOf,
   coalesce,
   conflateWhileBusy,
-  createAccount,
-  createAgentTurn,
-  createBatcher,
   createBreaker,
-  createBudget,
-  createEmbedder,
   createIntake,
   createLimiter,
-  createMetrics,
-  chatCompletions, createModelCaller,
-  createStages,
-  createToolRunner,
-  defineTool,
   divideAndConquer,
   hedge,
   keyedLimiter,
@@ -33,15 +20,31 @@ import {
   rateLimit,
   resequence,
   retryFailed,
-  robust,
   settleAll,
   speculate,
-  switchLatest,
   toAsyncIterable,
   toReadableStream,
+} from '../../operators/index.js';
+import type { CallRecord, FlowEvent, Limiter, Settled } from '../../src/index.js';
+import {
+  batchMap,
+  batchMapFrom,
+  chatCompletions,
+  createAccount,
+  createAgentTurn,
+  createBatcher,
+  createBudget,
+  createEmbedder,
+  createModelCaller,
+  createStages,
+  createToolRunner,
+  defineTool,
+  robust,
+  switchLatest,
   unwrap,
 } from '../../src/index.js';
 import { turnEvents } from '../../src/inspector/turn-events.js';
+import { createMetrics } from '../../src/metrics/index.js';
 
 /** A secret that stands in everything that is somebody's own, and how the work with it goes. */
 export interface Plant {

@@ -2,8 +2,10 @@ import fc from 'fast-check';
 import { from } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { CallRecord, FlowEvent, Metrics } from '../../src/index.js';
-import { batchMap, createMetrics } from '../../src/index.js';
+import type { CallRecord, FlowEvent } from '../../src/index.js';
+import { batchMap } from '../../src/index.js';
+import type { Metrics } from '../../src/metrics/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
 import { sized } from '../support/deep.js';
 
 const WINDOW_MS = 1000;

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { toNative } from '../../operators/index.js';
+import { toNative } from '../../src/interop.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { PlatformObservable } from '../support/platform-observable.js';

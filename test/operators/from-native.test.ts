@@ -1,7 +1,8 @@
 import { defer, EMPTY, lastValueFrom, NEVER, Observable, of, Subject, take, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { NativeObservable } from '../../operators/index.js';
-import { FlowConfigError, fromNative, toNative } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
+import type { NativeObservable } from '../../src/interop.js';
+import { fromNative, toNative } from '../../src/interop.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 
 const fault = new Error('broken');

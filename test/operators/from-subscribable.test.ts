@@ -5,8 +5,9 @@ import * as rxjs5 from 'rxjs5';
 import * as rxjs6 from 'rxjs6';
 import * as rxjs70 from 'rxjs70';
 import { describe, expect, it } from 'vitest';
-import type { SubscribableLike } from '../../operators/index.js';
-import { CallbackError, FlowConfigError, fromSubscribable, switchLatest } from '../../operators/index.js';
+import { CallbackError, FlowConfigError, switchLatest } from '../../operators/index.js';
+import type { SubscribableLike } from '../../src/interop.js';
+import { fromSubscribable } from '../../src/interop.js';
 
 const fault = new Error('broken');
 

@@ -1,6 +1,7 @@
 import { concat, defer, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { FlowConfigError, isFlowError, toNative } from '../../operators/index.js';
+import { FlowConfigError, isFlowError } from '../../operators/index.js';
+import { toNative } from '../../src/interop.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 
 const fault = new Error('broken');

@@ -1,6 +1,7 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { fromNative, fromStream, fromSubscribable } from '../../operators/index.js';
+import { fromStream } from '../../operators/index.js';
+import { fromNative, fromSubscribable } from '../../src/interop.js';
 
 interface Observer {
   next?(value: number): void;

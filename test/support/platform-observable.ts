@@ -1,4 +1,4 @@
-import type { NativeObservable, NativeObserver, NativeSubscriber } from '../../operators/index.js';
+import type { NativeObservable, NativeObserver, NativeSubscriber } from '../../src/interop.js';
 
 /** Stands in for the platform's `Observable` where there is none: shared by its subscribers, left by the abort of a signal. */
 export class PlatformObservable<T> implements NativeObservable<T> {

@@ -27,7 +27,7 @@ import {
   roundRobin,
   strict,
 } from '../../operators/index.js';
-import type { Place } from '../../operators/permits.js';
+import type { Place } from '../../operators/index.js';
 
 const limiter = createLimiter({
   concurrency: 4,

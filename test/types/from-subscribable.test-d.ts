@@ -5,8 +5,9 @@ import { of } from 'rxjs';
 import type { Observable as Observable5 } from 'rxjs5';
 import type { Observable as Observable6 } from 'rxjs6';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { SubscribableLike } from '../../operators/index.js';
-import { coalesce, fromSubscribable, switchLatest } from '../../operators/index.js';
+import { coalesce, switchLatest } from '../../operators/index.js';
+import type { SubscribableLike } from '../../src/interop.js';
+import { fromSubscribable } from '../../src/interop.js';
 
 declare const agent: AbstractAgent;
 declare const input: RunAgentInput;

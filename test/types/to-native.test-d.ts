@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { NativeObservable, NativeObservableClass, ToNativeOptions } from '../../operators/index.js';
-import { toNative } from '../../operators/index.js';
+import type { NativeObservable, NativeObservableClass, ToNativeOptions } from '../../src/interop.js';
+import { toNative } from '../../src/interop.js';
 
 declare const observableClass: NativeObservableClass;
 

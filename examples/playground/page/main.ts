@@ -1,4 +1,4 @@
-import type { RecordingPlayer } from '../../../src/recordings.js';
+import type { RecordingPlayer } from '../../../src/inspector/index.js';
 import type { Preset } from '../engine/preset.js';
 import { loadPreset } from '../engine/preset.js';
 import type { PresetName, State } from '../engine/scenario.js';
@@ -406,7 +406,7 @@ async function openFile(): Promise<void> {
   inspector.heading = `Picture of ${chosen.name}`;
   let playing: RecordingPlayer;
   try {
-    const { importRecording, playRecording } = await import('../../../src/recordings.js');
+    const { importRecording, playRecording } = await import('../../../src/inspector/index.js');
     playing = playRecording(inspector, importRecording(await chosen.text()));
     complain([]);
   } catch (error) {

@@ -34,7 +34,7 @@ type Delta = Extract<Part, { readonly type: 'text-delta' | 'reasoning-delta' | '
  * @example
  * ```ts
  * import { from } from 'rxjs';
- * import { toReadableStream } from 'sluice';
+ * import { toReadableStream } from 'sluice/operators';
  * import { coalesceText } from 'sluice/ai-sdk';
  *
  * const transform = coalesceText({ maxWaitMs: 16 })({ tools: {}, stopStream: () => undefined });

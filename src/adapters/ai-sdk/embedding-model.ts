@@ -37,7 +37,7 @@ const NAME = 'limitEmbeddingModel';
  * ```ts
  * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
  * import { embedMany } from 'ai';
- * import { createLimiter } from 'sluice';
+ * import { createLimiter } from 'sluice/operators';
  * import { limitEmbeddingModel } from 'sluice/ai-sdk';
  *
  * const answer = { data: [{ embedding: [0.6, 0.8] }, { embedding: [1, 0] }], usage: { prompt_tokens: 2 } };

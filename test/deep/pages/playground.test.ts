@@ -15,7 +15,7 @@ import { PRESETS } from '../../../examples/playground/engine/scenario.js';
 import type { Counts, Scenario } from '../../../examples/playground/engine/setting.js';
 import { createWorld } from '../../../examples/playground/engine/world.js';
 import type { SluiceInspector } from '../../../src/inspector/index.js';
-import { importRecording } from '../../../src/recordings.js';
+import { importRecording } from '../../../src/inspector/index.js';
 import { axeFaults } from '../../web/support/axe.js';
 import type { Web, WebPage } from '../../web/support/browser.js';
 import { startWeb, until } from '../../web/support/browser.js';

@@ -1,10 +1,10 @@
 import { interval, map, mergeMap, Subject, throwError, timer } from 'rxjs';
+import { createLimiter, divideAndConquer, perMinute, retryFailed } from '../../../operators/index.js';
 import type { FlowEvent } from '../../../src/index.js';
-import { batchMap, createLimiter, createMetrics, divideAndConquer, lanes, perMinute, retryFailed } from '../../../src/index.js';
-import type { SluiceInspector } from '../../../src/inspector/index.js';
-import { defineInspector } from '../../../src/inspector/index.js';
-import type { RecordingPlayer } from '../../../src/recordings.js';
-import { importRecording, playRecording } from '../../../src/recordings.js';
+import { batchMap, lanes } from '../../../src/index.js';
+import type { RecordingPlayer, SluiceInspector } from '../../../src/inspector/index.js';
+import { defineInspector, importRecording, playRecording } from '../../../src/inspector/index.js';
+import { createMetrics } from '../../../src/metrics/index.js';
 
 const query = new URLSearchParams(location.search);
 const number = (name: string, without: number): number => Number(query.get(name) ?? without);
