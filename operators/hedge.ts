@@ -20,6 +20,9 @@ import { OwnedCall } from './shell/owned-call.js';
 import { after } from './shell/timer.js';
 import { trampoline } from './shell/trampoline.js';
 
+/** For tests and pipelines. @internal */
+export { statsOf };
+
 const NAME = 'hedge';
 
 /** What one attempt of a hedged call is told. */

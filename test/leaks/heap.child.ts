@@ -1,4 +1,4 @@
-import { of, queueScheduler, range } from 'rxjs';
+import { queueScheduler, range } from 'rxjs';
 import { lruCache } from '../../operators/index.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo } from '../matrix/shape.js';

@@ -3,7 +3,6 @@ import { expect } from 'vitest';
 import {
   adaptiveLimit,
   batchMap,
-  bulkheadMap,
   conflateWhileBusy,
   createBreaker,
   createIntake,

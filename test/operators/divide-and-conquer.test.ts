@@ -1,6 +1,4 @@
-import { getEventListeners } from 'node:events';
-import type { SchedulerLike } from 'rxjs';
-import { asapScheduler, defer, delay, from, map, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
+import { defer, delay, from, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import type {
@@ -19,16 +17,10 @@ import {
   classifyError,
   createLimiter,
   DeadlineError,
-  fixed,
-  isFlowError,
-  lanes,
-  natural,
-  retryFailed,
   robust,
   SplitBudgetError,
   sequentialSearch,
 } from '../../operators/index.js';
-import { atOnce } from '../support/at-once.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 import { wholeList } from '../support/whole-list.js';

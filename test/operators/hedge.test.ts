@@ -2,9 +2,9 @@ import type { Subscriber } from 'rxjs';
 import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { statsOf } from '../../operators/hedge.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { createLimiter, hedge, isFlowError } from '../../operators/index.js';
-import { statsOf } from '../../operators/shell/hedge-stats.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 

@@ -3,9 +3,9 @@
 import type { Subscriber } from 'rxjs';
 import { config, EMPTY, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { statsOf } from '../../operators/hedge.js';
 import type { FlowEvent, Limiter } from '../../operators/index.js';
 import { createBreaker, createLimiter, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
-import { statsOf } from '../../operators/shell/hedge-stats.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';

@@ -21,9 +21,9 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { statsOf } from '../../operators/hedge.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { bulkheadMap, createBreaker, createLimiter, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
-import { statsOf } from '../../operators/shell/hedge-stats.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 expectNoUnhandledRejections();

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import type { Observable } from 'rxjs';
-import { delay, from, lastValueFrom, mergeMap, of, timer } from 'rxjs';
+import { delay, from, mergeMap, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import {

@@ -1,6 +1,6 @@
 import { of, Subject } from 'rxjs';
+import { statsOf } from '../../operators/hedge.js';
 import * as make from '../../operators/index.js';
-import { statsOf } from '../../operators/shell/hedge-stats.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, type Supply } from './pipe.js';
