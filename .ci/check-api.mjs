@@ -16,7 +16,7 @@ const folder = join(project, 'docs', 'api');
 const { compilerOptions } = readJson(join(project, 'tsconfig.json'));
 
 /** The first to have a declaration shows it; the others follow in the order of the manifest. */
-const FIRST = ['./operators/kernel', './operators', '.'];
+const FIRST = ['./operators', '.'];
 const paths = Object.keys(manifest.exports).filter((path) => path !== './package.json');
 const owners = new Map();
 /** What each entry exports, by the name of its report. */

@@ -203,10 +203,10 @@ const jobs = {
     assert.equal(passed, 1000);
   },
 
-  async adapters({ fetch: { createFetch }, openai: { limitOpenAI }, operators: { createLimiter }, ...modules }) {
+  async adapters({ fetch: { limitFetch }, openai: { limitOpenAI }, operators: { createLimiter }, ...modules }) {
     const limiter = createLimiter({ concurrency: 1 });
     const { readable, writable } = new globalThis.TransformStream();
-    const limited = createFetch({ limiter, fetch: async () => new globalThis.Response(readable) });
+    const limited = limitFetch({ limiter, fetch: async () => new globalThis.Response(readable) });
     const response = await limited('http://127.0.0.1/v1/sums', { method: 'POST', body: '{}' });
     assert.equal(limiter.executing, 1);
     const writer = writable.getWriter();
@@ -218,7 +218,7 @@ const jobs = {
     const made = [anthropic.createAnthropicMiddleware, langchainAgents.createModelMiddleware];
     for (const make of made) assert.ok(make({ limiter }));
     assert.equal(aiSdk.limitLanguageModel({ modelId: 'm', doGenerate: () => undefined }, { limiter }).modelId, 'm');
-    for (const { createMcpCaller } of [mcp, mcpV1]) assert.throws(() => createMcpCaller({}, null), { code: 'FLOW_CONFIG_INVALID' });
+    for (const { limitMcp } of [mcp, mcpV1]) assert.throws(() => limitMcp({}, null), { code: 'FLOW_CONFIG_INVALID' });
     assert.throws(() => langchain.limitEmbeddings({}), { code: 'FLOW_CONFIG_INVALID' });
     assert.throws(() => openaiAgents.limitModel({}), { code: 'FLOW_CONFIG_INVALID' });
   },

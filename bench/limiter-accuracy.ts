@@ -3,7 +3,7 @@ import PQueue from 'p-queue';
 import { createLimiter } from '../operators/create-limiter.js';
 import { SlidingWindow } from '../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../operators/kernel/limits/token-bucket.js';
-import { perMinute, strict } from '../operators/rates.js';
+import { perMinute, slidingWindow } from '../operators/rates.js';
 import type { Granted } from '../test/support/rate-accuracy.js';
 import { FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../test/support/rate-accuracy.js';
 import { FakeClock } from './fake-clock.js';
@@ -18,7 +18,7 @@ const amounts = { requests: LIMITS.requestsPerMinute, tokens: LIMITS.tokensPerMi
 
 const ours = (how: 'bucket' | 'sliding', options: { readonly headroom?: number } = {}): Ask => {
   const rates = Object.entries(amounts).map(([unit, amount]) =>
-    how === 'bucket' ? perMinute(unit, amount) : strict({ unit, amount, windowMs: MINUTE_MS }),
+    how === 'bucket' ? perMinute(unit, amount) : slidingWindow({ unit, amount, windowMs: MINUTE_MS }),
   );
   const limiter = createLimiter({ rates, ...options });
   return (tokens, send) => {

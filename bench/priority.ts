@@ -2,7 +2,7 @@ import Bottleneck from 'bottleneck';
 import PQueue from 'p-queue';
 import { createLimiter } from '../operators/create-limiter.js';
 import { lanes } from '../operators/lanes.js';
-import { per } from '../operators/rates.js';
+import { tokenBucket } from '../operators/rates.js';
 import { createModelCaller } from '../src/pipelines/create-model-caller.js';
 import { priorityPool } from './by-hand.js';
 import { assertCount, numbers, table } from './harness.js';
@@ -12,7 +12,7 @@ const SERVICE_MS = 5;
 const CONCURRENCY = 4;
 const FLOOD = 2000;
 const EVERY_MS = 20;
-const LANES = [{ name: 'P0' }, { name: 'P2' }];
+const LANES = [{ name: 'user' }, { name: 'background' }];
 
 const serve = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, SERVICE_MS));
 
@@ -29,11 +29,14 @@ const contestants: Readonly<Record<string, () => Contestant>> = {
   },
   'sluice runAsync': () => {
     const limiter = createLimiter({ concurrency: CONCURRENCY, queue: lanes(LANES) });
-    return { urgent: () => limiter.runAsync(serve, { lane: 'P0' }), flood: () => limiter.runAsync(serve, { lane: 'P2' }) };
+    return { urgent: () => limiter.runAsync(serve, { lane: 'user' }), flood: () => limiter.runAsync(serve, { lane: 'background' }) };
   },
   'sluice createModelCaller': () => {
     const models = createModelCaller({ call: serve, concurrency: CONCURRENCY, maxQueued: Infinity });
-    return { urgent: () => models.callAsync(undefined, { lane: 'P0' }), flood: () => models.callAsync(undefined, { lane: 'P2' }) };
+    return {
+      urgent: () => models.callAsync(undefined, { lane: 'user' }),
+      flood: () => models.callAsync(undefined, { lane: 'background' }),
+    };
   },
   'p-queue': () => {
     const queue = new PQueue({ concurrency: CONCURRENCY });
@@ -80,9 +83,9 @@ const RATED_EVERY_MS = 310;
 const BURST = 10;
 
 const rated = (reserve: number) => (): Contestant => {
-  const rate = per({ unit: 'requests', amount: PER_SECOND, windowMs: 1000, burst: BURST });
-  const limiter = createLimiter({ rates: [rate], headroom: 1, queue: lanes([{ name: 'P0', reserve }, { name: 'P2' }]) });
-  return { urgent: () => limiter.runAsync(serve, { lane: 'P0' }), flood: () => limiter.runAsync(serve, { lane: 'P2' }) };
+  const rate = tokenBucket({ unit: 'requests', amount: PER_SECOND, windowMs: 1000, burst: BURST });
+  const limiter = createLimiter({ rates: [rate], headroom: 1, queue: lanes([{ name: 'user', reserve }, { name: 'background' }]) });
+  return { urgent: () => limiter.runAsync(serve, { lane: 'user' }), flood: () => limiter.runAsync(serve, { lane: 'background' }) };
 };
 
 const ratedContestants: Readonly<Record<string, () => Contestant>> = {
@@ -141,7 +144,7 @@ function tableOf(results: readonly Result[]): string {
     (floodMs / 1000).toFixed(2),
     (floodMs / first!.floodMs).toFixed(2),
   ]);
-  return table(['queue', 'P0 p50, ms', 'ratio', 'P0 p99, ms', 'ratio', 'all P2, s', 'ratio'], rows);
+  return table(['queue', 'user p50, ms', 'ratio', 'user p99, ms', 'ratio', 'all background, s', 'ratio'], rows);
 }
 
 /** Where slots are the limit, and where a rate is. */
@@ -150,7 +153,7 @@ export async function priorityTable(): Promise<string> {
   const rates = await measured(ratedContestants, { flood: RATED_FLOOD, everyMs: RATED_EVERY_MS, rounds: ROUNDS });
   const service = `service ${SERVICE_MS} ms; wall clock, ${ROUNDS} rounds`;
   return [
-    `${FLOOD} P2 queued, a P0 every ${EVERY_MS} ms, ${CONCURRENCY} slots, ${service}\n\n${tableOf(slots)}`,
-    `${RATED_FLOOD} P2 queued, a P0 every ${RATED_EVERY_MS} ms, ${PER_SECOND} requests a second, ${service}\n\n${tableOf(rates)}`,
+    `${FLOOD} background queued, a user every ${EVERY_MS} ms, ${CONCURRENCY} slots, ${service}\n\n${tableOf(slots)}`,
+    `${RATED_FLOOD} background queued, a user every ${RATED_EVERY_MS} ms, ${PER_SECOND} requests a second, ${service}\n\n${tableOf(rates)}`,
   ].join('\n\n');
 }

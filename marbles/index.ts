@@ -9,7 +9,7 @@ export type {
   FakeProviderCall,
   FakeProviderOptions,
 } from './fake-provider.js';
-export { FAKE_PROVIDER_DEFAULTS, FakeProviderError, fakeProvider } from './fake-provider.js';
+export { FakeProviderError, fakeProvider } from './fake-provider.js';
 export type { Law, LawSubject } from './laws.js';
 export { checkLaws, LawBrokenError, laws } from './laws.js';
 export type { LeakCheck, LeakCheckOptions, LeakHolder } from './leak-check.js';

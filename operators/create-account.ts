@@ -57,7 +57,7 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
   readonly models?: readonly ModelLimits[];
   /**
    * Names of lanes, or what `lanes` takes, most urgent first. A lane's `reserve` is a share of every rate that lanes below may not take, 0.05 for a first
-   * lane that says nothing in an account without `burst` and `burstSeconds`. @defaultValue ['P0', 'P1', 'P2']
+   * lane that says nothing in an account without `burst` and `burstSeconds`. @defaultValue ['user', 'normal', 'background']
    */
   readonly lanes?: readonly (string | LaneOptions)[];
   /** How jobs with different `key`s share a lane: `byCost()` by the tokens that they use. @defaultValue they take turns, one job each */
@@ -70,13 +70,13 @@ const NAME = 'createAccount';
 const MINUTE = ['requestsPerMinute', 'tokensPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute'] as const;
 const DAY = ['requestsPerDay', 'tokensPerDay'] as const;
 const OWN: readonly string[] = [...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes', 'keyFairness'];
-const LANES: readonly string[] = ['P0', 'P1', 'P2'];
+const LANES: readonly string[] = ['user', 'normal', 'background'];
 /** Of every rate, for a first lane that says nothing itself. What is kept may be spent at once: not where the account says how much that may be. */
 const FIRST_RESERVE = 0.05;
 
 /**
- * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute and day, limits per model, lanes P0 (somebody
- * waits), P1 and P2, and rates learned from the headers of responses. What pipelines make from plain data. Inside a lane, jobs with different `key`s
+ * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute and day, limits per model, lanes user (somebody
+ * waits), normal and background, and rates learned from the headers of responses. What pipelines make from plain data. Inside a lane, jobs with different `key`s
  * take turns.
  *
  * It is `createLimiter` with values: take that one for other windows, other units, or a smaller bundle.
@@ -87,7 +87,7 @@ const FIRST_RESERVE = 0.05;
  * import { createAccount } from 'sluice/operators';
  *
  * const account = createAccount({ concurrency: 8, requestsPerMinute: 600, tokensPerMinute: 200_000 });
- * const answer = await account.runAsync(() => Promise.resolve('hello'), { lane: 'P0', cost: { tokens: 12 } });
+ * const answer = await account.runAsync(() => Promise.resolve('hello'), { lane: 'user', cost: { tokens: 12 } });
  * answer; // => 'hello'
  * ```
  * @example Limits per model, inside the account's.

@@ -63,7 +63,7 @@ export interface Batcher<T, R> extends Handle {
    *
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `items` is no array
    */
-  loadMany(items: readonly T[], options?: LoadOptions): Promise<Settled<T, R>[]>;
+  loadManyAsync(items: readonly T[], options?: LoadOptions): Promise<Settled<T, R>[]>;
   /** Forgets the value of an item's key. What is under way for it answers those who wait for it, and nobody later. */
   clear(item: T): this;
   /** Forgets all values, as `clear` does one. */
@@ -96,7 +96,7 @@ export interface Batcher<T, R> extends Handle {
  *   with a {@link Settled}, which never errors.
  * - **Sends when** {@link batchMap} would, or after `flush` as soon as a permit is free.
  * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way; with an {@link lruCache}, `maxEntries` values.
- * - **Drops** nothing in silence: a load that has to go rejects with `OverflowError`. `loadAsync` and `loadMany` wait for room instead, where
+ * - **Drops** nothing in silence: a load that has to go rejects with `OverflowError`. `loadAsync` and `loadManyAsync` wait for room instead, where
  *   `overflow` is `'error'`; their deadline runs from when they are let in.
  * - **Completes when** `drain` has been called and every load has settled; the promise of `drain` then resolves. A load completes
  *   after its value.
@@ -276,7 +276,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     return promise;
   }
 
-  loadMany(items: readonly T[], options: LoadOptions = NO_OPTIONS): Promise<Settled<T, R>[]> {
+  loadManyAsync(items: readonly T[], options: LoadOptions = NO_OPTIONS): Promise<Settled<T, R>[]> {
     const given: unknown = items;
     if (!Array.isArray(given)) throw new FlowConfigError(this.operator, 'items', 'an array', given);
     this.check(options);

@@ -16,7 +16,7 @@ export type * from './options/limiter.js';
  *   a job can never be paid (`ItemTooHeavyError`), the limiter is cleared or closed (`ClosedError`), which also ends the work of `run`.
  * - **On unsubscribe** a waiting job leaves and costs nothing; a lease that could not be delivered is released.
  *
- * What is not used costs nothing: rates (`perMinute`, `per`, `strict`), `queue: lanes([...])`, `learn: fromHeaders()` are values,
+ * What is not used costs nothing: rates (`perMinute`, `tokenBucket`, `slidingWindow`), `queue: lanes([...])`, `learn: fromHeaders()` are values,
  * {@link childOf} and {@link keyedLimiter} functions. `createAccount` has them all, from plain data.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is out of range.

@@ -44,7 +44,7 @@ export interface HedgeOptions {
   /** Most attempts besides the first, a finite whole number. @defaultValue 1 */
   readonly maxHedges?: number;
   /**
-   * What the call goes to: any object, for example its client. Calls with the same one share the default delay, the `budget` and a pause that
+   * What the call goes to: any object, for example its client. Calls with the same one share the default delay, the `maxShare` and a pause that
    * the backend asks for; the last 100 times count. @defaultValue one for this `hedge`, shared by its subscriptions
    */
   readonly backend?: object;
@@ -53,7 +53,7 @@ export interface HedgeOptions {
   /** What each attempt takes from the `limiter`. @defaultValue one request in the last lane */
   readonly job?: LimiterJob;
   /** Most hedges at a time as a share of the calls to the `backend` under way, never less than 3. @defaultValue Infinity */
-  readonly budget?: number;
+  readonly maxShare?: number;
   /** Sorts errors into those that end the call, those that stop hedging, and the rest. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
   readonly classify?: Classify;
   /** Clock and timer. @defaultValue `asyncScheduler` */
@@ -93,7 +93,7 @@ const LEAST_DELAY_MS = 50;
  * all of them as `errors`, in order, unless it has such a field already; a fatal error carries none. The delay runs from when an attempt
  * is really sent: waiting for a permit is no reason to hedge.
  *
- * Hedging multiplies the load where the backend is slow: it is for calls that may be made twice, a small `maxHedges` and a `budget`.
+ * Hedging multiplies the load where the backend is slow: it is for calls that may be made twice, a small `maxHedges` and a `maxShare`.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
@@ -138,10 +138,10 @@ function readOptions(options: HedgeOptions) {
   const settings = checked(
     NAME,
     options,
-    { maxHedges: 1, budget: Infinity, classify: classifyByStatus, backend: {} },
+    { maxHedges: 1, maxShare: Infinity, classify: classifyByStatus, backend: {} },
     {
       maxHedges: hedges,
-      budget: positive,
+      maxShare: positive,
       delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
         value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
       backend: shared,
@@ -164,7 +164,7 @@ const NO_MORE: readonly ErrorClass[] = ['throttled', 'tooLarge', 'contract', 'ca
 
 /** One hedged call. */
 function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<R>, run?: PermittedRun): void {
-  const { delayMs, maxHedges, stats, budget, limiter, job, classify, scheduler } = settings;
+  const { delayMs, maxHedges, stats, maxShare, limiter, job, classify, scheduler } = settings;
   const permitted: PermittedRun | undefined = run ?? (limiter && ((permittedWork, its) => limiter.run(permittedWork, its)));
   const now = (): number => scheduler.now();
   const tell = teller(NAME, settings, now);
@@ -232,7 +232,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     // The rule for the delay may have made the consumer leave.
     if (to.closed) return;
     const [first] = attempts;
-    if (first && (now() < stats.pausedUntil || !isWithinBudget(stats.hedging, stats.calling, budget))) {
+    if (first && (now() < stats.pausedUntil || !isWithinBudget(stats.hedging, stats.calling, maxShare))) {
       mayHedge = false;
       return;
     }

@@ -78,9 +78,9 @@ export {
   NestedAcquireError,
   OverflowError,
   RateLimitError,
-  RetryBudgetError,
+  RetryShareError,
   SequenceError,
-  SplitBudgetError,
+  SplitLimitError,
 } from './options/errors.js';
 export type { FlowEvent, FlowEventBody, FlowEventHeader, FlowSink, FlushReason } from './options/events.js';
 export type * from './options/limiter.js';
@@ -96,7 +96,7 @@ export { policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';
 export { rateLimit } from './rate-limit.js';
 export type { Quota, RateOptions } from './rates.js';
-export { per, perMinute, strict } from './rates.js';
+export { perMinute, slidingWindow, tokenBucket } from './rates.js';
 export type {
   DivideOptions,
   DivideStrategy,

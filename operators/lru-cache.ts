@@ -28,7 +28,7 @@ const CHECKS = /* @__PURE__ */ (() => ({ maxEntries: count, ttlMs: positive }))(
  *   return items.map((item) => item * item);
  * };
  * const squares = createBatcher(work, { cache: lruCache({ maxEntries: 1000, ttlMs: 60_000 }) });
- * await squares.loadMany([2, 3]);
+ * await squares.loadManyAsync([2, 3]);
  * await squares.loadAsync(3); // => 9
  * calls; // => [[2, 3]]
  * ```

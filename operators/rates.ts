@@ -36,7 +36,7 @@ export interface Quota {
  * const limiter = createLimiter({ rates: [perMinute('requests', 60), perMinute('tokens', 6000)], headroom: 1 });
  * limiter.snapshot().tokens; // => 200
  * ```
- * @see {@link strict} for a provider that counts the last minute, and to use all of it at once.
+ * @see {@link slidingWindow} for a provider that counts the last minute, and to use all of it at once.
  */
 export function perMinute(unit: string, amount: number, options: RateOptions = {}): RateRule {
   onlyKnown('perMinute', options, ['burst', 'borrow']);
@@ -49,16 +49,16 @@ export function perMinute(unit: string, amount: number, options: RateOptions = {
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when something is unknown or out of range.
  * @example
  * ```ts
- * import { createLimiter, per } from 'sluice/operators';
+ * import { createLimiter, tokenBucket } from 'sluice/operators';
  *
- * const second = per({ unit: 'requests', amount: 5, windowMs: 1000, burst: 5 });
- * const day = per({ unit: 'requests', amount: 1000, windowMs: 86_400_000, burst: 100 });
+ * const second = tokenBucket({ unit: 'requests', amount: 5, windowMs: 1000, burst: 5 });
+ * const day = tokenBucket({ unit: 'requests', amount: 1000, windowMs: 86_400_000, burst: 100 });
  * createLimiter({ rates: [second, day], headroom: 1 }).snapshot().requests; // => 5
  * ```
  */
-export function per(rate: Quota & RateOptions): RateRule {
-  onlyKnown('per', rate, ['unit', 'amount', 'windowMs', 'burst', 'borrow'], 'rate');
-  return bucket('per', rate);
+export function tokenBucket(rate: Quota & RateOptions): RateRule {
+  onlyKnown('tokenBucket', rate, ['unit', 'amount', 'windowMs', 'burst', 'borrow'], 'rate');
+  return bucket('tokenBucket', rate);
 }
 
 /**
@@ -69,16 +69,16 @@ export function per(rate: Quota & RateOptions): RateRule {
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when something is unknown or out of range.
  * @example
  * ```ts
- * import { createLimiter, strict } from 'sluice/operators';
+ * import { createLimiter, slidingWindow } from 'sluice/operators';
  *
- * const limiter = createLimiter({ rates: [strict({ unit: 'requests', amount: 2, windowMs: 1000 })], headroom: 1 });
+ * const limiter = createLimiter({ rates: [slidingWindow({ unit: 'requests', amount: 2, windowMs: 1000 })], headroom: 1 });
  * [1, 2, 3].map(() => limiter.tryAcquire() !== undefined); // => [true, true, false]
  * ```
  */
-export function strict(rate: Quota): RateRule {
-  onlyKnown('strict', rate, ['unit', 'amount', 'windowMs'], 'rate');
+export function slidingWindow(rate: Quota): RateRule {
+  onlyKnown('slidingWindow', rate, ['unit', 'amount', 'windowMs'], 'rate');
   return rule({
-    ...quota('strict', rate),
+    ...quota('slidingWindow', rate),
     burstMs: 0,
     isStrict: true,
     borrows: false,

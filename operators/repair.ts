@@ -11,7 +11,7 @@ import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './k
 import { SameFault } from './kernel/repair/same-fault.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { drawnFrom, verdictOf } from './options/ask.js';
-import { DeadlineError, FlowConfigError, isFlowError, RetryBudgetError, SplitBudgetError } from './options/errors.js';
+import { DeadlineError, FlowConfigError, isFlowError, RetryShareError, SplitLimitError } from './options/errors.js';
 import { checked, count, countFrom, countFromZero, flag, madeBy, onlyKnown, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
 import { mostThrottledMs, retryRule } from './options/retry.js';
@@ -59,8 +59,8 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
       // The backend has refused the call, not a limiter of ours.
       const isRefusal = verdict.class === 'throttled' && !isFlowError(error);
       if (!mayPass(verdict) || (!isRefusal && attempt >= rule.maxAttempts)) return undefined;
-      if (!isRefusal && !isWithinBudget(retrying + waiting, executing + waiting, rule.budget)) {
-        return { rejected: jobs.map((job) => ({ job, reason: new RetryBudgetError(operator, rule.budget, error) })) };
+      if (!isRefusal && !isWithinBudget(retrying + waiting, executing + waiting, rule.maxShare)) {
+        return { rejected: jobs.map((job) => ({ job, reason: new RetryShareError(operator, rule.maxShare, error) })) };
       }
       const { retryAfterMs } = verdict;
       const delayMs = isRefusal
@@ -95,7 +95,7 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
 export interface DivideOptions {
   /** Parts a failed batch is cut into, sent at once. 2 makes halves; Infinity sends every item alone, for batches of which many items may be bad. @defaultValue 4 */
   readonly factor?: number;
-  /** Most calls for one batch, the first included and retries aside. What is not resolved by then is rejected with `SplitBudgetError`. @defaultValue twice its size, which always suffices */
+  /** Most calls for one batch, the first included and retries aside. What is not resolved by then is rejected with `SplitLimitError`. @defaultValue twice its size, which always suffices */
   readonly maxCalls?: number;
   /** Most cuts one inside another. @defaultValue 16 */
   readonly maxDepth?: number;
@@ -279,7 +279,7 @@ function spread<J extends FailedJob>(
     depth: depth + 1,
     rejected: [
       ...reject.map((job) => ({ job, reason: error })),
-      ...giveUp.map((job) => ({ job, reason: new SplitBudgetError(operator, maxCalls, origin.calls, error) })),
+      ...giveUp.map((job) => ({ job, reason: new SplitLimitError(operator, maxCalls, origin.calls, error) })),
     ],
     note: plan.blamed ? { type: 'blamed', size, blamed: named?.size ?? 0, round: fault.blameRounds } : parts.length > 0 ? split : undefined,
   };
@@ -333,7 +333,7 @@ class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
       search: this,
       rejected: [
         ...[...reject, ...infer].map((job) => ({ job, reason: job.reason })),
-        ...giveUp.map((job) => ({ job, reason: new SplitBudgetError(this.operator, this.maxCalls, origin.calls, job.reason) })),
+        ...giveUp.map((job) => ({ job, reason: new SplitLimitError(this.operator, this.maxCalls, origin.calls, job.reason) })),
       ],
     };
   }

@@ -31,9 +31,9 @@ export interface ToNativeOptions {
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable, or when the platform has no `Observable` of
  * its own (Node, Firefox and Safari today) and none was given as `observableClass`.
- * @example In a browser that has it. TypeScript's own types do not know these methods yet.
+ * @example In a browser that has it. TypeScript's own types do not know its methods yet, so the operators are those of RxJS.
  * ```ts no-run
- * const names = await (toNative(updates) as any).map(({ name }) => name).take(3).toArray();
+ * toNative(updates.pipe(map(({ name }) => name), take(3))).subscribe({ next: (name) => console.log(name) });
  * ```
  * @example
  * ```ts

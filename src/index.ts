@@ -39,6 +39,7 @@ export { providers } from './account/providers.js';
 export type { AmbientJob } from './account/with-job.js';
 export { withJob } from './account/with-job.js';
 export { createAgentTurn } from './frontend/create-agent-turn.js';
+export { messageFaults } from './frontend/message-faults.js';
 export type {
   AguiTurnMessage,
   AguiUserPart,
@@ -77,7 +78,7 @@ export type {
   TurnWaste,
   UserContent,
 } from './frontend/turn-types.js';
-export { reduceView } from './frontend/turn-view.js';
+export { emptyView, reduceView } from './frontend/turn-view.js';
 export type { CallRecord } from './metrics/call-record.js';
 export type {
   Budget,
@@ -87,7 +88,7 @@ export type {
   BudgetOptions,
   BudgetPort,
   BudgetSnapshot,
-  BudgetStore,
+  BudgetStorage,
   BudgetWarning,
   ModelPrice,
   ModelPrices,
@@ -107,12 +108,14 @@ export type {
 } from './pipelines/create-embedder.js';
 export { createEmbedder } from './pipelines/create-embedder.js';
 export type {
+  AnswerStorage,
   ChatChunk,
   ChatCompletion,
   ChatMessage,
   ChatRequest,
   ChatUsage,
   Collected,
+  FixAnswerOptions,
   ModelCacheOptions,
   ModelCallAllOptions,
   ModelCaller,
@@ -125,8 +128,6 @@ export type {
   ModelContext,
   ModelEntry,
   ModelHedgeOptions,
-  ModelRepairOptions,
-  ModelStore,
   ModelStream,
 } from './pipelines/create-model-caller.js';
 export { chatCompletions, createModelCaller } from './pipelines/create-model-caller.js';

@@ -20,9 +20,9 @@ import {
   rateLimit,
   retryFailed,
   settleAll,
-  strict,
+  slidingWindow,
 } from '../operators/index.js';
-import { createFetch } from '../src/adapters/fetch.js';
+import { limitFetch } from '../src/adapters/fetch.js';
 import {
   batchMap,
   chatCompletions,
@@ -50,10 +50,10 @@ interface Subject {
 }
 
 const LANES = [
-  { name: 'P0', maxQueued: 10, reserve: 0.1 },
-  { name: 'P1', floor: 0.2 },
+  { name: 'user', maxQueued: 10, reserve: 0.1 },
+  { name: 'normal', floor: 0.2 },
 ];
-const RETRY = { maxAttempts: 2, initialMs: 1, maxMs: 2, factor: 2, jitter: 'none', budget: 0.5, maxThrottledMs: 10 };
+const RETRY = { maxAttempts: 2, initialMs: 1, maxMs: 2, factor: 2, jitter: 'none', maxShare: 0.5, maxThrottledMs: 10 };
 const PRICE = { inputUsdPerMillion: 1, outputUsdPerMillion: 2 };
 const chat = (): Response =>
   Response.json({
@@ -173,7 +173,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   lanes: {
-    options: { list: LANES, rest: { by: (item: number) => (item > 2 ? 'P0' : 'P1'), key: (item: number) => item } },
+    options: { list: LANES, rest: { by: (item: number) => (item > 2 ? 'user' : 'normal'), key: (item: number) => item } },
     make: ({ list, rest }: { list: never; rest: never }) => {
       const queue = lanes<number>(list, rest);
       return () => all(items().pipe(batchMap(same, { queue, maxSize: 2 })));
@@ -217,7 +217,7 @@ const subjects: Readonly<Record<string, Subject>> = {
   createLimiter: {
     options: {
       concurrency: 2,
-      rates: [perMinute('tokens', 6000), strict({ unit: 'requests', amount: 100, windowMs: 60_000 }), perDay('requests', 1000)],
+      rates: [perMinute('tokens', 6000), slidingWindow({ unit: 'requests', amount: 100, windowMs: 60_000 }), perDay('requests', 1000)],
       queue: lanes(LANES),
       learn: fromHeaders(),
       maxQueued: 10,
@@ -226,7 +226,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     make: (options) => {
       const limiter = createLimiter(options);
       return async () => {
-        await Promise.all([1, 2, 3].map(() => limiter.runAsync(() => of(1), { lane: 'P1', cost: { tokens: 3 } })));
+        await Promise.all([1, 2, 3].map(() => limiter.runAsync(() => of(1), { lane: 'normal', cost: { tokens: 3 } })));
         limiter.observe({ status: 200, headers: { 'x-ratelimit-limit-tokens': '600', 'x-ratelimit-remaining-tokens': '5' } });
         limiter.snapshot();
         limiter.save();
@@ -234,7 +234,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   'createLimiter, job': {
-    options: { lane: 'P1', key: 'k', id: 'i', cost: { tokens: 3, slots: 1 }, deadlineMs: 1000 },
+    options: { lane: 'normal', key: 'k', id: 'i', cost: { tokens: 3, slots: 1 }, deadlineMs: 1000 },
     make: (job) => {
       const limiter = createLimiter({
         concurrency: 1,
@@ -244,7 +244,7 @@ const subjects: Readonly<Record<string, Subject>> = {
       const held = limiter.tryAcquire();
       const asked = limiter.runAsync(() => of(1), job);
       return async () => {
-        limiter.move('i', 'P0');
+        limiter.move('i', 'user');
         held?.release();
         await asked;
       };
@@ -270,7 +270,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     options: { concurrency: 2, rates: [perMinute('tokens', 6000)], maxKeys: 10, queue: lanes(LANES) },
     make: (options) => {
       const limiter = keyedLimiter(options);
-      return () => Promise.all([1, 2].map((key) => limiter.runAsync(() => of(1), { key, lane: 'P0', cost: { tokens: 3 } })));
+      return () => Promise.all([1, 2].map((key) => limiter.runAsync(() => of(1), { key, lane: 'user', cost: { tokens: 3 } })));
     },
   },
   childOf: {
@@ -286,7 +286,7 @@ const subjects: Readonly<Record<string, Subject>> = {
       tokensPerMinute: 6000,
       requestsPerDay: 100,
       dayStartsAt: { timeZone: 'Europe/Berlin', hour: 3 },
-      lanes: ['P0', { name: 'P1', floor: 0.2 }],
+      lanes: ['user', { name: 'normal', floor: 0.2 }],
       models: [
         { model: ['small', 'tiny'], requestsPerMinute: 60 },
         { model: 'large', concurrency: 1 },
@@ -304,10 +304,10 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
     make: (options) => {
       const account = createAccount(options);
-      const limited = createFetch({ limiter: account, fetch: () => Promise.resolve(chat()) });
+      const limited = limitFetch({ limiter: account, fetch: () => Promise.resolve(chat()) });
       return async () => {
         await Promise.all(
-          ['small', 'large', 'other'].map((model) => account.runAsync(() => of(1), { model, lane: 'P1', cost: { tokens: 3 } })),
+          ['small', 'large', 'other'].map((model) => account.runAsync(() => of(1), { model, lane: 'normal', cost: { tokens: 3 } })),
         );
         await (await limited('https://host/v1/chat/completions', BODY)).text();
         account.snapshot();
@@ -315,10 +315,10 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   withJob: {
-    options: { lane: 'P0', key: 'k', name: 'n', traceId: 't' },
+    options: { lane: 'user', key: 'k', name: 'n', traceId: 't' },
     make: (job) => {
       const account = createAccount({ onRecord: () => undefined });
-      const limited = createFetch({ limiter: account, fetch: () => Promise.resolve(chat()) });
+      const limited = limitFetch({ limiter: account, fetch: () => Promise.resolve(chat()) });
       let go: () => void = () => undefined;
       const gate = new Promise<void>((resolve) => (go = resolve));
       const asked = withJob(job, async () => {
@@ -332,7 +332,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   policy: {
-    options: { job: { lane: 'P1', cost: { tokens: 3 } }, retry: retryFailed(RETRY as never), timeoutMs: 1000, name: 'p' },
+    options: { job: { lane: 'normal', cost: { tokens: 3 } }, retry: retryFailed(RETRY as never), timeoutMs: 1000, name: 'p' },
     make: (options) => {
       const limiter = createLimiter({ queue: lanes(LANES), rates: [perMinute('tokens', 6000)] });
       const run = policy({ ...(options as object), limiter, job: (options as { job: never }).job });
@@ -340,7 +340,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   hedge: {
-    options: { delayMs: 0, maxHedges: 1, budget: 1, job: { lane: 'P1', cost: { tokens: 3 } } },
+    options: { delayMs: 0, maxHedges: 1, maxShare: 1, job: { lane: 'normal', cost: { tokens: 3 } } },
     make: (options) => {
       const limiter = createLimiter({ queue: lanes(LANES) });
       const hedged = hedge(() => from(new Promise((resolve) => setTimeout(resolve, 2))), { ...(options as object), limiter });
@@ -400,18 +400,18 @@ const subjects: Readonly<Record<string, Subject>> = {
         estimateTokens: () => 1,
         usage: () => ({ tokens: 1 }),
       },
-      lanes: [{ name: 'P0' }, { name: 'P1', maxQueued: 10 }],
+      lanes: [{ name: 'user' }, { name: 'normal', maxQueued: 10 }],
       retry: RETRY,
       breaker: { opens: { inARow: 50 } },
       hedge: { delayMs: 1000 },
       cache: { key: (request: unknown) => JSON.stringify(request), ttlMs: 1000 },
-      repair: { rounds: 1, ask: (request: unknown) => request },
+      fixAnswer: { rounds: 1, ask: (request: unknown) => request },
       parse: (text: string) => text,
     },
     make: (options) => {
       const models = createModelCaller(options) as { callAsync(request: unknown, options: object): Promise<unknown> };
       return async () => {
-        for (const content of ['a', 'b', 'a']) await models.callAsync({ messages: [{ role: 'user', content }] }, { lane: 'P0' });
+        for (const content of ['a', 'b', 'a']) await models.callAsync({ messages: [{ role: 'user', content }] }, { lane: 'user' });
       };
     },
   },
@@ -436,9 +436,9 @@ const subjects: Readonly<Record<string, Subject>> = {
       maxResultChars: 100,
     },
     make: (options) => {
-      const runner = createToolRunner(options) as { runAll(calls: unknown): Promise<{ results: readonly { content: unknown }[] }> };
+      const runner = createToolRunner(options) as { runAllAsync(calls: unknown): Promise<{ results: readonly { content: unknown }[] }> };
       return async () => {
-        const { results } = await runner.runAll([{ id: '1', name: 't', input: {} }]);
+        const { results } = await runner.runAllAsync([{ id: '1', name: 't', input: {} }]);
         expect(results[0]?.content).toBe('one');
       };
     },
@@ -464,11 +464,16 @@ const subjects: Readonly<Record<string, Subject>> = {
       return () => all(turns.ask('hello'));
     },
   },
-  createFetch: {
-    options: { job: { lane: 'P1', key: 'k', cost: { tokens: 3 } }, retry: RETRY, timeoutMs: 1000, fetch: () => Promise.resolve(chat()) },
+  limitFetch: {
+    options: {
+      job: { lane: 'normal', key: 'k', cost: { tokens: 3 } },
+      retry: RETRY,
+      timeoutMs: 1000,
+      fetch: () => Promise.resolve(chat()),
+    },
     make: (options) => {
       const limiter = createAccount();
-      const limited = createFetch({ ...(options as object), limiter });
+      const limited = limitFetch({ ...(options as object), limiter });
       return async () => (await limited('https://host/v1/chat/completions', BODY)).text();
     },
   },

@@ -13,10 +13,10 @@ import OpenAI from 'openai';
 import type { Limiter } from '../../operators/options/limiter.js';
 import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
-import { createMcpCaller as createMcp1Caller } from '../../src/adapters/mcp-v1.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
+import { limitMcp as createMcp1Caller } from '../../src/adapters/mcp-v1.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import type { ModelApi } from '../../test/fakes/model-api.js';
@@ -68,7 +68,7 @@ function ofTools(
 }
 
 const overFetch = ofModels('`fetch`', ({ baseUrl }, limiter) => {
-  const send = limiter ? createFetch({ limiter }) : fetch;
+  const send = limiter ? limitFetch({ limiter }) : fetch;
   const post = async (body: object, signal: AbortSignal): Promise<void> => {
     const response = await send(`${baseUrl}/chat/completions`, { method: 'POST', body: JSON.stringify(body), signal });
     await response.text();
@@ -114,7 +114,7 @@ const langchain = (name: string, own: { readonly maxConcurrency?: number } = {})
       ...MODEL,
       ...own,
       ...(limiter && { maxRetries: 0 }),
-      configuration: { baseURL: baseUrl, ...(limiter && { fetch: createFetch({ limiter }) }) },
+      configuration: { baseURL: baseUrl, ...(limiter && { fetch: limitFetch({ limiter }) }) },
     });
     return {
       call: (text, signal) => model.invoke(text, { signal }),
@@ -155,7 +155,7 @@ const mcp = (name: string, tool: 'read' | 'write', options: { readonly isObserve
       return response;
     };
     await client.connect(new StreamableHTTPClientTransport(url, { fetch: options.isObserved ? observed : fetch }));
-    const caller = limiter && createMcpCaller(client, { limiter });
+    const caller = limiter && limitMcp(client, { limiter });
     return {
       call: (text, signal) => {
         const params = { name: tool, arguments: { text } };

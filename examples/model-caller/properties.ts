@@ -52,16 +52,17 @@ export function startModels(baseUrl: string, log: (line: CallRecordJson) => void
     /** All parameters, or the first failure; nobody waits longer than 30 s, and leaving stops the model. */
     generateParams: async (properties: Readonly<Record<string, Property>>, signal?: AbortSignal) => {
       const requests = Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, prompt(property)]));
-      const answers = await firstValueFrom(models.callAll(requests, { lane: 'P0', ...(signal && { signal }) }), NO_ANSWERS);
+      const answers = await firstValueFrom(models.callAll(requests, { lane: 'user', ...(signal && { signal }) }), NO_ANSWERS);
       return Object.fromEntries(
         Object.entries(properties).map(([name, property]) => [name, paramsIn(answers[name] as ChatCompletion, property)]),
       );
     },
     /** Work that nobody waits for: it takes the slots that are left. */
     summarize: (text: string) =>
-      models.callAsync({ messages: [{ role: 'user', content: `Summarize: ${text}` }] }, { lane: 'P2', name: 'summary' }),
+      models.callAsync({ messages: [{ role: 'user', content: `Summarize: ${text}` }] }, { lane: 'background', name: 'summary' }),
     /** An answer as it is written. */
-    explain: (question: string) => models.stream({ messages: [{ role: 'user', content: question }] }, { lane: 'P0', name: 'explanation' }),
+    explain: (question: string) =>
+      models.stream({ messages: [{ role: 'user', content: question }] }, { lane: 'user', name: 'explanation' }),
     metrics: (): MetricsSnapshot => metrics.snapshot(),
     stop: () => models.drain({ timeoutMs: 5000 }),
   };

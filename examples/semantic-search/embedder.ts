@@ -15,8 +15,8 @@ export interface ProviderOptions {
 }
 
 /** The lanes of the embedder that are used here: a question goes before all passages that wait. */
-export const QUESTIONS = 'P0';
-export const PASSAGES = 'P2';
+export const QUESTIONS = 'user';
+export const PASSAGES = 'background';
 
 /** Sluice retries calls that fail, and finds the one text that fails its batch. The key comes from `OPENAI_API_KEY`. */
 export function openEmbedder({ maxBatch, ...options }: ProviderOptions, onEvent: FlowSink = () => undefined): Embedder {

@@ -72,6 +72,6 @@ export type ModelBlock = { readonly type: 'text'; readonly text: string } | ({ r
 /** Runs what the model asks for; the message with all results, in the order in which they were asked for; none when it asked for nothing. */
 export async function answerTo(runner: ToolRunner, content: readonly ModelBlock[], signal?: AbortSignal) {
   const calls = content.flatMap((block) => (block.type === 'tool_use' ? [block] : []));
-  const { results, summary } = await runner.runAll(calls, signal ? { signal } : {});
+  const { results, summary } = await runner.runAllAsync(calls, signal ? { signal } : {});
   return { messages: toToolResults(results, 'anthropic'), summary };
 }

@@ -633,7 +633,7 @@ export const specs: readonly MarbleSpec[] = [
               ab:              '--(r|)',
               cd:              '--#' },
     expected:                '----(ABxy)--|',
-    values: { x: 'c: SplitBudgetError', y: 'd: SplitBudgetError' },
+    values: { x: 'c: SplitLimitError', y: 'd: SplitLimitError' },
     error: badRequest,
     synchronous: ['source'],
     build: mapped({ repair: divideAndConquer({ factor: 2, maxCalls: 4 }) }),

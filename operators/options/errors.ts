@@ -43,8 +43,8 @@ export interface FlowErrors {
   readonly FLOW_OVERFLOW: OverflowError;
   readonly FLOW_CLOSED: ClosedError;
   readonly FLOW_CLEARED: ClosedError;
-  readonly FLOW_SPLIT_BUDGET: SplitBudgetError;
-  readonly FLOW_RETRY_BUDGET: RetryBudgetError;
+  readonly FLOW_SPLIT_LIMIT: SplitLimitError;
+  readonly FLOW_RETRY_SHARE: RetryShareError;
   readonly FLOW_REFUSED: GuardRefusedError;
   readonly FLOW_SEQUENCE_GAP: SequenceError;
   readonly FLOW_SEQUENCE_DUPLICATE: SequenceError;
@@ -241,31 +241,31 @@ export class ClosedError extends FlowError {
 }
 
 /** Divide-and-conquer ran out of calls or depth: this item was not proven bad, only not settled. `cause` is the last group's error. */
-export class SplitBudgetError extends FlowError {
-  override readonly name = 'SplitBudgetError';
+export class SplitLimitError extends FlowError {
+  override readonly name = 'SplitLimitError';
   constructor(
     operator: string,
     readonly maxCalls: number,
     readonly calls: number,
     cause: unknown,
   ) {
-    super('FLOW_SPLIT_BUDGET', operator, `gave up splitting after ${calls} of ${maxCalls} calls`, cause);
+    super('FLOW_SPLIT_LIMIT', operator, `gave up splitting after ${calls} of ${maxCalls} calls`, cause);
   }
 }
 
 /** A call failed in a way that may pass, and is not made again: too many calls were being retried. `cause` is what it failed with. */
-export class RetryBudgetError extends FlowError {
-  override readonly name = 'RetryBudgetError';
+export class RetryShareError extends FlowError {
+  override readonly name = 'RetryShareError';
   constructor(
     operator: string,
     /** Most retries at a time as a share of the calls under way. */
-    readonly budget: number,
+    readonly maxShare: number,
     cause: unknown,
   ) {
     super(
-      'FLOW_RETRY_BUDGET',
+      'FLOW_RETRY_SHARE',
       operator,
-      `not retried: retries already take their share (\`budget\` ${budget}) of the calls under way`,
+      `not retried: retries already take their share (\`maxShare\` ${maxShare}) of the calls under way`,
       cause,
     );
   }

@@ -114,7 +114,7 @@ export interface ObserveOptions {
   readonly model?: string;
 }
 
-/** An amount of something per window, and how it is counted. A value: made by `perMinute`, `per` or `strict`. */
+/** An amount of something per window, and how it is counted. A value: made by `perMinute`, `tokenBucket` or `slidingWindow`. */
 export interface RateRule {
   /** `'requests'`, `'tokens'`, `'inputTokens'`, `'outputTokens'`, or a unit of your own that jobs name in their `cost`. */
   readonly unit: string;
@@ -130,7 +130,7 @@ export interface LimiterLimits {
   /** Most slots in use at a time; lowering it never takes one back. @defaultValue Infinity */
   readonly concurrency?: number;
   /**
-   * Rates, of which a job must be able to pay all, one for each unit and window, and a `strict` one beside it. In `setLimits` each takes the place
+   * Rates, of which a job must be able to pay all, one for each unit and window, and a `slidingWindow` one beside it. In `setLimits` each takes the place
    * of the one that there is, and is a new one when there is none; an amount of 0 lets nothing pass, one of Infinity everything. @defaultValue none
    */
   readonly rates?: readonly RateRule[];

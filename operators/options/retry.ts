@@ -15,9 +15,9 @@ export interface RetryOptions {
   readonly jitter?: BackoffOptions['jitter'];
   /**
    * Most retries at a time as a share of all calls under way, never less than 3; refusals (429) are not counted. Beyond it a call fails with
-   * `RetryBudgetError`. @defaultValue Infinity, in model callers and adapters 0.2
+   * `RetryShareError`. @defaultValue Infinity, in model callers and adapters 0.2
    */
-  readonly budget?: number;
+  readonly maxShare?: number;
   /**
    * Longest time that one call (or batch) waits after refusals (429) altogether, in ms; then it fails with the last one. 0 = a refusal is final.
    * @defaultValue up to the deadline; 600000 without one
@@ -28,7 +28,7 @@ export interface RetryOptions {
 /** {@link RetryOptions}, checked and with their defaults. */
 export interface RetryRule extends BackoffOptions {
   readonly maxAttempts: number;
-  readonly budget: number;
+  readonly maxShare: number;
   /** Undefined when it was not given: then a deadline may be longer. */
   readonly maxThrottledMs?: number;
 }
@@ -47,22 +47,22 @@ const CHECKS = /* @__PURE__ */ (() => ({
   factor: positive,
   maxMs: durationMs,
   jitter: oneOf('full', 'equal', 'none'),
-  budget: positive,
+  maxShare: positive,
   maxThrottledMs: optional(durationMs),
 }))();
 
 /** The `retry` option, or one like it (`''` for the options of a value); undefined when it is turned off. @throws FlowConfigError */
-export function retryRule(operator: string, retry: RetryOptions | undefined, budget: number, option?: string): RetryRule;
+export function retryRule(operator: string, retry: RetryOptions | undefined, maxShare: number, option?: string): RetryRule;
 export function retryRule(
   operator: string,
   retry: RetryOptions | false | undefined,
-  budget: number,
+  maxShare: number,
   option?: string,
 ): RetryRule | undefined;
 export function retryRule(
   operator: string,
   retry: RetryOptions | false | undefined,
-  budget: number,
+  maxShare: number,
   option = 'retry',
 ): RetryRule | undefined {
   if (retry === false) return undefined;
@@ -70,7 +70,7 @@ export function retryRule(
   const { maxThrottledMs, ...rule } = checked(
     operator,
     given,
-    { maxAttempts: 3, ...BACKOFF_DEFAULTS, budget },
+    { maxAttempts: 3, ...BACKOFF_DEFAULTS, maxShare },
     CHECKS,
     option && `${option}.`,
   );

@@ -27,7 +27,7 @@ export interface AccountOptions extends AccountLimits {
 const NAME = 'createAccount';
 
 /**
- * One account at a provider: a limiter with slots, requests and tokens per minute and day, limits per model, lanes P0 (a user waits), P1 and P2, and rates
+ * One account at a provider: a limiter with slots, requests and tokens per minute and day, limits per model, lanes user (a user waits), normal and background, and rates
  * learned from the headers of responses; and the ledger of all calls that are made under it. Give it as `limiter` to clients, adapters and
  * pipelines: they share its limits, its `budget` and its records.
  *
@@ -38,14 +38,14 @@ const NAME = 'createAccount';
  * @example
  * ```ts
  * import { createAccount, createBudget } from 'sluice';
- * import { createFetch } from 'sluice/fetch';
+ * import { limitFetch } from 'sluice/fetch';
  *
  * const budget = createBudget({ limits: [{ usd: 20 }], prices: { small: { inputUsdPerMillion: 0.5, outputUsdPerMillion: 1.5 } } });
  * const costs: (number | null)[] = [];
  * const account = createAccount({ concurrency: 8, tokensPerMinute: 200_000, budget, onRecord: ({ costUsd }) => costs.push(costUsd) });
  *
  * const answer = { usage: { prompt_tokens: 1000, completion_tokens: 200 } };
- * const limited = createFetch({ limiter: account, fetch: async () => Response.json(answer) });
+ * const limited = limitFetch({ limiter: account, fetch: async () => Response.json(answer) });
  * const body = JSON.stringify({ model: 'small', messages: [{ role: 'user', content: 'hello' }] });
  * await (await limited('https://host/v1/chat/completions', { method: 'POST', body })).json();
  * costs; // => [0.0008]

@@ -30,11 +30,11 @@ const AMBIENT = /* @__PURE__ */ contextVariable<AmbientJob>();
  * @example
  * ```ts
  * import { createAccount, withJob } from 'sluice';
- * import { createFetch } from 'sluice/fetch';
+ * import { limitFetch } from 'sluice/fetch';
  *
  * const keys: (string | null)[] = [];
  * const limiter = createAccount({ concurrency: 2, onRecord: ({ key }) => keys.push(key) });
- * const limited = createFetch({ limiter, fetch: async () => Response.json({ usage: { prompt_tokens: 2, completion_tokens: 1 } }) });
+ * const limited = limitFetch({ limiter, fetch: async () => Response.json({ usage: { prompt_tokens: 2, completion_tokens: 1 } }) });
  * const ask = () => limited('http://host/v1/chat/completions', { method: 'POST', body: '{"model":"m","messages":[]}' });
  * await withJob({ key: 'acme' }, async () => (await ask()).json());
  * keys; // => ['acme']

@@ -115,7 +115,7 @@ export function limitAnthropic<C extends BaseAnthropic>(client: C, options: Http
  * const client = new Anthropic({ apiKey: 'secret', fetch: async () => Response.json(answer) });
  * const models = createModelCaller({ call: anthropicChat(client), requestsPerMinute: 600, tokensPerMinute: 60_000 });
  *
- * const { content } = await models.callAsync({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
+ * const { content } = await models.callAsync({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'user' });
  * content; // => [{ type: 'text', text: '4' }]
  * ```
  */

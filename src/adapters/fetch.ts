@@ -1,11 +1,11 @@
-import type { FetchOptions } from './support/limited-fetch.js';
+import type { LimitFetchOptions } from './support/limited-fetch.js';
 import { limitedFetch } from './support/limited-fetch.js';
 
 export type { EventStreamContext, EventStreamOptions, EventStreamRequest, ServerEvent } from './fetch/from-event-stream.js';
 export { fromEventStream } from './fetch/from-event-stream.js';
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
-export type { FetchOptions } from './support/limited-fetch.js';
+export type { LimitFetchOptions } from './support/limited-fetch.js';
 
 /**
  * A `fetch` that keeps to a limiter, for any client that takes one. Each attempt waits for a permit, which it holds until the server has
@@ -26,16 +26,16 @@ export type { FetchOptions } from './support/limited-fetch.js';
  * @example
  * ```ts
  * import { createAccount } from 'sluice';
- * import { createFetch } from 'sluice/fetch';
+ * import { limitFetch } from 'sluice/fetch';
  *
  * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
- * const limited = createFetch({ limiter, fetch: async () => Response.json({ answer: 4 }) });
+ * const limited = limitFetch({ limiter, fetch: async () => Response.json({ answer: 4 }) });
  *
  * const response = await limited('https://host/v1/sums', { method: 'POST', body: '{"sum":"2 + 2"}' });
  * await response.json(); // => { answer: 4 }
  * limiter.executing; // => 0
  * ```
  */
-export function createFetch(options: FetchOptions = {}): typeof fetch {
-  return limitedFetch('createFetch', options, (input, init) => globalThis.fetch(input, init));
+export function limitFetch(options: LimitFetchOptions = {}): typeof fetch {
+  return limitedFetch('limitFetch', options, (input, init) => globalThis.fetch(input, init));
 }

@@ -13,14 +13,14 @@ export type { McpParameters, McpToolDefinition, McpToolsOptions } from './suppor
 export { toolsOf } from './support/mcp-tools.js';
 export type * from './support/mcp-types.js';
 
-/** What {@link createMcpCaller} does when an option is left out; the rest is that of `policy`. */
-export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
+/** What {@link limitMcp} does when an option is left out; the rest is that of `policy`. */
+const DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
 
 /** A server that never comes to its last page is asked no further; the client of version 2 stops there as well. */
 const MAX_PAGES = 64;
 
 /**
- * Calls the tools of an MCP server through its client (`@modelcontextprotocol/sdk` 1), exactly as `createMcpCaller` of `sluice/mcp` does for
+ * Calls the tools of an MCP server through its client (`@modelcontextprotocol/sdk` 1), exactly as `limitMcp` of `sluice/mcp` does for
  * version 2. The client's own error here is `McpError`.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -29,7 +29,7 @@ const MAX_PAGES = 64;
  * import { Client } from '@modelcontextprotocol/sdk/client/index.js';
  * import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
  * import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
- * import { createMcpCaller } from 'sluice/mcp/v1';
+ * import { limitMcp } from 'sluice/mcp/v1';
  *
  * const [here, there] = InMemoryTransport.createLinkedPair();
  * const server = new McpServer({ name: 'clock', version: '1' });
@@ -37,12 +37,12 @@ const MAX_PAGES = 64;
  * const client = new Client({ name: 'app', version: '1' });
  * await Promise.all([server.connect(there), client.connect(here)]);
  *
- * const caller = createMcpCaller(client, { readConcurrency: 4 });
+ * const caller = limitMcp(client, { readConcurrency: 4 });
  * (await caller.callToolAsync({ name: 'time' })).content; // => [{ type: 'text', text: 'noon' }]
  * await client.close();
  * ```
  */
-export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> = {}): McpCaller<CallToolResult, Tool> {
+export function limitMcp(client: Client, options: McpCallerOptions<Tool> = {}): McpCaller<CallToolResult, Tool> {
   checkClient(client);
   return new FlowMcpCaller<CallToolResult, Tool>(
     {
@@ -54,7 +54,7 @@ export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> 
       onToolsChanged: (listener) => listenForTools(client, listener),
     },
     options,
-    MCP_CALLER_DEFAULTS.maxSilenceMs,
+    DEFAULTS.maxSilenceMs,
   );
 }
 

@@ -10,8 +10,8 @@ export type { McpParameters, McpToolDefinition, McpToolsOptions } from './suppor
 export { toolsOf } from './support/mcp-tools.js';
 export type * from './support/mcp-types.js';
 
-/** What {@link createMcpCaller} does when an option is left out; the rest is that of `policy`. */
-export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
+/** What {@link limitMcp} does when an option is left out; the rest is that of `policy`. */
+const DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
 
 /**
  * Calls the tools of an MCP server through its client (`@modelcontextprotocol/client` 2): read-only tools beside each other, all others one
@@ -35,7 +35,7 @@ export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSi
  * ```ts
  * import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
  * import { McpServer } from '@modelcontextprotocol/server';
- * import { createMcpCaller } from 'sluice/mcp';
+ * import { limitMcp } from 'sluice/mcp';
  *
  * const [here, there] = InMemoryTransport.createLinkedPair();
  * const server = new McpServer({ name: 'clock', version: '1' });
@@ -43,12 +43,12 @@ export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSi
  * const client = new Client({ name: 'app', version: '1' });
  * await Promise.all([server.connect(there), client.connect(here)]);
  *
- * const caller = createMcpCaller(client, { readConcurrency: 4 });
+ * const caller = limitMcp(client, { readConcurrency: 4 });
  * (await caller.callToolAsync({ name: 'time' })).content; // => [{ type: 'text', text: 'noon' }]
  * await client.close();
  * ```
  */
-export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> = {}): McpCaller<CallToolResult, Tool> {
+export function limitMcp(client: Client, options: McpCallerOptions<Tool> = {}): McpCaller<CallToolResult, Tool> {
   checkClient(client);
   return new FlowMcpCaller<CallToolResult, Tool>(
     {
@@ -60,6 +60,6 @@ export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> 
       onToolsChanged: (listener) => listenForTools(client, listener),
     },
     options,
-    MCP_CALLER_DEFAULTS.maxSilenceMs,
+    DEFAULTS.maxSilenceMs,
   );
 }

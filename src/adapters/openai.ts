@@ -112,7 +112,7 @@ function forgotten(client: OpenAI): object {
  * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
  * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
  * const models = createModelCaller({ call: openAIChat(client, { model: 'small' }), concurrency: 4 });
- * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
+ * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'user' });
  * choices[0]?.message.content; // => 'four'
  * ```
  */

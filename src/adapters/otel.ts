@@ -45,7 +45,7 @@ export interface Otel {
 }
 
 /** What {@link createOtel} does when an option is left out. */
-export const OTEL_DEFAULTS = { maxLabels: 50, maxOpen: 10_000 } as const;
+const OTEL_DEFAULTS = { maxLabels: 50, maxOpen: 10_000 } as const;
 
 const NAME = 'createOtel';
 

@@ -1,5 +1,5 @@
 import { appendFileSync, chmodSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import type { BudgetStore, SavedBudget } from '../pipelines/create-budget.js';
+import type { BudgetStorage, SavedBudget } from '../pipelines/create-budget.js';
 import { CliError, diskError, EXIT, errorCode } from './exit.js';
 import { MARK } from './lines.js';
 import { OWN_FILE_MODE } from './own-file.js';
@@ -17,7 +17,7 @@ const MOST_CHARS = 1_000_000;
  * @param shown what the user knows the path as.
  * @throws CliError, from its methods: exit code 2 when the file is none of a budget, 4 when it cannot be read or written.
  */
-export function budgetFile(path: string, shown = path): BudgetStore {
+export function budgetFile(path: string, shown = path): BudgetStorage {
   const next = `${path}.tmp`;
   /** Of the file; Infinity while what it ends in is not known. */
   let chars = Infinity;

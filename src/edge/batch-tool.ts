@@ -63,7 +63,7 @@ export interface BatchToolOptions {
  * const read = defineTool({ name: 'read', description: 'Reads a note.', parameters, execute: ({ path }) => `text of ${path}` });
  * const runner = createToolRunner({ tools: [read, createBatchTool()] });
  * const tool_calls = ['a.md', 'b.md'].map((path) => ({ tool: 'read', parameters: { path } }));
- * const { results } = await runner.runAll([{ id: 'toolu_1', name: 'batch', input: { tool_calls } }]);
+ * const { results } = await runner.runAllAsync([{ id: 'toolu_1', name: 'batch', input: { tool_calls } }]);
  * const [, first, second] = results[0]?.content.split('\n\n') ?? [];
  * first; // => '[1] read (toolu_1.1): ok\ntext of a.md'
  * second; // => '[2] read (toolu_1.2): ok\ntext of b.md'

@@ -1,5 +1,4 @@
 export {
-  BATCH_TOOL_DEFAULTS,
   type BatchToolInput,
   type BatchToolOptions,
   batchToolSchema,
@@ -15,7 +14,7 @@ export {
   modelCallerOptions,
 } from './config/model-caller-options.js';
 export { type ParseConfigOptions, type ParsedConfig, parseConfig } from './config/parse.js';
-export { EXPECT_DEFAULTS, type PlannedConfig, planOf, type StatedLoad } from './config/plan.js';
+export { type PlannedConfig, planOf, type StatedLoad } from './config/plan.js';
 export type { ConfigProblem } from './config/problems.js';
 export {
   type Config,

@@ -20,7 +20,7 @@ export interface FlowValueOptions {
 export interface UseFlowOptions extends ToStoreOptions, FlowValueOptions {}
 
 /** How long {@link useFlow} keeps its source after the component has left: React's strict mode leaves and comes back within a moment. */
-export const USE_FLOW_DEFAULTS = { keepAliveMs: 50 } as const;
+const USE_FLOW_DEFAULTS = { keepAliveMs: 50 } as const;
 
 /**
  * The snapshot of a store, or what `select` makes of it. The component renders anew when that is another value; what `select` throws goes to the next

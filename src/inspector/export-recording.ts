@@ -28,7 +28,7 @@ export interface Recording {
  * import { importRecording, replay } from 'sluice/inspector';
  *
  * const model = new FlowModel();
- * model.add({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });
+ * model.add({ type: 'accepted', operator: 'batchMap', lane: 'user', queued: 0, seq: 0, at: 5 });
  * const again = replay(importRecording(exportRecording(model)));
  * again.counters.waiting; // => 1
  * ```

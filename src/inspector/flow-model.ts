@@ -21,7 +21,7 @@ const MOST_LEVELS = 100;
 const MOST_LEAVERS = 500;
 
 export interface FlowModelOptions {
-  /** Names of lanes, most urgent first. @defaultValue `P0`, `P1`, … in this order, then the others as they come */
+  /** Names of lanes, most urgent first. @defaultValue `user`, `normal`, … in this order, then the others as they come */
   readonly lanes?: readonly string[] | undefined;
   /** Most items in a batch, for `meanFill`. @defaultValue what the first full batch has */
   readonly maxBatchSize?: number | undefined;

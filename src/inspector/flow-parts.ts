@@ -103,7 +103,7 @@ export function callOf(batchId: string, attempt: number): string {
   return `${batchId}/${attempt}`;
 }
 
-/** Most urgent first: as they are named, then `P0`, `P1`, …, then as they came. */
+/** Most urgent first: as they are named, then `user`, `normal`, …, then as they came. */
 export function sortLanes(lanes: Iterable<FlowLane>, order: readonly string[]): FlowLane[] {
   const rank = ({ name }: FlowLane): number => {
     const given = order.indexOf(name);

@@ -7,7 +7,7 @@ export interface SluiceInspector extends HTMLElement {
   source: InspectorSource | undefined;
   /** Stands above; the attribute says the same. @defaultValue 'Flow' */
   heading: string;
-  /** Names of lanes, most urgent first; for the next source. @defaultValue `P0`, `P1`, …, then the others as they come */
+  /** Names of lanes, most urgent first; for the next source. @defaultValue `user`, `normal`, …, then the others as they come */
   lanes: readonly string[] | undefined;
   /** Most items in a batch; for the next source. @defaultValue what the first full batch has */
   maxBatchSize: number | undefined;

@@ -37,7 +37,7 @@ const REPAIR = 'export the recording again, or take this out of it';
  * ```ts
  * import { importRecording } from 'sluice/inspector';
  *
- * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });
+ * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'user', queued: 0, seq: 0, at: 5 });
  * importRecording(line).events.length; // => 1
  * ```
  */
@@ -68,7 +68,7 @@ export function importRecording(text: string): Recording {
  * ```ts
  * import { importRecording, replay } from 'sluice/inspector';
  *
- * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });
+ * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'user', queued: 0, seq: 0, at: 5 });
  * replay(importRecording(line)).counters.waiting; // => 1
  * ```
  */
@@ -87,7 +87,7 @@ export function replay(recording: Recording, options?: FlowModelOptions): FlowMo
  * import { importRecording, recorded } from 'sluice/inspector';
  *
  * const model = new FlowModel();
- * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });
+ * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'user', queued: 0, seq: 0, at: 5 });
  * connectSource(recorded(importRecording(line)), model);
  * model.counters.accepted; // => 1
  * ```

@@ -66,7 +66,7 @@ export interface CallRecordJson {
  * ```ts
  * import { callRecordToJson } from 'sluice/metrics';
  *
- * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', key: 'acme', model: 'gpt-4', attempt: 1 };
+ * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'user', key: 'acme', model: 'gpt-4', attempt: 1 };
  * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, costUsd: 0.0327, isEstimated: false } as const;
  * const tokens = { promptTokens: 850, cacheReadTokens: 0, cacheWriteTokens: 0, completionTokens: 120, reasoningTokens: null };
  * const record = { ...call, ...outcome, ...tokens };

@@ -69,12 +69,12 @@ export interface Metrics {
    * ```ts
    * import { createAccount } from 'sluice';
    * import { createMetrics } from 'sluice/metrics';
-   * import { createFetch } from 'sluice/fetch';
+   * import { limitFetch } from 'sluice/fetch';
    *
    * const metrics = createMetrics();
    * const account = createAccount({ concurrency: 2, name: 'provider' });
    * const stop = metrics.watch(account);
-   * const limited = createFetch({ limiter: account, fetch: async () => Response.json({ usage: { prompt_tokens: 2, completion_tokens: 1 } }) });
+   * const limited = limitFetch({ limiter: account, fetch: async () => Response.json({ usage: { prompt_tokens: 2, completion_tokens: 1 } }) });
    * await (await limited('https://host/v1/chat/completions', { method: 'POST', body: '{"model":"m","messages":[]}' })).json();
    * const { calls, observed } = metrics.snapshot();
    * [calls.attempts, calls.promptTokens, observed['provider']?.concurrency]; // => [1, 2, 2]

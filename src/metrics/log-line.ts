@@ -18,7 +18,7 @@ export type LogFields = Readonly<Record<string, string | number | boolean | null
  * ```ts
  * import { logFields } from 'sluice/metrics';
  *
- * const fields = logFields({ type: 'attemptEnded', operator: 'batchMap', lane: 'P0', batchId: 'b1', size: 3, attempt: 1, outcome: 'ok', latencyMs: 12 });
+ * const fields = logFields({ type: 'attemptEnded', operator: 'batchMap', lane: 'user', batchId: 'b1', size: 3, attempt: 1, outcome: 'ok', latencyMs: 12 });
  * [fields.event, fields.batch_id, fields.latency_ms]; // => ['attemptEnded', 'b1', 12]
  * ```
  */

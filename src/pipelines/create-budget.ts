@@ -69,7 +69,7 @@ class FlowBudget implements Budget, Account {
 
   constructor(options: BudgetOptions) {
     this.#config = readOptions(options);
-    const { limits, store } = this.#config;
+    const { limits, storage: store } = this.#config;
     this.#limits = limits.map((rule, position) => new Meter(rule, position));
     this.#tell = teller(NAME, this.#config, () => this.#now());
     for (const saved of checkedSave(store?.load())) for (const limit of this.#limits) limit.restore(saved);
@@ -200,7 +200,7 @@ class FlowBudget implements Budget, Account {
   }
 
   #save(): void {
-    const store = this.#config.store as { save(saved: SavedBudget): unknown } | undefined;
+    const store = this.#config.storage as { save(saved: SavedBudget): unknown } | undefined;
     if (store === undefined) return;
     const now = this.#now();
     const saving = store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });

@@ -47,8 +47,8 @@ export interface Embedder extends Handle {
 }
 
 /**
- * Texts in, vectors out, over any client or an OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes P0
- * (somebody waits), P1 and P2 (background), equal texts under way sent once, a refused text isolated from its batch.
+ * Texts in, vectors out, over any client or an OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes user
+ * (somebody waits), normal and background (background), equal texts under way sent once, a refused text isolated from its batch.
  *
  * - **Settles** every accepted text once, with its vector or with the error that is its own.
  * - **Holds at most** `maxQueued` texts; `embedFrom` reads no further ahead than a few batches.
@@ -66,7 +66,7 @@ export interface Embedder extends Handle {
  *
  * const answer = { data: [{ index: 0, embedding: [0.6, 0.8] }], usage: { total_tokens: 2 } };
  * const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
- * const vector = await embedder.embedAsync('hello', { lane: 'P0' });
+ * const vector = await embedder.embedAsync('hello', { lane: 'user' });
  * vector.length; // => 2
  * ```
  * @example A client of your own.

@@ -60,13 +60,13 @@ export type * from './models/model-types.js';
 const MAX_CODES = 50;
 
 /**
- * Calls to a model, whole answers and streams, over any client: one limiter with lanes P0 (somebody waits),
- * P1 and P2 (background), retries, a breaker, deadlines, hedging, and a record of every attempt.
+ * Calls to a model, whole answers and streams, over any client: one limiter with lanes user (somebody waits),
+ * normal and background (background), retries, a breaker, deadlines, hedging, and a record of every attempt.
  *
- * - **Order** of what surrounds a call, always: cache > repair > deadline > retry > hedge > limiter > breaker > attempt timeout > client.
+ * - **Order** of what surrounds a call, always: cache > fixAnswer > deadline > retry > hedge > limiter > breaker > attempt timeout > client.
  * - **Tries again** only after 429, 5xx, a broken connection or a timeout, never after a 400 or 401, after a `parse` that failed, or once a
  *   stream has shown its first chunk. A pause holds no slot.
- * - **Asks again** with `repair` when `parse` failed, and **not at all** with `cache` when the answer is known or on its way.
+ * - **Asks again** with `fixAnswer` when `parse` failed, and **not at all** with `cache` when the answer is known or on its way.
  * - **Holds at most** `maxQueued` calls that wait.
  * - **Errors when** there are no more attempts (the last error, as the same object), at the deadline (`DeadlineError`, never tried again),
  *   when the breaker is open (`BreakerOpenError`), the queue is full (`OverflowError`) or the caller is closed (`ClosedError`).
@@ -82,7 +82,7 @@ const MAX_CODES = 50;
  * const models = createModelCaller({
  *   call: chatCompletions({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) }),
  * });
- * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
+ * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'user' });
  * choices[0]?.message.content; // => 'four'
  * ```
  * @example A client of your own, and a result that is checked.
@@ -134,7 +134,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       this.#tell(event);
     };
     this.#policies = new ModelPolicies(config, this.#instance, tell, () => this.now());
-    const { budget, cache, deadlineMs, limiter, onRecord, repair, scheduler } = config;
+    const { budget, cache, deadlineMs, limiter, onRecord, fixAnswer, scheduler } = config;
     this.#ledger = ledgerOf(limiter).with({ budget, onRecord });
     this.#ledger.watch((record) => {
       this.#stats.add(record);
@@ -146,7 +146,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const rested = (): void => {
       this.#checkDrained();
     };
-    const patienceMs = deadlineMs * (1 + (repair?.rounds ?? 0));
+    const patienceMs = deadlineMs * (1 + (fixAnswer?.rounds ?? 0));
     this.#cache = cache && new AnswerCache(cache, { scheduler, now: () => this.now(), patienceMs, isMoreUrgent, tell, rested });
     this.shutdown = new Shutdown({
       operator: NAME,
@@ -304,8 +304,8 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   // ---- calls ----------------------------------------------------------------------------------------------------------
 
   /** A call, and others as long as its answer cannot be read. */
-  #rounds(request: Q, inquiry: Inquiry, left = this.#config.repair?.rounds ?? 0): Observable<P> {
-    const { client, parse, repair, scheduler } = this.#config;
+  #rounds(request: Q, inquiry: Inquiry, left = this.#config.fixAnswer?.rounds ?? 0): Observable<P> {
+    const { client, parse, fixAnswer, scheduler } = this.#config;
     const call = this.#make(request, inquiry, (made, how) => {
       const send = (attempt: ModelAttempt): WorkResult<P> => exchange(client, parse, request, attempt, scheduler);
       return this.#policies.call((context, rules) => this.#attempt(made, send, context, rules), made, how);
@@ -313,8 +313,8 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     return call.pipe(
       catchError((error: unknown) => {
         if (!isA(error, ParseFault)) throw error;
-        if (repair === undefined || left === 0) throw error.cause;
-        const next = ask(NAME, 'repair.ask', repair.ask, request, error.answer as R, error.cause);
+        if (fixAnswer === undefined || left === 0) throw error.cause;
+        const next = ask(NAME, 'fixAnswer.ask', fixAnswer.ask, request, error.answer as R, error.cause);
         // The permit of this round comes back first.
         return this.#rounds(next, inquiry, left - 1).pipe(subscribeOn(scheduler));
       }),

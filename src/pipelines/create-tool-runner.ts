@@ -41,7 +41,7 @@ export type {
  *   execute: ({ path }) => notes.get(path) ?? Promise.reject(new Error('no such note')),
  * });
  * const runner = createToolRunner({ tools: [read], guard: ({ input }) => (input as { path: string }).path.endsWith('.md') });
- * const { results, summary } = await runner.runAll([
+ * const { results, summary } = await runner.runAllAsync([
  *   { id: 'toolu_1', name: 'read', input: { path: 'a.md' } },
  *   { id: 'toolu_2', name: 'read', input: { path: '.env' } },
  *   { id: 'toolu_3', name: 'write', input: {} },

@@ -51,7 +51,7 @@ export const EMBEDDER_DEFAULTS = /* @__PURE__ */ (() => ({
   maxQueued: 10_000,
   window: graded(50),
   // A question must not wait for a thousand background texts to be embedded beside it.
-  queue: lanes([{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }], {
+  queue: lanes([{ name: 'user', maxWaitMs: 0, piggyback: false }, { name: 'normal', maxWaitMs: 20 }, { name: 'background' }], {
     // Those that name none share one.
     key: () => undefined,
   }),

@@ -1,5 +1,5 @@
 /** Three attempts, after pauses of about 100 and 200 ms. With so few calls at a time the slots are budget enough, so all calls may be retried. */
-const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: 1 } as const;
+const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, maxShare: 1 } as const;
 
 /** Options of `createModelCaller`. The pauses have full jitter: with `jitter: 'none'` they are exactly 100 and 200 ms. */
 const modelCaller = {

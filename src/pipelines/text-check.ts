@@ -37,7 +37,7 @@ export async function settleTexts<R>(
   how: LoadOptions | undefined,
 ): Promise<Settled<string, R>[]> {
   const faults = Array.from(texts, (text, index) => faultOf(operator, `${option}[${String(index)}]`, text));
-  const sent = await batcher.loadMany(
+  const sent = await batcher.loadManyAsync(
     texts.filter((_, index) => faults[index] === undefined),
     how,
   );

@@ -9,9 +9,6 @@ export interface GptTokenCounterOptions {
   readonly model?: string;
 }
 
-/** What {@link createGptTokenCounter} does when an option is left out. */
-export const GPT_TOKEN_COUNTER_DEFAULTS = { encoding: 'cl100k_base' } as const;
-
 /**
  * Longest unbroken run of letters, signs or white space that is counted in one piece. The cost of merging a run grows
  * with the square of its length: 20,000 equal letters in one piece take 0.2 s, 200,000 some 20 s.

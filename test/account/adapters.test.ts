@@ -54,7 +54,7 @@ describe.each(Object.keys(ADAPTERS))('calls by %s', (adapter) => {
   it('have records with model, key, lane and tokens', async () => {
     const { clock, askOf, records, end } = worldOf(adapter);
     const key = BATCHES.has(adapter) ? null : 'A';
-    await clock.until(Promise.resolve(askOf({ key: 'A', lane: 'P0' })('How many are there?')));
+    await clock.until(Promise.resolve(askOf({ key: 'A', lane: 'user' })('How many are there?')));
     const isEstimated = UNCOUNTED.has(adapter);
     const promptTokens = (isEstimated ? null : expect.toSatisfy((tokens: unknown) => Number(tokens) > 0)) as unknown;
     const noTokens = expect.toSatisfy((tokens: unknown) => tokens === null || tokens === 0) as unknown;
@@ -63,7 +63,7 @@ describe.each(Object.keys(ADAPTERS))('calls by %s', (adapter) => {
       {
         model: 'm',
         key,
-        lane: 'P0',
+        lane: 'user',
         attempt: 1,
         status: 'success',
         errorCode: null,
@@ -77,7 +77,7 @@ describe.each(Object.keys(ADAPTERS))('calls by %s', (adapter) => {
 
   it('go by lanes', async () => {
     const { clock, askOf, before, end } = worldOf(adapter);
-    const [later, first] = [askOf({ lane: 'P2' }), askOf({ lane: 'P0' })];
+    const [later, first] = [askOf({ lane: 'background' }), askOf({ lane: 'user' })];
     const all = Array.from({ length: 10 }, (_, index) => later(`later ${String(index)}`));
     await clock.pass(0);
     all.push(first('urgent'));

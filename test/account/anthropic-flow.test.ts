@@ -1,5 +1,5 @@
 import Anthropic from '@anthropic-ai/sdk';
-import { generateText, wrapLanguageModel } from 'ai';
+import { generateText } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { anthropic } from '../../marbles/providers/anthropic.js';
@@ -7,7 +7,7 @@ import type { ProviderSimulation } from '../../marbles/providers/types.js';
 import type { Limiter } from '../../operators/index.js';
 import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { createAccount, createModelCaller } from '../../src/index.js';
 import { messagesModel } from '../support/messages-model.js';
 import { PatientClock } from '../support/patient-clock.js';
@@ -34,8 +34,8 @@ const question = (index: number) => ({
 const clientOf = (fetch: typeof globalThis.fetch) => new Anthropic({ apiKey: 'k', baseURL: HOST, fetch, maxRetries: 0 });
 
 const WAYS: Readonly<Record<string, (given: Given) => Ask>> = {
-  createFetch: ({ limiter, clock, fetch }) => {
-    const limited = createFetch({ limiter, scheduler: clock, random: () => 0.5, fetch });
+  limitFetch: ({ limiter, clock, fetch }) => {
+    const limited = limitFetch({ limiter, scheduler: clock, random: () => 0.5, fetch });
     return async (index) => {
       const response = await limited(`${HOST}/v1/messages`, { method: 'POST', body: JSON.stringify(question(index)) });
       if (!response.ok) throw new Error(await response.text());

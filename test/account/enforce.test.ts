@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { isFlowError } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { AccountOptions } from '../../src/index.js';
 import { createAccount, createBudget } from '../../src/index.js';
 import { createMetrics } from '../../src/metrics/index.js';
@@ -28,7 +28,7 @@ function worldOf(options: AccountOptions, answer: (call: number) => Response = (
     });
     return answer(call);
   };
-  const limited = createFetch({ limiter: account, fetch, scheduler: clock, random: () => 0.5 });
+  const limited = limitFetch({ limiter: account, fetch, scheduler: clock, random: () => 0.5 });
   const body = JSON.stringify({ model: 'm', max_tokens: 50, messages: [{ role: 'user', content: 'Is it?' }] });
   const ask = async (): Promise<unknown> => (await limited('https://host/v1/chat/completions', { method: 'POST', body })).json();
   return { clock, metrics, account, events, sentAt, ask };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { anthropic } from '../../marbles/providers/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { ProviderRules } from '../../src/index.js';
 import { createAccount, providers } from '../../src/index.js';
 import { PatientClock } from '../support/patient-clock.js';
@@ -22,7 +22,7 @@ async function load(maxTokens: number, rules: ProviderRules) {
     scheduler: clock,
   });
   const limiter = createAccount({ concurrency: 8, outputTokensPerMinute: PER_MINUTE, provider: rules, scheduler: clock });
-  const limited = createFetch({ limiter, scheduler: clock, random: () => 0.5, fetch: fetchOf(provider) });
+  const limited = limitFetch({ limiter, scheduler: clock, random: () => 0.5, fetch: fetchOf(provider) });
   const answeredAt: number[] = [];
   const ask = async (): Promise<void> => {
     const body = JSON.stringify({ model: 'claude', max_tokens: maxTokens, messages: [{ role: 'user', content: 'Tell me.' }] });

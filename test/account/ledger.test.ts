@@ -24,7 +24,7 @@ function entered(options: LedgerOptions = {}, facts: Partial<CallFacts> = {}) {
   const entry = new Entry(
     ledger,
     {
-      ...{ name: 'n', model: 'm', lane: 'P1', key: 'acme', provider: providers.anthropic },
+      ...{ name: 'n', model: 'm', lane: 'normal', key: 'acme', provider: providers.anthropic },
       tokens: { inputTokens: 100, maxOutputTokens: 1000 },
       charged: { inputTokens: 100, outputTokens: 300, tokens: 400 },
       ...facts,
@@ -51,7 +51,7 @@ describe('an attempt in the ledger', () => {
     expect(units()).toEqual({ inputTokens: 50, outputTokens: 200, tokens: 250 });
     expect(records).toEqual([
       {
-        ...{ traceId: 't', spanId: 's', attempt: 2, queuedMs: 7, name: 'n', lane: 'P1', key: 'acme', model: 'm' },
+        ...{ traceId: 't', spanId: 's', attempt: 2, queuedMs: 7, name: 'n', lane: 'normal', key: 'acme', model: 'm' },
         ...{ latencyMs: 20, status: 'success', errorCode: null },
         ...{ promptTokens: 90, cacheReadTokens: 40, cacheWriteTokens: 5, completionTokens: 200, reasoningTokens: 20 },
         ...{ costUsd: expect.closeTo((85 + 5 * 2 + 200 * 10) / 1e6, 9) as unknown, isEstimated: false },
@@ -166,11 +166,11 @@ describe('a ledger', () => {
   it('with a budget of its own charges both, and none when the second refuses', () => {
     const [all, own] = [budget(), budget(0.015)];
     const ledger = new Ledger({ budget: all }).with({ budget: own });
-    ledger.reserve({ model: 'm', ...tokens }, 'P2')?.settle({ inputTokens: 100, outputTokens: 1000 });
+    ledger.reserve({ model: 'm', ...tokens }, 'background')?.settle({ inputTokens: 100, outputTokens: 1000 });
     for (const each of [all, own]) expect(each.snapshot().limits[0]?.spent).toBeCloseTo(WORST_USD, 9);
-    expect(() => ledger.reserve({ model: 'm', ...tokens }, 'P2')).toThrow(BudgetExceededError);
+    expect(() => ledger.reserve({ model: 'm', ...tokens }, 'background')).toThrow(BudgetExceededError);
     expect(all.snapshot().limits[0]).toMatchObject({ inFlight: 0 });
-    const released = new Ledger({ budget: all }).with({ budget: budget() }).reserve({ model: 'm', ...tokens }, 'P2');
+    const released = new Ledger({ budget: all }).with({ budget: budget() }).reserve({ model: 'm', ...tokens }, 'background');
     released?.release();
     expect(all.snapshot().limits[0]?.spent).toBeCloseTo(WORST_USD, 9);
   });
@@ -202,7 +202,7 @@ describe('a batch in the ledger', () => {
     const settled: Usage[] = [];
     const abort = new AbortController();
     const context: CallContext = {
-      ...{ attempt: 1, splitDepth: 0, batchId: 'b', lane: 'P2', weight: 50, deadlineAt: Infinity, signal: abort.signal },
+      ...{ attempt: 1, splitDepth: 0, batchId: 'b', lane: 'background', weight: 50, deadlineAt: Infinity, signal: abort.signal },
       settle: (usage) => settled.push(usage),
       observe: () => undefined,
     };
@@ -229,7 +229,8 @@ describe('a batch in the ledger', () => {
     const got: unknown[] = [];
     (streamed.send() as ReturnType<typeof of>).subscribe((answer) => got.push(answer));
     expect(got).toEqual([[1, 2]]);
-    for (const { records } of [value, promised, streamed]) expect(records).toMatchObject([{ status: 'success', name: 'e', lane: 'P2' }]);
+    for (const { records } of [value, promised, streamed])
+      expect(records).toMatchObject([{ status: 'success', name: 'e', lane: 'background' }]);
     expect(promised.settled.at(-1)?.units).toEqual({ inputTokens: 40, outputTokens: 0, tokens: 40 });
   });
 

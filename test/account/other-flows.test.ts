@@ -6,7 +6,7 @@ import { gemini } from '../../marbles/providers/gemini.js';
 import { openai } from '../../marbles/providers/openai.js';
 import type { ProviderPreset } from '../../marbles/providers/types.js';
 import type { Limiter } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI, openAIChat } from '../../src/adapters/openai.js';
 import type { AccountOptions } from '../../src/index.js';
 import { createAccount, createModelCaller, providers } from '../../src/index.js';
@@ -36,7 +36,7 @@ const chat = (index: number) => ({
 
 function overFetch(url: string, bodyOf: (index: number) => object): Way {
   return ({ limiter, clock, fetch }) => {
-    const limited = createFetch({ limiter, scheduler: clock, random: () => 0.5, fetch });
+    const limited = limitFetch({ limiter, scheduler: clock, random: () => 0.5, fetch });
     return async (index) => {
       const response = await limited(url, { method: 'POST', body: JSON.stringify(bodyOf(index)) });
       if (!response.ok) throw new Error(await response.text());
@@ -104,7 +104,7 @@ const CASES: Readonly<Record<string, Case>> = {
     provider: () => openai({ tokensPerMinute: PER_MINUTE }),
     declared: { tokensPerMinute: PER_MINUTE },
     ways: {
-      createFetch: overFetch('https://api.openai.com/v1/chat/completions', chat),
+      limitFetch: overFetch('https://api.openai.com/v1/chat/completions', chat),
       limitOpenAI: limitedClient(openAIClient),
       createModelCaller: caller(openAIClient, 'openai'),
     },
@@ -112,13 +112,13 @@ const CASES: Readonly<Record<string, Case>> = {
   'OpenAI, the sum': {
     provider: () => openai({ tokensPerMinute: PER_MINUTE, charge: 'sum' }),
     declared: { tokensPerMinute: PER_MINUTE },
-    ways: { createFetch: overFetch('https://api.openai.com/v1/chat/completions', chat), limitOpenAI: limitedClient(openAIClient) },
+    ways: { limitFetch: overFetch('https://api.openai.com/v1/chat/completions', chat), limitOpenAI: limitedClient(openAIClient) },
   },
   Azure: {
     provider: () => azure({ tokensPerMinute: PER_MINUTE }),
     declared: { tokensPerMinute: PER_MINUTE },
     ways: {
-      createFetch: overFetch(AZURE, chat),
+      limitFetch: overFetch(AZURE, chat),
       limitOpenAI: limitedClient(azureClient),
       createModelCaller: caller(azureClient, 'azure'),
     },
@@ -126,7 +126,7 @@ const CASES: Readonly<Record<string, Case>> = {
   Gemini: {
     provider: () => gemini({ inputTokensPerMinute: PER_MINUTE }),
     declared: { inputTokensPerMinute: PER_MINUTE },
-    ways: { createFetch: overFetch(GEMINI, contents), createModelCaller: askGemini },
+    ways: { limitFetch: overFetch(GEMINI, contents), createModelCaller: askGemini },
   },
 };
 

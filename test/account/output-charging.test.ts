@@ -5,7 +5,7 @@ import { anthropic } from '../../marbles/providers/anthropic.js';
 import type { FlowEvent } from '../../operators/index.js';
 import type { SentCall } from '../../src/account/output-charging.js';
 import { chargedOnArrival, OutputCharging, remainingOutput } from '../../src/account/output-charging.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { createAccount } from '../../src/index.js';
 import { draws } from '../support/deep.js';
 import { PatientClock } from '../support/patient-clock.js';
@@ -82,7 +82,7 @@ describe('how a provider charges output', () => {
       scheduler: clock,
     });
     const limiter = createAccount({ concurrency: 4, scheduler: clock, onEvent: (event) => events.push(event) });
-    const limited = createFetch({ limiter, scheduler: clock, random: () => 0.5, fetch: fetchOf(provider) });
+    const limited = limitFetch({ limiter, scheduler: clock, random: () => 0.5, fetch: fetchOf(provider) });
     const ask = async (): Promise<void> => {
       const body = JSON.stringify({ model: 'claude', max_tokens: MOST, messages: [{ role: 'user', content: 'Tell me.' }] });
       const response = await limited('https://api.anthropic.com/v1/messages', { method: 'POST', body });

@@ -2,7 +2,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { afterEach, describe, expect, it } from 'vitest';
 import { anthropic } from '../../marbles/providers/anthropic.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { CallRecord } from '../../src/index.js';
 import { createAccount, providers } from '../../src/index.js';
 import { FastClock } from '../support/fast-clock.js';
@@ -59,7 +59,7 @@ describe('an account over HTTP', () => {
       provider: providers.anthropic,
       onRecord: (record) => records.push(record),
     });
-    const limited = createFetch({ limiter, scheduler: clock, job: ({ headers }) => ({ lane: headers.get('x-lane') ?? 'P2' }) });
+    const limited = limitFetch({ limiter, scheduler: clock, job: ({ headers }) => ({ lane: headers.get('x-lane') ?? 'background' }) });
     const ask = async (lane: string): Promise<void> => {
       const body = JSON.stringify(question('How many?'));
       await (
@@ -72,7 +72,7 @@ describe('an account over HTTP', () => {
     };
     const until = clock.now() + 60_000;
     const background = Array.from({ length: 60 }, async () => {
-      while (clock.now() < until) await ask('P2');
+      while (clock.now() < until) await ask('background');
     });
     const urgent: Promise<void>[] = [];
     // Three of 500 in a minute: half of the reserve of 0.05.
@@ -80,17 +80,17 @@ describe('an account over HTTP', () => {
       urgent.push(
         new Promise<void>((resolve, reject) => {
           clock.schedule(() => {
-            ask('P0').then(resolve, reject);
+            ask('user').then(resolve, reject);
           }, atMs);
         }),
       );
     }
     await Promise.all([...background, ...urgent]);
     const waits = (lane: string): number[] => records.filter((record) => record.lane === lane).map(({ queuedMs }) => queuedMs / SPEED);
-    expect(waits('P0')).toHaveLength(3);
+    expect(waits('user')).toHaveLength(3);
     // In ms of the host: what a timer or a turn of the event loop may take.
-    expect(Math.max(...waits('P0'))).toBeLessThanOrEqual(50);
-    expect(Math.max(...waits('P2'))).toBeGreaterThan(500);
+    expect(Math.max(...waits('user'))).toBeLessThanOrEqual(50);
+    expect(Math.max(...waits('background'))).toBeGreaterThan(500);
     expect(records.filter(({ status }) => status !== 'success')).toEqual([]);
     limiter.close();
   });

@@ -5,8 +5,8 @@ import { anthropic } from '../../marbles/providers/anthropic.js';
 import { gemini } from '../../marbles/providers/gemini.js';
 import { openai } from '../../marbles/providers/openai.js';
 import type { ProviderPreset, ProviderSimulation } from '../../marbles/providers/types.js';
-import { createLimiter, strict } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { createLimiter, slidingWindow } from '../../operators/index.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { createAccount } from '../../src/index.js';
 import { draws } from '../support/deep.js';
 import { PatientClock } from '../support/patient-clock.js';
@@ -100,9 +100,9 @@ async function charged(kind: Kind, plans: readonly Plan[], seed: number, cut: nu
     scheduler: clock,
   });
   // Of a log that forgets nothing is left what was not charged.
-  const rates = UNITS.map((unit) => strict({ unit, amount: ENOUGH, windowMs: ENOUGH }));
+  const rates = UNITS.map((unit) => slidingWindow({ unit, amount: ENOUGH, windowMs: ENOUGH }));
   const limiter = createLimiter({ concurrency: 4, rates, headroom: 1, scheduler: clock });
-  const limited = createFetch({ limiter, scheduler: clock, retry: false, fetch: fetchOf(provider) });
+  const limited = limitFetch({ limiter, scheduler: clock, retry: false, fetch: fetchOf(provider) });
   const calls = plans.map(async (each, index) => {
     const { leavesMs } = each;
     await new Promise<void>((resolve) => {
@@ -183,7 +183,7 @@ describe('one request', () => {
           scheduler: clock,
         });
         const limiter = createAccount({ concurrency: 2, tokensPerMinute, scheduler: clock });
-        const limited = createFetch({ limiter, scheduler: clock, retry: false, fetch: fetchOf(provider) });
+        const limited = limitFetch({ limiter, scheduler: clock, retry: false, fetch: fetchOf(provider) });
         const url = onArrival ? 'https://api.openai.com/v1/chat/completions' : 'https://api.anthropic.com/v1/messages';
         const ask = async (most: number, signal: AbortSignal | null = null): Promise<unknown> => {
           const body = JSON.stringify({ model: 'm', max_tokens: most, messages: [{ role: 'user', content: 'Hello' }] });

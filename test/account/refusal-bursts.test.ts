@@ -49,7 +49,7 @@ async function burst(caller: string, calls: number, faults: Fault) {
   const limiter = createAccount({ concurrency: calls, scheduler: clock });
   const askOf = (lane: string) =>
     (CALLERS[caller] as (typeof CALLERS)[string])({ limiter, clock, fetch: fetchOf(provider), job: { lane } });
-  const [later, urgent] = [askOf('P2'), askOf('P0')];
+  const [later, urgent] = [askOf('background'), askOf('user')];
   const ends = Promise.allSettled([
     ...textsOf(calls).map((text) => later(text)),
     clock.pass(faults.refuseForMs / 2).then(() => (caller === TOOLS ? undefined : urgent('urgent'))),
@@ -90,7 +90,7 @@ const SHORT = [
   { calls: 64, refuseForMs: 5000 },
 ];
 const LARGEST = { calls: 256, refuseForMs: 30_000 };
-const burstsOf = (caller: string) => (isDeep ? WHOLE : caller === 'createFetch' ? [...SHORT, LARGEST] : SHORT);
+const burstsOf = (caller: string) => (isDeep ? WHOLE : caller === 'limitFetch' ? [...SHORT, LARGEST] : SHORT);
 
 describe.each(Object.keys(CALLERS))('an account that refuses at first, and calls by %s', (caller) => {
   it.each(burstsOf(caller))(

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { anthropic } from '../../marbles/providers/anthropic.js';
 import type { ProviderAnswer, ProviderFaults } from '../../marbles/providers/types.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { createAccount, createBudget } from '../../src/index.js';
 import { draws } from '../support/deep.js';
 import { PatientClock } from '../support/patient-clock.js';
@@ -57,7 +57,7 @@ async function spendAll({ capUsd, faults, seed, shares, leavesMs }: Load) {
   });
   const budget = createBudget({ limits: [{ usd: capUsd }], prices: { claude: PRICE }, scheduler: clock });
   const limiter = createAccount({ concurrency: 4, budget, scheduler: clock });
-  const limited = createFetch({ limiter, scheduler: clock, random: () => 0.5, fetch: fetchOf(provider) });
+  const limited = limitFetch({ limiter, scheduler: clock, random: () => 0.5, fetch: fetchOf(provider) });
   let asked = 0;
   const caller = async (): Promise<void> => {
     for (;;) {

@@ -3,7 +3,7 @@ import { fakeProvider } from '../../marbles/fake-provider.js';
 import { openai } from '../../marbles/providers/openai.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { childOf } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { AccountOptions } from '../../src/index.js';
 import { chatCompletions, createAccount, createBudget, createModelCaller } from '../../src/index.js';
 import { createMetrics } from '../../src/metrics/index.js';
@@ -27,7 +27,7 @@ function worldOf(options: AccountOptions = {}) {
   const metrics = createMetrics({ scheduler: clock });
   const request = { model: 'm', max_tokens: 50, messages: [{ role: 'user', content: 'Is it?' }] };
   const askVia = (limiter = account) => {
-    const limited = createFetch({ limiter, fetch, scheduler: clock, random: () => 0.5 });
+    const limited = limitFetch({ limiter, fetch, scheduler: clock, random: () => 0.5 });
     const body = JSON.stringify(request);
     return async () => (await limited(`${BASE}/chat/completions`, { method: 'POST', body })).json() as Promise<unknown>;
   };

@@ -2,7 +2,7 @@ import * as v1 from '@ag-ui/client';
 import * as v0 from 'ag-ui-client0';
 import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createLimiter, isFlowError, lanes, strict } from '../../operators/index.js';
+import { createLimiter, isFlowError, lanes, slidingWindow } from '../../operators/index.js';
 import type { AguiEvent, AguiFlowEvent, AguiInput } from '../../src/adapters/ag-ui.js';
 import { aguiFlow, run$ } from '../../src/adapters/ag-ui.js';
 import type { AguiServer } from '../fakes/ag-ui-server.js';
@@ -155,7 +155,11 @@ describe('the runs of a flow', () => {
   });
 
   it('wait for a permit, pay what they have used, and give it back', () => {
-    const limiter = createLimiter({ concurrency: 1, rates: [strict({ unit: 'tokens', amount: 1000, windowMs: 60_000 })], headroom: 1 });
+    const limiter = createLimiter({
+      concurrency: 1,
+      rates: [slidingWindow({ unit: 'tokens', amount: 1000, windowMs: 60_000 })],
+      headroom: 1,
+    });
     const { switchRuns } = aguiFlow({ limiter, job: () => ({ cost: { tokens: 10 } }) });
     const sources: Record<string, Subject<AguiEvent>> = { a: new Subject(), b: new Subject(), c: new Subject() };
     const started: string[] = [];

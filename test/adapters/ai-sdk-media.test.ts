@@ -1,5 +1,5 @@
 import * as sdk from 'ai';
-import { generateImage, rerank, wrapImageModel } from 'ai';
+import { generateImage, rerank } from 'ai';
 import { VirtualTimeScheduler } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Limiter } from '../../operators/index.js';

@@ -23,7 +23,7 @@ import type {
   LimitLanguageModelOptions,
 } from '../../src/adapters/ai-sdk.js';
 import { coalesceText, embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
@@ -99,7 +99,7 @@ describe('limitLanguageModel', LONG, () => {
   it('keeps to a limiter that another client shares', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const model = limitedModel({ limiter });
-    const openai = new OpenAI({ baseURL: api.baseUrl, apiKey: 'k', maxRetries: 0, fetch: createFetch({ limiter }) });
+    const openai = new OpenAI({ baseURL: api.baseUrl, apiKey: 'k', maxRetries: 0, fetch: limitFetch({ limiter }) });
     const asked = ['a', 'b', 'c'].flatMap((content) => [
       streamText({ model, prompt: `ai ${content}` }).text,
       openai.chat.completions.create({ model: 'm', messages: [{ role: 'user', content: `openai ${content}` }] }),
@@ -148,7 +148,7 @@ describe('limitLanguageModel', LONG, () => {
         api.clear();
         api.fail(...down);
         const limiter = createLimiter({ concurrency: 2 });
-        const error = await failure(ask({ limiter, retry: { ...retry, maxAttempts: 3, budget: Infinity } }, more));
+        const error = await failure(ask({ limiter, retry: { ...retry, maxAttempts: 3, maxShare: Infinity } }, more));
         expect(api.requests).toHaveLength(3);
         expect(APICallError.isInstance(error)).toBe(true);
         expect(error).toMatchObject({ name: 'AI_APICallError', message: 'Overloaded.', statusCode: 503, isRetryable: false });
@@ -182,7 +182,7 @@ describe('limitLanguageModel', LONG, () => {
       };
       api.fail(...down);
       const inner = wrapLanguageModel({ model: compatible()('m'), middleware: watching });
-      const model = limitLanguageModel(inner, { retry: { ...retry, maxAttempts: 2, budget: Infinity } });
+      const model = limitLanguageModel(inner, { retry: { ...retry, maxAttempts: 2, maxShare: Infinity } });
       const error = await failure(generateText({ model, prompt: 'x' }));
       expect(thrown).toHaveLength(2);
       expect(error).toBe(thrown[1]);

@@ -9,7 +9,7 @@ import type { FlowEvent } from '../../operators/index.js';
 import { classifyError, createAccount, createBreaker, createLimiter } from '../../operators/index.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { ModelApi } from '../fakes/model-api.js';
@@ -103,7 +103,7 @@ describe('limitAnthropic', LONG, () => {
   it('shares a limiter with another client', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const client = limitAnthropic(clientWith(), { limiter });
-    const limited = createFetch({ limiter });
+    const limited = limitFetch({ limiter });
     const chat = { method: 'POST', body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: LONG_TEXT }], stream: true }) };
     await Promise.all(
       Array.from({ length: 4 }, async () => [
@@ -445,7 +445,7 @@ describe('anthropicChat', LONG, () => {
     const records: CallRecord[] = [];
     const models = createModelCaller({ call: anthropicChat(clientWith()), retry, onRecord: (record) => records.push(record) });
     api.fail(overloaded);
-    expect(textOf(await models.callAsync(ask('hello world'), { lane: 'P0' }))).toBe('hello world');
+    expect(textOf(await models.callAsync(ask('hello world'), { lane: 'user' }))).toBe('hello world');
     expect(api.requests).toHaveLength(2);
     const events = await lastValueFrom(models.stream(ask('hello again')).pipe(toArray()));
     expect(events.map(({ type }) => type)).toContain('content_block_delta');

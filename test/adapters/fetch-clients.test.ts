@@ -10,7 +10,7 @@ import { Ollama } from 'ollama';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Limiter } from '../../operators/index.js';
 import { createLimiter, perMinute } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 
 const soon = { timeout: 10_000 };
 
@@ -213,10 +213,10 @@ const collected = async (parts: AsyncIterable<string>): Promise<string> => {
 };
 const free = (limiter: Limiter) => expect.poll(() => limiter.executing, soon).toBe(0);
 
-describe.each(Object.entries(CLIENTS))('%s over createFetch', (_name, clientOf) => {
+describe.each(Object.entries(CLIENTS))('%s over limitFetch', (_name, clientOf) => {
   it('gets its answers, whole and streamed, and pays what they say', async () => {
     const limiter = createLimiter({ concurrency: 1, rates: [perMinute('tokens', 60_000, { burst: 60_000 })], headroom: 1 });
-    const client = clientOf(createFetch({ limiter }));
+    const client = clientOf(limitFetch({ limiter }));
     const full = limiter.snapshot().tokens;
     const spent = () => Math.round((full - limiter.snapshot().tokens) / 1000);
     expect(await client.ask('hi')).toBe(WORDS);
@@ -229,7 +229,7 @@ describe.each(Object.entries(CLIENTS))('%s over createFetch', (_name, clientOf) 
 
   it('sends no more streams at a time than there are permits', async () => {
     const limiter = createLimiter({ concurrency: 2 });
-    const client = clientOf(createFetch({ limiter }));
+    const client = clientOf(limitFetch({ limiter }));
     // One after the other begins: what the answers of Anthropic begin with is written once.
     const answers: string[] = [];
     for (let i = 0; i < 3; i++) answers.push(await collected(await client.stream('hi')));
@@ -241,7 +241,7 @@ describe.each(Object.entries(CLIENTS))('%s over createFetch', (_name, clientOf) 
 
   it('is sent again what may pass, once the server can', async () => {
     failures = [503, 429];
-    const client = clientOf(createFetch({ limiter: createLimiter({ concurrency: 1 }), retry: { initialMs: 1 } }));
+    const client = clientOf(limitFetch({ limiter: createLimiter({ concurrency: 1 }), retry: { initialMs: 1 } }));
     expect(await client.ask('hi')).toBe(WORDS);
     expect(seen.requests).toBe(3);
   });
@@ -249,7 +249,7 @@ describe.each(Object.entries(CLIENTS))('%s over createFetch', (_name, clientOf) 
   it('gives its permit back when it leaves a stream', async () => {
     isHeld = true;
     const limiter = createLimiter({ concurrency: 1 });
-    const client = clientOf(createFetch({ limiter }));
+    const client = clientOf(limitFetch({ limiter }));
     const leaving = new AbortController();
     for await (const part of await client.stream('hi', leaving.signal)) if (part !== '') break;
     if (!client.hearsBreak) leaving.abort();

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Limiter } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const soon = { timeout: 5000 };
@@ -103,12 +103,12 @@ const uses: Readonly<Record<string, (limited: typeof fetch) => Promise<unknown>>
   },
 };
 
-describe('createFetch', () => {
+describe('limitFetch', () => {
   expectNoUnhandledRejections();
 
   it.each(Object.entries(uses))('has its permit back after %s, again and again', async (_name, use) => {
     const limiter: Limiter = createLimiter({ concurrency: 1 });
-    const limited = createFetch({ limiter, retry: false });
+    const limited = limitFetch({ limiter, retry: false });
     for (let i = 0; i < 5; i++) await use(limited);
     await expect.poll(() => limiter.executing, soon).toBe(0);
   });

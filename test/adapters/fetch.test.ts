@@ -5,7 +5,7 @@ import { watchHost } from '../../marbles/host-watch.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { classifyError, createAccount, createBreaker, createLimiter } from '../../operators/index.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -33,13 +33,13 @@ const stream = { stream: true };
 /** An answer of many chunks. */
 const LONG_TEXT = 'word '.repeat(60);
 
-describe('createFetch', LONG, () => {
+describe('limitFetch', LONG, () => {
   expectNoUnhandledRejections();
 
   describe('a permit', () => {
     it('is held until the body has been read, also of a stream', async () => {
       const limiter = createLimiter({ concurrency: 2 });
-      const limited = createFetch({ limiter });
+      const limited = limitFetch({ limiter });
       const texts = await Promise.all(
         Array.from({ length: 6 }, async (_, i) => (await limited(chat(), ask(`question ${String(i)}`, stream))).text()),
       );
@@ -51,7 +51,7 @@ describe('createFetch', LONG, () => {
 
     it('comes back when the reader leaves, and the server sees the connection close', async () => {
       const limiter = createLimiter({ concurrency: 1 });
-      const limited = createFetch({ limiter });
+      const limited = limitFetch({ limiter });
       const first = await limited(chat(), ask(LONG_TEXT, stream));
       const reader = (first.body as ReadableStream<Uint8Array>).getReader();
       await reader.read();
@@ -65,7 +65,7 @@ describe('createFetch', LONG, () => {
 
     it('comes back when the body breaks off, and the reader sees what broke', async () => {
       const limiter = createLimiter({ concurrency: 1 });
-      const limited = createFetch({ limiter });
+      const limited = limitFetch({ limiter });
       api.fail({ cutStream: 2 });
       const response = await limited(chat(), ask(LONG_TEXT, stream));
       await expect(response.text()).rejects.toThrow(/terminated/);
@@ -75,11 +75,11 @@ describe('createFetch', LONG, () => {
 
     it('comes back at once for a response without a body, also where bodies are no streams', async () => {
       const limiter = createLimiter({ concurrency: 1 });
-      const limited = createFetch({ limiter, fetch: () => Promise.resolve(new Response(null, { status: 204 })) });
+      const limited = limitFetch({ limiter, fetch: () => Promise.resolve(new Response(null, { status: 204 })) });
       expect((await limited(chat())).status).toBe(204);
       expect(limiter.executing).toBe(0);
       const plain = { status: 200, headers: new Headers(), json: () => Promise.resolve({ a: 1 }) };
-      const strange = createFetch({ limiter, fetch: () => Promise.resolve(plain as Response) });
+      const strange = limitFetch({ limiter, fetch: () => Promise.resolve(plain as Response) });
       expect(await (await strange(chat())).json()).toEqual({ a: 1 });
       expect(limiter.executing).toBe(0);
     });
@@ -89,7 +89,7 @@ describe('createFetch', LONG, () => {
       const events: FlowEvent[] = [];
       let signal: AbortSignal | null | undefined;
       const body = new ReadableStream<Uint8Array>({ cancel: () => new Promise(() => undefined) });
-      const limited = createFetch({
+      const limited = limitFetch({
         limiter,
         onEvent: (event) => events.push(event),
         fetch: (_url, init) => {
@@ -110,7 +110,7 @@ describe('createFetch', LONG, () => {
   describe('a signal', () => {
     it('that aborts in the queue sends nothing and costs nothing', async () => {
       const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
-      const limited = createFetch({ limiter });
+      const limited = limitFetch({ limiter });
       const busy = await limited(chat(), ask(LONG_TEXT, stream));
       const { requests, tokens } = limiter.snapshot();
       const controller = new AbortController();
@@ -128,14 +128,14 @@ describe('createFetch', LONG, () => {
     it('that has aborted already asks for nothing', async () => {
       const limiter = createLimiter({ concurrency: 1 });
       const reason = new Error('too late');
-      await expect(createFetch({ limiter })(chat(), { ...ask('x'), signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+      await expect(limitFetch({ limiter })(chat(), { ...ask('x'), signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
       expect(api.requests).toHaveLength(0);
     });
 
     it('that aborts in the middle of a body reaches the server, and its reason the reader', async () => {
       const limiter = createLimiter({ concurrency: 1 });
       const controller = new AbortController();
-      const response = await createFetch({ limiter })(chat(), { ...ask(LONG_TEXT, stream), signal: controller.signal });
+      const response = await limitFetch({ limiter })(chat(), { ...ask(LONG_TEXT, stream), signal: controller.signal });
       const reader = (response.body as ReadableStream<Uint8Array>).getReader();
       await reader.read();
       const reason = new DOMException('the user has left', 'AbortError');
@@ -151,7 +151,7 @@ describe('createFetch', LONG, () => {
 
     it('that aborts just before a response comes leaves no rejection behind', async () => {
       const controller = new AbortController();
-      const limited = createFetch({
+      const limited = limitFetch({
         fetch: async (_url, init) => {
           const body = new ReadableStream({
             start: (source) => {
@@ -177,19 +177,19 @@ describe('createFetch', LONG, () => {
       const silent = () => Promise.resolve(new Response(new ReadableStream()));
       const controller = new AbortController();
       const reason = new Error('the user has left');
-      const response = await createFetch({ limiter, fetch: silent })(chat(), { signal: controller.signal });
+      const response = await limitFetch({ limiter, fetch: silent })(chat(), { signal: controller.signal });
       const text = response.text();
       controller.abort(reason);
       await expect(text).rejects.toBe(reason);
-      const slow = await createFetch({ limiter, fetch: silent, timeoutMs: 10 })(chat());
+      const slow = await limitFetch({ limiter, fetch: silent, timeoutMs: 10 })(chat());
       await expect(slow.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
-      const late = await createFetch({ limiter, fetch: silent, deadlineMs: 10 })(chat());
+      const late = await limitFetch({ limiter, fetch: silent, deadlineMs: 10 })(chat());
       await expect(late.text()).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
       await expect.poll(() => limiter.executing, soon).toBe(0);
     });
 
     it('of null means none, also for a Request that has one', async () => {
-      const limited = createFetch({ fetch: () => Promise.resolve(new Response('ok')) });
+      const limited = limitFetch({ fetch: () => Promise.resolve(new Response('ok')) });
       const request = new Request(chat(), { signal: AbortSignal.abort() });
       expect(await (await limited(request, { signal: null })).text()).toBe('ok');
       expect(await (await limited(chat(), null as never)).text()).toBe('ok');
@@ -199,7 +199,7 @@ describe('createFetch', LONG, () => {
       const controller = new AbortController();
       const added = vi.spyOn(controller.signal, 'addEventListener');
       const removed = vi.spyOn(controller.signal, 'removeEventListener');
-      const limited = createFetch({ limiter: createLimiter({ concurrency: 8 }) });
+      const limited = limitFetch({ limiter: createLimiter({ concurrency: 8 }) });
       await Promise.all(Array.from({ length: 20 }, async () => (await limited(chat(), { ...ask('x'), signal: controller.signal })).text()));
       expect(added.mock.calls.length).toBeGreaterThan(0);
       expect(removed.mock.calls.length).toBeGreaterThanOrEqual(added.mock.calls.length);
@@ -209,7 +209,7 @@ describe('createFetch', LONG, () => {
   describe('a refusal', () => {
     it('that may pass is sent again after the pause the server asks for, and everybody waits with it', async () => {
       const limiter = createAccount({ concurrency: 4 });
-      const limited = createFetch({ limiter, retry });
+      const limited = limitFetch({ limiter, retry });
       api.fail({ status: 429, headers: { 'retry-after-ms': '150' }, message: 'slow down' });
       const response = await limited(chat(), ask('again'));
       expect(response.status).toBe(200);
@@ -220,7 +220,7 @@ describe('createFetch', LONG, () => {
     });
 
     it.each([529, 503, 500])('%i is tried three times, and the last answer is the answer', async (status) => {
-      const limited = createFetch({ limiter: createLimiter({ concurrency: 1 }), retry });
+      const limited = limitFetch({ limiter: createLimiter({ concurrency: 1 }), retry });
       api.fail(...Array.from({ length: 5 }, (_, i) => ({ status, message: `refusal ${String(i + 1)}` })));
       const response = await limited(chat(), ask('x'));
       expect(response.status).toBe(status);
@@ -231,7 +231,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('for good is the answer at once, as it came', async () => {
-      const limited = createFetch({ limiter: createLimiter({ concurrency: 1 }), retry });
+      const limited = limitFetch({ limiter: createLimiter({ concurrency: 1 }), retry });
       api.fail({ status: 429, code: 'insufficient_quota', message: 'You exceeded your quota' });
       const response = await limited(chat(), ask('x'));
       expect(response.status).toBe(429);
@@ -248,7 +248,7 @@ describe('createFetch', LONG, () => {
       });
       await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
       const url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
-      const limited = createFetch({ limiter: createLimiter({ concurrency: 1 }) });
+      const limited = limitFetch({ limiter: createLimiter({ concurrency: 1 }) });
       expect((await limited(`${url}/cut`)).status).toBe(400);
       expect(cut).toBe(1);
       const odd = await limited(`${url}/status`);
@@ -262,7 +262,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('is tried again when the server asks for it, whatever its status', async () => {
-      const limited = createFetch({ retry });
+      const limited = limitFetch({ retry });
       api.fail({ status: 400, message: 'Not yet', headers: { 'x-should-retry': 'true' } });
       const response = await limited(chat(), ask('x'));
       expect(response.status).toBe(200);
@@ -271,7 +271,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('says nothing about trying again when that is the business of the client', async () => {
-      const limited = createFetch({ retry: false });
+      const limited = limitFetch({ retry: false });
       api.fail({ status: 500, message: 'x' });
       const response = await limited(chat(), ask('x'));
       expect(response.headers.get('x-should-retry')).toBeNull();
@@ -281,7 +281,7 @@ describe('createFetch', LONG, () => {
 
   it('sends again what a broken connection took away', async () => {
     api.fail('cutSocket', 'cutSocket');
-    const response = await createFetch({ retry })(chat(), ask('x'));
+    const response = await limitFetch({ retry })(chat(), ask('x'));
     expect(response.status).toBe(200);
     await response.text();
     expect(api.requests).toHaveLength(3);
@@ -289,13 +289,13 @@ describe('createFetch', LONG, () => {
 
   it('rejects with what fetch failed with, as the same object', async () => {
     const failure = new TypeError('fetch failed');
-    const limited = createFetch({ retry: { ...retry, maxAttempts: 2 }, fetch: () => Promise.reject(failure) });
+    const limited = limitFetch({ retry: { ...retry, maxAttempts: 2 }, fetch: () => Promise.reject(failure) });
     await expect(limited(chat())).rejects.toBe(failure);
   });
 
   it('cuts off a body that takes longer than an attempt may, and says so to its reader', async () => {
     const limiter = createLimiter({ concurrency: 1 });
-    const response = await createFetch({ limiter, retry, timeoutMs: 120 })(chat(), ask(LONG_TEXT, stream));
+    const response = await limitFetch({ limiter, retry, timeoutMs: 120 })(chat(), ask(LONG_TEXT, stream));
     await expect(response.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
     await expect.poll(() => api.aborted, soon).toBe(1);
     expect(limiter.executing).toBe(0);
@@ -304,7 +304,7 @@ describe('createFetch', LONG, () => {
   it('ends a call at its deadline, also in the queue', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const lease = limiter.tryAcquire();
-    await expect(createFetch({ limiter, deadlineMs: 20 })(chat(), ask('x'))).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
+    await expect(limitFetch({ limiter, deadlineMs: 20 })(chat(), ask('x'))).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
     lease?.release();
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
     expect(api.requests).toHaveLength(0);
@@ -312,7 +312,7 @@ describe('createFetch', LONG, () => {
 
   it('keeps out of the way of a server that is down', async () => {
     const breaker = createBreaker({ classify: classifyError, opens: { minCalls: 2, share: 0.5 } });
-    const limited = createFetch({ breaker, retry: false });
+    const limited = limitFetch({ breaker, retry: false });
     api.fail(...Array.from({ length: 4 }, () => ({ status: 500, message: 'down' })));
     for (let i = 0; i < 2; i++) await (await limited(chat(), ask('x'))).text();
     await expect(limited(chat(), ask('x'))).rejects.toMatchObject({ code: 'FLOW_BREAKER_OPEN' });
@@ -325,7 +325,7 @@ describe('createFetch', LONG, () => {
       const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, lanes });
       const seen: HttpRequest[] = [];
       const events: FlowEvent[] = [];
-      const limited = createFetch({
+      const limited = limitFetch({
         limiter,
         job: (request) => {
           seen.push(request);
@@ -338,12 +338,12 @@ describe('createFetch', LONG, () => {
       expect(limiter.snapshot().tokens).toBeCloseTo(before - 500, -2);
       await response.text();
       expect(seen).toMatchObject([{ url: chat(), method: 'POST', json: { messages: [{ content: 'hello' }] } }]);
-      expect(events.find(({ type }) => type === 'accepted')).toMatchObject({ operator: 'createFetch', lane: 'user' });
+      expect(events.find(({ type }) => type === 'accepted')).toMatchObject({ operator: 'limitFetch', lane: 'user' });
     });
 
     it('pays what the answer says, whole and streamed, and what was estimated until then', async () => {
       const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1, learn: false });
-      const limited = createFetch({ limiter });
+      const limited = limitFetch({ limiter });
       const full = limiter.snapshot().tokens;
       const response = await limited(chat(), ask('hello world', { max_tokens: 4000 }));
       expect(full - limiter.snapshot().tokens).toBeGreaterThan(990);
@@ -367,7 +367,7 @@ describe('createFetch', LONG, () => {
         { input_tokens: 9000 },
         { content: [{ input: { prompt_tokens: 5 } }], usage: { input_tokens: 300, output_tokens: 20 } },
       ];
-      const limited = createFetch({ limiter, fetch: () => Promise.resolve(Response.json(answers.shift())) });
+      const limited = limitFetch({ limiter, fetch: () => Promise.resolve(Response.json(answers.shift())) });
       await (await limited('https://host/v1/messages/count_tokens', ask('how long is this?'))).text();
       expect(limiter.snapshot().tokens).toBe(full);
       await (await limited('https://host/v1/messages', ask('do it'))).text();
@@ -379,7 +379,7 @@ describe('createFetch', LONG, () => {
       const limiter = createLimiter({ concurrency: 1 });
       const body = { pipe: () => undefined };
       const response = { status: 200, headers: new Headers(), body, ok: true } as unknown as Response;
-      expect(await createFetch({ limiter, fetch: () => Promise.resolve(response) })('https://host')).toBe(response);
+      expect(await limitFetch({ limiter, fetch: () => Promise.resolve(response) })('https://host')).toBe(response);
       expect(limiter.executing).toBe(0);
     });
 
@@ -387,7 +387,7 @@ describe('createFetch', LONG, () => {
       const strict = await startModelApi({ requestsPerMinute: 60, burstSeconds: 60 });
       try {
         const limiter = createAccount({ concurrency: 1, requestsPerMinute: 6000 });
-        await (await createFetch({ limiter })(`${strict.baseUrl}/chat/completions`, ask('x'))).text();
+        await (await limitFetch({ limiter })(`${strict.baseUrl}/chat/completions`, ask('x'))).text();
         expect(limiter.snapshot().requestsPerMinute).toBe(60);
       } finally {
         await strict.stop();
@@ -405,7 +405,7 @@ describe('createFetch', LONG, () => {
         seen.push(one);
         return {};
       };
-      const response = await createFetch({ retry, limiter, job })(request);
+      const response = await limitFetch({ retry, limiter, job })(request);
       expect(await response.text()).toContain('from a Request');
       expect(api.requests).toHaveLength(2);
       expect(seen).toMatchObject([{ url: chat(), method: 'POST', json: { model: 'm' } }]);
@@ -413,14 +413,14 @@ describe('createFetch', LONG, () => {
 
     it('may be given as the options', async () => {
       const given = new Request('http://else', { ...ask('from the options'), headers: { 'content-type': 'application/json' } });
-      const response = await createFetch()(chat(), given);
+      const response = await limitFetch()(chat(), given);
       expect(await response.text()).toContain('from the options');
     });
 
     it('whose body never ends can be aborted', async () => {
       const controller = new AbortController();
       const init = { method: 'POST', body: new ReadableStream(), duplex: 'half', signal: controller.signal };
-      const call = createFetch()(new Request(chat(), init));
+      const call = limitFetch()(new Request(chat(), init));
       controller.abort();
       await expect(call).rejects.toMatchObject({ name: 'AbortError' });
       expect(api.requests).toHaveLength(0);
@@ -428,7 +428,7 @@ describe('createFetch', LONG, () => {
 
     it('may be as deep and as long as JSON can be', async () => {
       const limiter = createLimiter({ concurrency: 1 });
-      const limited = createFetch({ limiter, fetch: () => Promise.resolve(new Response('ok')) });
+      const limited = limitFetch({ limiter, fetch: () => Promise.resolve(new Response('ok')) });
       const deep = `{"messages":${'['.repeat(20_000)}"x"${']'.repeat(20_000)}}`;
       expect(await (await limited(chat(), { method: 'POST', body: deep })).text()).toBe('ok');
     });
@@ -442,7 +442,7 @@ describe('createFetch', LONG, () => {
       await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
       const url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
       const body = new Blob(['once']).stream();
-      const response = await createFetch({ retry })(url, { method: 'POST', body, duplex: 'half' } as RequestInit);
+      const response = await limitFetch({ retry })(url, { method: 'POST', body, duplex: 'half' } as RequestInit);
       expect(response.status).toBe(503);
       expect(bodies).toEqual(['once']);
       await new Promise((closed) => server.close(closed));
@@ -450,7 +450,7 @@ describe('createFetch', LONG, () => {
   });
 
   it('looks the global fetch up when it is called', async () => {
-    const limited = createFetch();
+    const limited = limitFetch();
     vi.stubGlobal('fetch', () => Promise.resolve(new Response('stubbed')));
     try {
       expect(await (await limited('https://host')).text()).toBe('stubbed');
@@ -466,7 +466,7 @@ describe('createFetch', LONG, () => {
     const watch = watchHost();
     try {
       const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600_000 });
-      const limited = createFetch({ limiter, retry, deadlineMs: 60_000, timeoutMs: 30_000, fetch: base });
+      const limited = limitFetch({ limiter, retry, deadlineMs: 60_000, timeoutMs: 30_000, fetch: base });
       const texts = Array.from({ length: 10 }, async () => (await limited('https://host', { signal })).text());
       expect(watch.left()).not.toEqual([]);
       await Promise.all(texts);

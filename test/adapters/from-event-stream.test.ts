@@ -7,7 +7,7 @@ import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { isFlowError } from '../../operators/index.js';
 import type { EventStreamContext, EventStreamOptions, ServerEvent } from '../../src/adapters/fetch.js';
-import { createFetch, fromEventStream } from '../../src/adapters/fetch.js';
+import { fromEventStream, limitFetch } from '../../src/adapters/fetch.js';
 import { ProviderError } from '../../src/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
@@ -493,7 +493,7 @@ describe('over a real connection', () => {
 
   it('keeps to a limiter through its `fetch`', async () => {
     const { url, seen } = await serverOf(refuses(503), says('data: a\n\n'));
-    const limited = createFetch({ retry: { initialMs: 1 } });
+    const limited = limitFetch({ retry: { initialMs: 1 } });
     expect(await firstValueFrom(fromEventStream(url, { fetch: limited }))).toEqual(event('a'));
     expect(seen).toHaveLength(2);
   });

@@ -7,7 +7,7 @@ import { BadRequestError } from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createAccount, createLimiter } from '../../operators/index.js';
 import { providers } from '../../src/account/providers.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { Middleware, ModelMiddlewareOptions, ToolMiddlewareOptions } from '../../src/adapters/langchain-agents.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { ModelApi } from '../fakes/model-api.js';
@@ -48,7 +48,7 @@ describe('createModelMiddleware', LONG, () => {
   it('holds a permit for each call, under a limiter shared with another client', async () => {
     await start({ latencyMs: 20 });
     const limiter = createLimiter({ concurrency: 2 });
-    const limited = createFetch({ limiter });
+    const limited = limitFetch({ limiter });
     const agent = asking({ limiter });
     const other = async (content: string): Promise<unknown> => {
       const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content }] });

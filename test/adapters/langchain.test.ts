@@ -19,7 +19,7 @@ import {
   robust,
 } from '../../operators/index.js';
 import { providers } from '../../src/account/providers.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { InnerEmbeddings, LimitEmbeddingsOptions, LimitedEmbeddings } from '../../src/adapters/langchain.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import type { ModelApi } from '../fakes/model-api.js';
@@ -253,7 +253,7 @@ describe('limitEmbeddings', LONG, () => {
     it('is shared with another client, and the embeddings have no limit of their own', async () => {
       await start({ latencyMs: 20 });
       const limiter = createLimiter({ concurrency: 3 });
-      const limited = createFetch({ limiter });
+      const limited = limitFetch({ limiter });
       const embeddings = flow({ embeddings: openai({ maxConcurrency: 1 }), limiter, maxSize: 2 });
       const chat = async (content: string): Promise<unknown> => {
         const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content }] });
@@ -387,7 +387,7 @@ describe('limitEmbeddings', LONG, () => {
       const limiter = createAccount({ tokensPerMinute: 6, burstSeconds: 6000, headroom: 1, learn: false });
       const embeddings = flow({
         limiter,
-        queue: lanes([{ name: 'P2' }]),
+        queue: lanes([{ name: 'background' }]),
         countTokens: () => 10,
         provider: { ...providers.other, refusedInput: isFree ? 'returned' : 'kept' },
       });
@@ -511,7 +511,7 @@ describe('a queued call that is aborted', LONG, () => {
     await expect.poll(() => started, soon).toBe(2);
   });
 
-  it('is never sent, through createFetch', async () => {
+  it('is never sent, through limitFetch', async () => {
     const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60 });
     const model = chat({ limiter });
     const busy = limiter.tryAcquire();
@@ -528,15 +528,15 @@ describe('a queued call that is aborted', LONG, () => {
   });
 });
 
-const chat = (options: Parameters<typeof createFetch>[0] = {}): ChatOpenAI =>
+const chat = (options: Parameters<typeof limitFetch>[0] = {}): ChatOpenAI =>
   new ChatOpenAI({
     apiKey: 'k',
     model: 'm',
     maxRetries: 0,
-    configuration: { baseURL: api.baseUrl, fetch: createFetch({ retry, ...options }) },
+    configuration: { baseURL: api.baseUrl, fetch: limitFetch({ retry, ...options }) },
   });
 
-describe('ChatOpenAI over createFetch', LONG, () => {
+describe('ChatOpenAI over limitFetch', LONG, () => {
   expectNoUnhandledRejections();
 
   it('answers, whole and as a stream, as many at a time as there are permits', async () => {

@@ -2,7 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import Anthropic from '@anthropic-ai/sdk';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled } from '@openai/agents';
-import { embedMany, generateText, stepCountIs, streamText, tool, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
+import { embedMany, generateText, stepCountIs, streamText, tool } from 'ai';
 import { AIMessage, createAgent, fakeModel, tool as langchainTool } from 'langchain';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
@@ -11,7 +11,7 @@ import type { Limiter } from '../../operators/index.js';
 import { childOf, createAccount } from '../../operators/index.js';
 import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
@@ -53,10 +53,10 @@ const viaOpenAI =
 
 /** What sends requests, limited: those inside. */
 const INSIDE: Readonly<Record<string, (limiter: Limiter) => Fetch>> = {
-  createFetch: (limiter) => createFetch({ limiter, fetch: server }),
+  limitFetch: (limiter) => limitFetch({ limiter, fetch: server }),
   // A function around it hides what it is.
-  'createFetch, hidden': (limiter) => {
-    const limited = createFetch({ limiter, fetch: server });
+  'limitFetch, hidden': (limiter) => {
+    const limited = limitFetch({ limiter, fetch: server });
     return (input, init) => limited(input, init);
   },
   limitOpenAI: (limiter) => {
@@ -74,8 +74,8 @@ const INSIDE: Readonly<Record<string, (limiter: Limiter) => Fetch>> = {
 
 /** What is limited around a `fetch`; each makes one call. */
 const AROUND: Readonly<Record<string, (limiter: Limiter, fetch: Fetch) => () => PromiseLike<unknown>>> = {
-  createFetch: (limiter, fetch) => {
-    const outer = createFetch({ limiter, fetch });
+  limitFetch: (limiter, fetch) => {
+    const outer = limitFetch({ limiter, fetch });
     return () => outer('http://h/v1/chat/completions', { method: 'POST', body: JSON.stringify(asked) });
   },
   limitOpenAI: (limiter, fetch) =>
@@ -171,15 +171,15 @@ describe('limited twice by one limiter', LONG, () => {
 
   it('is refused as well below the same parent', async () => {
     const account = createAccount({ concurrency: 8 });
-    const inner = createFetch({ limiter: childOf(account, { concurrency: 4 }), fetch: server });
-    const outer = createFetch({ limiter: childOf(account, { concurrency: 4 }), fetch: inner });
+    const inner = limitFetch({ limiter: childOf(account, { concurrency: 4 }), fetch: server });
+    const outer = limitFetch({ limiter: childOf(account, { concurrency: 4 }), fetch: inner });
     await expect(outer('http://h/')).rejects.toThrow('limit each request once');
   });
 
   it('is no matter where one of the two takes no slot', async () => {
     const limiter = createAccount({ concurrency: 1, tokensPerMinute: 1000 });
-    const inner = createFetch({ limiter, fetch: server, job: { cost: { tokens: 0 } } });
-    const outer = createFetch({ limiter, fetch: inner, job: { cost: { slots: 0, requests: 0, tokens: 9 } } });
+    const inner = limitFetch({ limiter, fetch: server, job: { cost: { tokens: 0 } } });
+    const outer = limitFetch({ limiter, fetch: inner, job: { cost: { slots: 0, requests: 0, tokens: 9 } } });
     expect((await outer('http://h/')).status).toBe(200);
   });
 });
@@ -193,7 +193,7 @@ const EVENTS = (choices: readonly object[]): string =>
 describe('a tool that makes calls of its own on the same account', LONG, () => {
   expectNoUnhandledRejections();
 
-  const chat = (limiter: Limiter) => createFetch({ limiter, fetch: server });
+  const chat = (limiter: Limiter) => limitFetch({ limiter, fetch: server });
   const ask = async (fetch: Fetch): Promise<string> => (await fetch('http://h/v1/chat/completions')).text();
 
   it('works in a tool runner while there is room, and is refused when there never will be', async () => {
@@ -205,9 +205,9 @@ describe('a tool that makes calls of its own on the same account', LONG, () => {
     ];
     const runner = createToolRunner({ tools, limiter, retry: false });
     const call = (id: string) => ({ id, name: 'ask', input: {} });
-    const one = await runner.runAll([call('a')]);
+    const one = await runner.runAllAsync([call('a')]);
     expect(one.results[0]?.is_error).toBe(false);
-    const both = await runner.runAll([call('a'), call('b')]);
+    const both = await runner.runAllAsync([call('a'), call('b')]);
     const failures = both.results.filter(({ is_error }) => is_error);
     expect(failures).toHaveLength(1);
     expect(failures.map((failure) => failure.is_error && messages(failure.cause))).toEqual([

@@ -7,8 +7,8 @@ import * as v1 from '@modelcontextprotocol/sdk/types.js';
 import { createMcpHandler, inputRequired, Server } from '@modelcontextprotocol/server';
 import { VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
-import { createMcpCaller as createMcpCallerV1 } from '../../src/adapters/mcp-v1.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
+import { limitMcp as createMcpCallerV1 } from '../../src/adapters/mcp-v1.js';
 import type { McpCaller, McpCallerOptions } from '../../src/adapters/support/mcp-types.js';
 import { serveMcp } from '../fakes/mcp-http.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -76,7 +76,7 @@ const WORLDS: Readonly<Record<string, (play: Play) => Promise<World>>> = {
     const client = clientOf(play);
     const [here, there] = InMemoryTransport.createLinkedPair();
     await Promise.all([server.connect(there), client.connect(here)]);
-    return { caller: (options) => createMcpCaller(client, options), close: () => client.close() };
+    return { caller: (options) => limitMcp(client, options), close: () => client.close() };
   },
   'client 2, HTTP of 2026': async (play) => {
     const handler = createMcpHandler(() => {
@@ -99,7 +99,7 @@ const WORLDS: Readonly<Record<string, (play: Play) => Promise<World>>> = {
       await handler.close();
       await http.stop();
     };
-    return { caller: (options) => createMcpCaller(client, options), close };
+    return { caller: (options) => limitMcp(client, options), close };
   },
   'sdk 1': async (play) => {
     const server = new ServerV1(NAMED, { capabilities: { tools: {} } });

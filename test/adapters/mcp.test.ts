@@ -12,7 +12,7 @@ import {
   DeadlineError,
   OverflowError,
 } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { McpCaller, McpCallerOptions, McpCallOptions, McpProgress } from '../../src/adapters/mcp.js';
 import { toolsOf } from '../../src/adapters/mcp.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
@@ -145,7 +145,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
 
   it('refuses tools that are none', () => {
     for (const tools of ['look', ['look'], [{}], [null]])
-      expect(() => open({ tools: tools as never })).toThrow(/^createMcpCaller: expected `tools` to be a list of tools/);
+      expect(() => open({ tools: tools as never })).toThrow(/^limitMcp: expected `tools` to be a list of tools/);
   });
 
   it('makes calls all the same when the tools cannot be listed: as of tools that are not read-only', async () => {
@@ -365,7 +365,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     const callers = [open({ limiter }), other.caller({ limiter })] as const;
     await Promise.all(callers.map((caller) => caller.listTools()));
     let fetching = 0;
-    const limitedFetch = createFetch({
+    const limitedFetch = limitFetch({
       limiter,
       fetch: async () => {
         fetching++;
@@ -478,7 +478,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     const outcomes = events.flatMap((event) => (event.type === 'attemptEnded' ? [event.outcome] : []));
     // The first is the list of tools.
     expect(outcomes).toEqual(['ok', 'transient', 'ok', 'ok']);
-    expect(new Set(events.map((event) => ('operator' in event ? event.operator : '')))).toEqual(new Set(['createMcpCaller']));
+    expect(new Set(events.map((event) => ('operator' in event ? event.operator : '')))).toEqual(new Set(['limitMcp']));
   }, 20_000);
 
   it('hands on what the client says when it is not connected', async () => {
@@ -593,7 +593,7 @@ describe('toolsOf', () => {
     ]);
     expect(tools[0]?.parameters.inputSchema).toEqual({ type: 'object' });
     const runner = createToolRunner({ tools, concurrency: Infinity, timeoutMs: 20 });
-    const run = runner.runAll([
+    const run = runner.runAllAsync([
       { id: '1', name: 'far_look', input: { id: 'a', steps: 3, stepMs: 20 } },
       { id: '2', name: 'far_write', input: { id: 'b', isError: true } },
       { id: '3', name: 'far_look', input: { id: 'c', code: -32_603 } },
@@ -616,7 +616,7 @@ describe('toolsOf', () => {
     const caller = world.caller();
     const runner = createToolRunner({ tools: await toolsOf(caller) });
     const controller = new AbortController();
-    const run = runner.runAll([{ id: '1', name: 'look', input: { id: 'a', hold: true } }], { signal: controller.signal });
+    const run = runner.runAllAsync([{ id: '1', name: 'look', input: { id: 'a', hold: true } }], { signal: controller.signal });
     await expect.poll(() => world.brain.seen('a').length, POLL).toBe(1);
     controller.abort();
     expect((await run).results[0]).toMatchObject({ is_error: true, error: { code: 'cancelled' } });

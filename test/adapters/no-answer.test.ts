@@ -6,7 +6,7 @@ import { lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { createAccount } from '../../operators/index.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
@@ -69,7 +69,7 @@ describe.each(Object.entries(ANSWERS))('%s in the place of an answer', (_what, a
 
 describe('a client that is behind a limiter already', () => {
   const limiter = createAccount({ concurrency: 1 });
-  const limited = createFetch({ limiter });
+  const limited = limitFetch({ limiter });
   const OTHERS: Readonly<Record<string, () => unknown>> = {
     limitOpenAI: () => limitOpenAI(openai(limited), { limiter }),
     openAIChat: () => openAIChat(openai(limited)),

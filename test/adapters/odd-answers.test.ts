@@ -31,7 +31,7 @@ async function serve(answer: (response: ServerResponse, times: number) => void) 
   return { url: `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`, times: () => times };
 }
 
-const retry = { initialMs: 1, maxAttempts: 3, budget: 1 } as const;
+const retry = { initialMs: 1, maxAttempts: 3, maxShare: 1 } as const;
 const asked = { model: 'm', max_tokens: 9, messages: [{ role: 'user' as const, content: 'hello' }] };
 const CALLERS = {
   'an address': (url: string) => createModelCaller({ call: chatCompletions({ baseUrl: `${url}/v1`, model: 'm' }), retry }),

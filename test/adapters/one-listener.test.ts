@@ -9,9 +9,9 @@ import * as z from 'zod';
 import { createAccount, createBatcher, policy } from '../../operators/index.js';
 import { embedSettled, limitEmbeddingModel, limitImageModel, limitLanguageModel, limitRerankingModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import { createEmbedder, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -40,8 +40,8 @@ declare const language: {
 };
 
 const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
-  createFetch: (door) => {
-    const fetch = createFetch({ limiter: limiter(), fetch: () => door.opened.then(() => Response.json({})) });
+  limitFetch: (door) => {
+    const fetch = limitFetch({ limiter: limiter(), fetch: () => door.opened.then(() => Response.json({})) });
     return async (signal) => (await fetch('http://h/', { signal })).text();
   },
   createAnthropicMiddleware: (door) => {
@@ -88,7 +88,7 @@ const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
       door.opened.then(() => ({ embeddings: vectors(values), warnings: [] }));
     const model = { ...own, maxEmbeddingsPerCall: 9, supportsParallelCalls: true, doEmbed };
     const shared = limiter();
-    return (signal) => embedSettled({ model: model as never, values: ['a', 'b'], limiter: shared, signal });
+    return (signal) => embedSettled({ model: model, values: ['a', 'b'], limiter: shared, signal });
   },
   limitImageModel: (door) => {
     const model = { ...own, doGenerate: () => door.opened.then(() => ({ images: [] })) };
@@ -138,9 +138,9 @@ const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
     const parameters = z.object({});
     const wait = defineTool({ name: 'wait', description: 'x', readOnly: true, parameters, execute: () => door.opened });
     const runner = createToolRunner({ tools: [wait], limiter: limiter() });
-    return (signal) => runner.runAll([{ id: 'a', name: 'wait', input: {} }], { signal });
+    return (signal) => runner.runAllAsync([{ id: 'a', name: 'wait', input: {} }], { signal });
   },
-  createMcpCaller: (door) => {
+  limitMcp: (door) => {
     const [here, there] = InMemoryTransport.createLinkedPair();
     const server = new McpServer({ name: 's', version: '1' });
     server.registerTool('wait', { annotations: { readOnlyHint: true } }, async () => {
@@ -149,7 +149,7 @@ const CALLS: Readonly<Record<string, (door: Door) => Call>> = {
     });
     const client = new Client({ name: 'c', version: '1' });
     const connected = Promise.all([server.connect(there), client.connect(here)]);
-    const caller = createMcpCaller(client, { limiter: limiter() });
+    const caller = limitMcp(client, { limiter: limiter() });
     return async (signal) => {
       await connected;
       return caller.callToolAsync({ name: 'wait' }, { signal });

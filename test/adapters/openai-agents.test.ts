@@ -18,7 +18,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import { z } from 'zod';
 import type { FlowEvent } from '../../operators/index.js';
 import { classifyError, createAccount, createBreaker, createLimiter } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { ModelRules } from '../../src/adapters/openai-agents.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';
 import type { ModelApi } from '../fakes/model-api.js';
@@ -133,7 +133,7 @@ describe('limitModel', LONG, () => {
   it('shares a limiter with another client', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const agent = agentOf(model({ limiter }));
-    const limited = new OpenAI({ apiKey: 'none', baseURL: api.baseUrl, maxRetries: 0, fetch: createFetch({ limiter }) });
+    const limited = new OpenAI({ apiKey: 'none', baseURL: api.baseUrl, maxRetries: 0, fetch: limitFetch({ limiter }) });
     await Promise.all(
       Array.from({ length: 4 }, async () => {
         const { completed } = await runner.run(agent, LONG_TEXT, { stream: true });

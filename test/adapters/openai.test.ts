@@ -4,7 +4,7 @@ import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Limiter, Usage } from '../../operators/index.js';
 import { createAccount, createLimiter, isFlowError, robust } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
@@ -259,7 +259,7 @@ describe('limitOpenAI', LONG, () => {
   it('shares its limiter with another client', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const client = limit({ limiter });
-    const plain = createFetch({ limiter });
+    const plain = limitFetch({ limiter });
     const body = JSON.stringify({ model: 'm', messages: messages('plain'), stream: true });
     await Promise.all(
       Array.from({ length: 3 }, (_, i) => [
@@ -602,7 +602,7 @@ describe('openAIEmbeddings', LONG, () => {
     const limiter = createLimiter({ concurrency: 1 });
     const server = await another({ latencyMs: 20 });
     const made = createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, maxSize: 4 });
-    const plain = createFetch({ limiter });
+    const plain = limitFetch({ limiter });
     const body = JSON.stringify({ model: 'm', messages: messages('plain') });
     await Promise.all([
       ...texts.map((text) => made.embedAsync(text)),

@@ -45,7 +45,7 @@ const msOf = ([seconds, ns]: readonly [number, number]): number => seconds * 100
 const busy = Object.assign(new Error('busy'), { status: 503 });
 
 const record: CallRecord = {
-  ...{ traceId: '3f5d6c1c3f5d6c1c0000000000000001', spanId: '00f067aa0ba902b7', name: 'count', lane: 'P0', model: 'gpt', attempt: 1 },
+  ...{ traceId: '3f5d6c1c3f5d6c1c0000000000000001', spanId: '00f067aa0ba902b7', name: 'count', lane: 'user', model: 'gpt', attempt: 1 },
   ...{ latencyMs: 2000, queuedMs: 500, status: 'success', errorCode: null, promptTokens: 850, completionTokens: 120 },
   ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
 };
@@ -192,7 +192,7 @@ describe('spans of model calls', () => {
       execute: () => (sent++ === 0 ? Promise.reject(busy) : Promise.resolve('done')),
     });
     const tools = createToolRunner({ tools: [flaky], onEvent: sink, name: 'files' });
-    await tools.runAll([{ id: 'x', name: 'flaky', input: {} }]);
+    await tools.runAllAsync([{ id: 'x', name: 'flaky', input: {} }]);
     expect(spans().map(({ name, attributes }) => [name, attributes['flow.lane'], attributes['flow.name']])).toEqual([
       ['flow.call', 'flaky', 'files'],
       ['flow.attempt', 'flaky', 'files'],
@@ -238,8 +238,8 @@ describe('measurements', () => {
     const durations = metrics.get('flow.model.duration');
     expect(durations?.unit).toBe('s');
     expect(durations?.points.map(({ attributes, value }) => [attributes, (value as { sum: number }).sum])).toEqual([
-      [{ 'flow.lane': 'P0', 'flow.model': 'gpt' }, 2],
-      [{ 'flow.lane': 'P0', 'flow.model': 'gpt', 'error.type': 'HTTP_429' }, 2],
+      [{ 'flow.lane': 'user', 'flow.model': 'gpt' }, 2],
+      [{ 'flow.lane': 'user', 'flow.model': 'gpt', 'error.type': 'HTTP_429' }, 2],
     ]);
     expect([...metrics.keys()].filter((name) => name.startsWith('gen_ai'))).toEqual([]);
 
@@ -249,7 +249,7 @@ describe('measurements', () => {
     const renamed = await theirs.read();
     expect(renamed.get('gen_ai.client.inference.duration')?.points[0]?.attributes).toEqual({
       ...modelAttributes,
-      'flow.lane': 'P0',
+      'flow.lane': 'user',
       'gen_ai.request.model': 'gpt',
     });
     const tokens = renamed.get('gen_ai.client.token.usage')?.points ?? [];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createLimiter, perMinute } from '../../operators/index.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 
 function streamOf(parts: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   const rest = [...parts];
@@ -26,7 +26,7 @@ async function spent(answer: string, { url = 'https://host/v1/chat/completions',
   const bytes = new TextEncoder().encode(answer);
   const size = Math.ceil(bytes.length / cuts);
   const parts = Array.from({ length: cuts }, (_, i) => bytes.slice(i * size, (i + 1) * size));
-  const limited = createFetch({ limiter, fetch: () => Promise.resolve(new Response(streamOf(parts))) });
+  const limited = limitFetch({ limiter, fetch: () => Promise.resolve(new Response(streamOf(parts))) });
   const response = await limited(url, { method: 'POST', body: JSON.stringify(body) });
   const atOnce = full - limiter.snapshot().tokens;
   await response.text();

@@ -1,12 +1,12 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import Anthropic from '@anthropic-ai/sdk';
-import { embed, generateText, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
+import { embed, generateText } from 'ai';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { retryFailed } from '../../operators/index.js';
 import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { chatCompletions, createModelCaller } from '../../src/index.js';
 
@@ -16,13 +16,13 @@ const fetch = (async () => {
   return Response.json({ error: { message: 'overloaded' } }, { status: 503 });
 }) as typeof globalThis.fetch;
 
-type Retry = NonNullable<NonNullable<Parameters<typeof createFetch>[0]>['retry']>;
+type Retry = NonNullable<NonNullable<Parameters<typeof limitFetch>[0]>['retry']>;
 
 const asked = { model: 'm', max_tokens: 9, messages: [{ role: 'user' as const, content: 'hello' }] };
 const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch });
 const embeddings = provider.embeddingModel('m');
 const WAYS: Readonly<Record<string, (retry: Retry) => unknown>> = {
-  createFetch: (retry) => createFetch({ retry, fetch })('http://host/'),
+  limitFetch: (retry) => limitFetch({ retry, fetch })('http://host/'),
   limitOpenAI: (retry) => limitOpenAI(new OpenAI({ apiKey: 'k', fetch }), { retry }).chat.completions.create(asked),
   limitAnthropic: (retry) => limitAnthropic(new Anthropic({ apiKey: 'k', fetch }), { retry }).messages.create(asked),
   limitLanguageModel: (retry) =>

@@ -2,7 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import Anthropic from '@anthropic-ai/sdk';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { OpenAIResponsesModel } from '@openai/agents';
-import { embed, generateText, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
+import { embed, generateText } from 'ai';
 import { createAgent } from 'langchain';
 import OpenAI from 'openai';
 import { lastValueFrom } from 'rxjs';
@@ -11,7 +11,7 @@ import type { Limiter } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
 import { embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
@@ -81,8 +81,8 @@ const provider = (fetch: typeof globalThis.fetch) => createOpenAICompatible({ na
 
 /** Clients under a limiter, which is the only handle they have. */
 const CLIENTS: Readonly<Record<string, (account: Account) => Ask>> = {
-  createFetch: (account) => {
-    const limited = createFetch({ ...account, ...once });
+  limitFetch: (account) => {
+    const limited = limitFetch({ ...account, ...once });
     return async (signal) => (await limited(baseUrl, { method: 'POST', body: '{}', signal })).text();
   },
   limitOpenAI: ({ fetch, ...rules }) => {
@@ -131,13 +131,13 @@ const CLIENTS: Readonly<Record<string, (account: Account) => Ask>> = {
 
 /** Handles over clients. */
 const HANDLES: Readonly<Record<string, (account: Account) => Ask>> = {
-  'createModelCaller over an address': (account) => {
-    const models = createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }), ...account, ...once });
+  'createModelCaller over an address': ({ fetch, ...account }) => {
+    const models = createModelCaller({ call: chatCompletions({ baseUrl, model: 'm', fetch }), ...account, ...once });
     return (signal) => models.callAsync(whole, { signal });
   },
-  'createModelCaller over an address, a stream': ({ timeoutMs, ...account }) => {
+  'createModelCaller over an address, a stream': ({ timeoutMs, fetch, ...account }) => {
     const models = createModelCaller({
-      call: chatCompletions({ baseUrl, model: 'm' }),
+      call: chatCompletions({ baseUrl, model: 'm', fetch }),
       ...account,
       ...(timeoutMs && { timeoutMs }),
       ...once,

@@ -2,14 +2,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { generateText, streamText, wrapLanguageModel } from 'ai';
+import { generateText, streamText } from 'ai';
 import OpenAI, { toFile } from 'openai';
 import OpenAI6, { toFile as toFile6 } from 'openai6';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
 import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { StreamPlan } from '../fakes/stream-plan.js';
@@ -74,7 +74,7 @@ describe('what is no question to a server', LONG, () => {
 
   it.each(['data:,', 'data:text/plain,hello', ' DATA:,x'])('takes no permit: %j', async (url) => {
     const limiter = createLimiter({ concurrency: 1 });
-    const limited = createFetch({ limiter });
+    const limited = limitFetch({ limiter });
     for (const input of [url, new URL(url), new Request(url)]) expect((await limited(input)).status).toBe(200);
     expect(limiter.executing).toBe(0);
   });
@@ -82,10 +82,10 @@ describe('what is no question to a server', LONG, () => {
   it('takes no permit as a blob, and its address stands for nothing else', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const url = URL.createObjectURL(new Blob(['hello']));
-    expect(await (await createFetch({ limiter })(url)).text()).toBe('hello');
+    expect(await (await limitFetch({ limiter })(url)).text()).toBe('hello');
     URL.revokeObjectURL(url);
     expect(limiter.executing).toBe(0);
-    await createFetch({ limiter, fetch: () => Promise.resolve(new Response(new ReadableStream())) })('/v1/models');
+    await limitFetch({ limiter, fetch: () => Promise.resolve(new Response(new ReadableStream())) })('/v1/models');
     expect(limiter.executing).toBe(1);
   });
 
@@ -111,7 +111,7 @@ describe('a stream whose reader is gone', LONG, () => {
 
   it('gives its permit back when the server has ended it, though nobody asks for the end', async () => {
     const limiter = createLimiter({ concurrency: 1 });
-    const response = await createFetch({ limiter })(...asked({ chunks: 40, gapMs: 1 }));
+    const response = await limitFetch({ limiter })(...asked({ chunks: 40, gapMs: 1 }));
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     let text = new TextDecoder().decode((await reader.read()).value);
     await expect.poll(() => limiter.executing, soon).toBe(0);
@@ -158,10 +158,10 @@ describe('a stream whose reader is gone', LONG, () => {
     const limiter = createLimiter({ concurrency: 1 });
     const events: FlowEvent[] = [];
     const plan = planned({ then: 'more', gapMs: 5 });
-    await createFetch({ limiter, onEvent: (event) => events.push(event) })(...asked(plan)).then(use);
+    await limitFetch({ limiter, onEvent: (event) => events.push(event) })(...asked(plan)).then(use);
     expect(limiter.executing).toBe(1);
     await collectGarbage(() => limiter.executing === 0);
-    expect(events).toContainEqual({ type: 'abandoned', operator: 'createFetch', lane: 'default' });
+    expect(events).toContainEqual({ type: 'abandoned', operator: 'limitFetch', lane: 'default' });
     await expect.poll(() => server.ends.has(plan.id), soon).toBe(true);
   });
 
@@ -169,7 +169,7 @@ describe('a stream whose reader is gone', LONG, () => {
     const limiter = createLimiter({ concurrency: 1 });
     let text = '';
     void (async () => {
-      const response = await createFetch({ limiter })(...asked({ chunks: 10, gapMs: 40 }));
+      const response = await limitFetch({ limiter })(...asked({ chunks: 10, gapMs: 40 }));
       for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) text += new TextDecoder().decode(chunk);
     })();
     const garbage = setInterval(() => void collectGarbage(() => true), 15);
@@ -184,7 +184,7 @@ describe('a connection that is being closed', LONG, () => {
 
   it.each(['cancel', 'abort', 'timeout'])('keeps its permit until the server has seen it: %s', async (way) => {
     const limiter = createLimiter({ concurrency: 2 });
-    const limited = createFetch({ limiter, retry: false, timeoutMs: way === 'timeout' ? 60 : Infinity });
+    const limited = limitFetch({ limiter, retry: false, timeoutMs: way === 'timeout' ? 60 : Infinity });
     await Promise.all(
       Array.from({ length: 30 }, async () => {
         const controller = new AbortController();
@@ -225,7 +225,7 @@ describe('a connection that is being closed', LONG, () => {
     const limiter = createLimiter({ concurrency: 1 });
     const stuck = () => Promise.resolve(new Response(new ReadableStream({ cancel: () => new Promise(() => undefined) })));
     const leave = async (closeGraceMs: number) => {
-      const reader = ((await createFetch({ limiter, fetch: stuck, closeGraceMs })('http://host')).body as ReadableStream).getReader();
+      const reader = ((await limitFetch({ limiter, fetch: stuck, closeGraceMs })('http://host')).body as ReadableStream).getReader();
       void reader.cancel();
     };
     await leave(30);
@@ -241,7 +241,7 @@ describe('an adapter under a limiter that closes', LONG, () => {
 
   it('drains: streams under way go on to their end, and so does what waits; what is new is refused', async () => {
     const limiter = createLimiter({ concurrency: 2 });
-    const limited = createFetch({ limiter });
+    const limited = limitFetch({ limiter });
     const [one, other] = await Promise.all([limited(...asked({ chunks: 20 })), limited(...asked({ chunks: 20 }))]);
     const waiting = limited(...asked());
     await expect.poll(() => limiter.snapshot().queued, soon).toBe(1);
@@ -256,7 +256,7 @@ describe('an adapter under a limiter that closes', LONG, () => {
 
   it('closes: streams under way fail, what waits and what is new is refused', async () => {
     const limiter = createLimiter({ concurrency: 2 });
-    const limited = createFetch({ limiter });
+    const limited = limitFetch({ limiter });
     const streams = await Promise.all([limited(...asked({ chunks: 200 })), limited(...asked({ chunks: 200 }))]);
     const waiting = limited(...asked());
     await expect.poll(() => limiter.snapshot().queued, soon).toBe(1);
@@ -287,7 +287,7 @@ describe('a refusal without bounds', LONG, () => {
       more();
     });
     const limiter = createLimiter({ concurrency: 1 });
-    const response = await createFetch({ limiter })(url);
+    const response = await limitFetch({ limiter })(url);
     expect(response.status).toBe(400);
     expect((await response.text()).length).toBeLessThan(2_000_000);
     await expect.poll(() => limiter.executing, soon).toBe(0);
@@ -303,7 +303,7 @@ describe('a refusal without bounds', LONG, () => {
       response.writeHead(404, { 'content-type': 'text/plain' }).write('no such thing');
     });
     const limiter = createLimiter({ concurrency: 1 });
-    const response = await createFetch({ limiter })(url);
+    const response = await limitFetch({ limiter })(url);
     expect([response.status, await response.text()]).toEqual([404, 'no such thing']);
     await expect.poll(() => limiter.executing, soon).toBe(0);
   });
@@ -315,7 +315,7 @@ describe('a refusal without bounds', LONG, () => {
       response.writeHead(302, { location: `/${String(requests)}` }).end();
     });
     const limiter = createLimiter({ concurrency: 1 });
-    await expect(createFetch({ limiter })(url)).rejects.toThrow('fetch failed');
+    await expect(limitFetch({ limiter })(url)).rejects.toThrow('fetch failed');
     expect(requests).toBeLessThan(25);
     await expect.poll(() => limiter.executing, soon).toBe(0);
   });
@@ -323,7 +323,7 @@ describe('a refusal without bounds', LONG, () => {
 
 it('an abort in the queue sends nothing', LONG, async () => {
   const limiter = createLimiter({ concurrency: 1 });
-  const provider = createOpenAICompatible({ name: 'p', baseURL: `${server.url}/v1`, apiKey: 'k', fetch: createFetch({ limiter }) });
+  const provider = createOpenAICompatible({ name: 'p', baseURL: `${server.url}/v1`, apiKey: 'k', fetch: limitFetch({ limiter }) });
   const lease = limiter.tryAcquire();
   const abortSignal = AbortSignal.timeout(20);
   await expect(generateText({ model: provider('m'), prompt: question(planned()), abortSignal, maxRetries: 0 })).rejects.toThrow();

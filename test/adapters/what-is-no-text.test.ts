@@ -1,5 +1,5 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { embedMany, wrapEmbeddingModel } from 'ai';
+import { embedMany } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { embedSettled, limitEmbeddingModel } from '../../src/adapters/ai-sdk.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';

@@ -23,11 +23,11 @@ afterEach(() => {
 });
 
 const limits = [{ tokens: 1_000_000 }];
-const spent = (): number => createBudget({ limits, store: budgetFile(path) }).snapshot().limits[0]?.spent ?? 0;
+const spent = (): number => createBudget({ limits, storage: budgetFile(path) }).snapshot().limits[0]?.spent ?? 0;
 
 it('is empty at first, and has what was charged from then on', () => {
   expect(budgetFile(path).load()).toBeUndefined();
-  const budget = createBudget({ limits, store: budgetFile(path) });
+  const budget = createBudget({ limits, storage: budgetFile(path) });
   const call = budget.reserve({ model: 'small', inputTokens: 100 });
   expect(spent()).toBe(100);
   call.settle({ inputTokens: 40 });
@@ -36,7 +36,7 @@ it('is empty at first, and has what was charged from then on', () => {
 });
 
 it('is read with the mark of a byte order in front of it, too', () => {
-  createBudget({ limits, store: budgetFile(path) }).reserve({ model: 'small', inputTokens: 100 });
+  createBudget({ limits, storage: budgetFile(path) }).reserve({ model: 'small', inputTokens: 100 });
   writeFileSync(path, `\uFEFF${readFileSync(path, 'utf8')}`);
   expect(spent()).toBe(100);
 });
@@ -45,7 +45,7 @@ it.each(['', 'notes\n', '{"limits":[]}\n', '{"kind":"sluice-budget"}\n', '{"kind
   'refuses a file that holds no budget (%j)',
   (text) => {
     writeFileSync(path, text);
-    expect(() => createBudget({ limits, store: budgetFile(path, 'answers.budget') })).toThrow(
+    expect(() => createBudget({ limits, storage: budgetFile(path, 'answers.budget') })).toThrow(
       '`answers.budget` is there already and holds no budget; give another name, or remove it first',
     );
   },
@@ -53,15 +53,17 @@ it.each(['', 'notes\n', '{"limits":[]}\n', '{"kind":"sluice-budget"}\n', '{"kind
 
 it('refuses what is damaged inside, and says that it is the store', () => {
   writeFileSync(path, '{"kind":"sluice-budget","limits":[{"unit":"usd","startedAt":0,"charged":-5}]}\n');
-  expect(() => createBudget({ limits, store: budgetFile(path) })).toThrow('expected `store` to be one that holds what a budget has saved');
+  expect(() => createBudget({ limits, storage: budgetFile(path) })).toThrow(
+    'expected `storage` to be one that holds what a budget has saved',
+  );
 });
 
 it('says what the disk says, and leaves nothing behind', () => {
   const inside = join(folder, 'no', 'such', 'folder');
-  const budget = createBudget({ limits, store: budgetFile(inside) });
+  const budget = createBudget({ limits, storage: budgetFile(inside) });
   expect(() => budget.reserve({ model: 'small' })).toThrow(`cannot write the budget \`${inside}\`: the folder does not exist (ENOENT)`);
   mkdirSync(path);
-  expect(() => createBudget({ limits, store: budgetFile(path) })).toThrow('cannot read the budget');
+  expect(() => createBudget({ limits, storage: budgetFile(path) })).toThrow('cannot read the budget');
   expect(() => {
     budgetFile(path).save({ limits: [] });
   }).toThrow(expect.objectContaining({ exitCode: 4 }) as Error);
@@ -70,11 +72,11 @@ it('says what the disk says, and leaves nothing behind', () => {
 
 it('goes on behind a line that is torn, and stays small', () => {
   const store = budgetFile(path);
-  const budget = createBudget({ limits, store });
+  const budget = createBudget({ limits, storage: store });
   for (let i = 0; i < 20; i++) budget.reserve({ model: 'small', inputTokens: 10 });
   appendFileSync(path, '{"kind":"sluice-bud');
   expect(spent()).toBe(200);
-  const next = createBudget({ limits, store: budgetFile(path) });
+  const next = createBudget({ limits, storage: budgetFile(path) });
   next.reserve({ model: 'small', inputTokens: 10 });
   expect(spent()).toBe(210);
   const sizes: number[] = [];
@@ -92,7 +94,7 @@ const SPENDER = `
   import { writeSync } from 'node:fs';
   import { budgetFile } from './src/cli/budget-file.ts';
   import { createBudget } from './src/pipelines/create-budget.ts';
-  const budget = createBudget({ limits: [{ tokens: 1_000_000 }], store: budgetFile(process.argv[2]) });
+  const budget = createBudget({ limits: [{ tokens: 1_000_000 }], storage: budgetFile(process.argv[2]) });
   for (const open = []; ; ) {
     open.push(budget.reserve({ model: 'small', inputTokens: 10, outputTokens: 90 }));
     writeSync(1, 'sent\\n');

@@ -13,10 +13,19 @@ function digestOf(events: Iterable<FlowEvent>): Digest {
 /** `calls` calls of one item, one after the other, a ms apart; every third is refused. */
 function* manyCalls(calls: number): Generator<FlowEvent, void, undefined> {
   for (let i = 0; i < calls; i++) {
-    const call = { operator: 'batchMap', instance: '1', lane: 'P0', batchId: `b${String(i)}`, size: 2, attempt: 1 } as const;
+    const call = { operator: 'batchMap', instance: '1', lane: 'user', batchId: `b${String(i)}`, size: 2, attempt: 1 } as const;
     yield { ...call, type: 'attemptStarted', weight: 2, splitDepth: 0, executing: 1, at: 1000 + i };
     yield { ...call, type: 'attemptEnded', outcome: i % 3 === 2 ? 'throttled' : 'ok', latencyMs: 1, at: 1001 + i };
-    yield { type: 'settled', operator: 'batchMap', instance: '1', lane: 'P0', outcome: 'fulfilled', attempts: 1, totalMs: 1, at: 1001 + i };
+    yield {
+      type: 'settled',
+      operator: 'batchMap',
+      instance: '1',
+      lane: 'user',
+      outcome: 'fulfilled',
+      attempts: 1,
+      totalMs: 1,
+      at: 1001 + i,
+    };
   }
 }
 
@@ -92,7 +101,7 @@ it('shows the largest trees of a run with thousands of them', () => {
       type: 'attemptStarted',
       operator: 'batchMap',
       instance: '1',
-      lane: 'P0',
+      lane: 'user',
       weight: 1,
       attempt: 1,
       executing: 1,

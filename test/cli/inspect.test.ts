@@ -289,7 +289,7 @@ describe('what can be wrong', () => {
       ['e.jsonl'],
       /^sluice: `e\.jsonl` line 1 is not an event of Sluice: its `queued` is no number\n$/,
       () => {
-        writeFileSync(file('e.jsonl'), '{"type":"accepted","operator":"batchMap","lane":"P0","queued":"secret"}\n');
+        writeFileSync(file('e.jsonl'), '{"type":"accepted","operator":"batchMap","lane":"user","queued":"secret"}\n');
       },
     ],
     [

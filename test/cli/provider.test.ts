@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../../operators/index.js';
+import { AttemptTimeoutError, ItemTooHeavyError, SplitLimitError } from '../../operators/index.js';
 import { explainFailure as explain, type Failure } from '../../src/cli/provider.js';
 import { shownOf } from '../../src/cli/secrets.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
@@ -69,7 +69,7 @@ describe('explainFailure', () => {
     ['an answer that is no JSON', new SyntaxError('Unexpected token <'), 'Unexpected token <'],
     [
       'splitting without end',
-      new SplitBudgetError('createModelCaller', 4, 4, status(400, 'bad')),
+      new SplitLimitError('createModelCaller', 4, 4, status(400, 'bad')),
       'createModelCaller: gave up splitting after 4 of 4 calls',
     ],
   ])('leaves the passage to another run after %s', (_name, error, reason) => {

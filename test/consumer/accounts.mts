@@ -13,10 +13,9 @@ import {
   perDay,
   type QueueRule,
   type ReserveRule,
-  RetryBudgetError,
+  RetryShareError,
   type SavedModel,
 } from 'sluice/operators';
-import { CalendarWindow, type Charge, costLines, type LeaseShare } from 'sluice/operators/kernel';
 
 const start: DayStart = { timeZone: 'America/Los_Angeles', hour: 0 };
 const rates: AccountRates = { requestsPerMinute: 600, inputTokensPerMinute: 200_000, tokensPerDay: 5_000_000 };
@@ -26,7 +25,7 @@ const account = createAccount({ ...rates, dayStartsAt: start, models: [large], p
 export const models: readonly ModelSnapshot[] | undefined = account.snapshot().models;
 export const saved: readonly SavedModel[] | undefined = account.save().models;
 
-const job: AmbientJob = { lane: 'P0', key: 'acme' };
+const job: AmbientJob = { lane: 'user', key: 'acme' };
 export const answer: Promise<number> = withJob(job, () => account.runAsync(() => Promise.resolve(1)));
 
 const options: ByCostOptions = { unit: 'outputTokens' };
@@ -40,8 +39,4 @@ export const limiter = createLimiter({ rates: [perDay('requests', 1000, start)],
 
 const encoding: TokenEncoding = 'o200k_base';
 export const tokens: number = createTokenEstimator({ encoding })('hello');
-export const isOverBudget = (error: unknown): boolean => error instanceof RetryBudgetError;
-
-export const day = new CalendarWindow(100, 0, (at) => at + 86_400_000);
-export const lines: object = costLines('tokens');
-export type Told = readonly [Charge, LeaseShare];
+export const isOverBudget = (error: unknown): boolean => error instanceof RetryShareError;

@@ -2,11 +2,11 @@ import { createLimiter } from 'sluice/operators';
 import type { Observable } from 'rxjs';
 import {
   type CallRules,
-  createFetch,
+  limitFetch,
   type EventStreamContext,
   type EventStreamOptions,
   type EventStreamRequest,
-  type FetchOptions,
+  type LimitFetchOptions,
   fromEventStream,
   type HttpRequest,
   type HttpRules,
@@ -15,10 +15,10 @@ import {
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }), retry: { maxAttempts: 2 }, deadlineMs: 1000 };
 const httpRules: HttpRules = { ...rules, job: ({ url, json }: HttpRequest) => ({ lane: json === undefined ? url : 'default' }) };
-const options: FetchOptions = { ...httpRules, job: ({ method }) => ({ cost: { tokens: method.length } }), fetch: globalThis.fetch };
+const options: LimitFetchOptions = { ...httpRules, job: ({ method }) => ({ cost: { tokens: method.length } }), fetch: globalThis.fetch };
 
-export const limited: typeof fetch = createFetch(options);
-same<typeof fetch>()(createFetch());
+export const limited: typeof fetch = limitFetch(options);
+same<typeof fetch>()(limitFetch());
 
 const streaming: EventStreamOptions = { reconnect: { maxAttempts: 5 }, reconnectAtEnd: true };
 const request: EventStreamRequest = ({ signal, lastEventId }: EventStreamContext) => fetch(`http://127.0.0.1/${lastEventId}`, { signal });

@@ -8,7 +8,6 @@ import {
   type Middleware,
   type ModelMiddlewareOptions,
   type PerTool,
-  TOOL_MIDDLEWARE_DEFAULTS,
   type ToolMiddlewareOptions,
 } from 'sluice/langchain/agents';
 
@@ -18,5 +17,5 @@ const jobRules: JobRules<Request> = { ...rules, job: { lane: 'default' } };
 const connection: ConnectionRules<Request> = { ...jobRules, closeGraceMs: 20 };
 const models: ModelMiddlewareOptions = { ...connection, job: ({ messages }) => ({ cost: { tokens: messages.length } }) };
 const perTool: PerTool = { search: 2 };
-const tools: ToolMiddlewareOptions = { concurrency: TOOL_MIDDLEWARE_DEFAULTS.concurrency, toolConcurrency: perTool };
+const tools: ToolMiddlewareOptions = { concurrency: 4, toolConcurrency: perTool };
 export const middleware: readonly Middleware[] = [createToolMiddleware(tools), createModelMiddleware(models)];

@@ -12,4 +12,4 @@ const inner: InnerEmbeddings = () => new FakeEmbeddings();
 const options: LimitEmbeddingsOptions = { fetch: globalThis.fetch, maxTokens: 1000, queries: 'together' };
 const embeddings: LimitedEmbeddings = limitEmbeddings(inner, options);
 same<LimitedEmbeddingsSnapshot>()(embeddings.snapshot());
-export const settled: Promise<Settled<string, number[]>[]> = embeddings.embedSettled(['a'], { lane: 'P0' });
+export const settled: Promise<Settled<string, number[]>[]> = embeddings.embedSettled(['a'], { lane: 'user' });

@@ -3,8 +3,7 @@ import { createToolRunner } from 'sluice';
 import { createLimiter } from 'sluice/operators';
 import {
   type CallRules,
-  createMcpCaller,
-  MCP_CALLER_DEFAULTS,
+  limitMcp,
   type McpCall,
   type McpCaller,
   type McpCallerOptions,
@@ -21,11 +20,11 @@ import {
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };
 const tools: readonly McpTool[] = [{ name: 'time', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } }];
-const options: McpCallerOptions<Tool> = { ...rules, maxSilenceMs: MCP_CALLER_DEFAULTS.maxSilenceMs, readConcurrency: 4 };
+const options: McpCallerOptions<Tool> = { ...rules, maxSilenceMs: 60_000, readConcurrency: 4 };
 export const names = (own: McpCallerOptions): number => [...(own.tools ?? []), ...tools].length;
 
 export async function call(client: Client): Promise<CallToolResult> {
-  const caller: McpCaller<CallToolResult, Tool> = createMcpCaller(client, options);
+  const caller: McpCaller<CallToolResult, Tool> = limitMcp(client, options);
   same<McpCallerSnapshot>()(caller.snapshot());
   const asked: McpCall = { name: 'time' };
   const how: McpCallOptions = { onProgress: ({ progress }: McpProgress) => void progress.toFixed() };

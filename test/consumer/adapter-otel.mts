@@ -7,14 +7,13 @@ import {
   FLOW_NAMES,
   GEN_AI_NAMES,
   type Observed,
-  OTEL_DEFAULTS,
   type Otel,
   type OtelNames,
   type OtelOptions,
 } from 'sluice/otel';
 
 const names: Partial<OtelNames> = { ...GEN_AI_NAMES, modelDuration: 'gen_ai.client.inference.duration' };
-const options: OtelOptions = { names, modelAttributes: { 'gen_ai.provider.name': 'openai' }, maxLabels: OTEL_DEFAULTS.maxLabels };
+const options: OtelOptions = { names, modelAttributes: { 'gen_ai.provider.name': 'openai' }, maxLabels: 50 };
 const otel: Otel = createOtel(options);
 createModelCaller({ call: (question: string) => Promise.resolve(question), onEvent: otel.sink, onRecord: otel.record });
 const limiter: Observed = createLimiter();

@@ -6,7 +6,7 @@ import {
   type BudgetOptions,
   type BudgetPort,
   type BudgetSnapshot,
-  type BudgetStore,
+  type BudgetStorage,
   type BudgetWarning,
   createBudget,
   createEmbedder,
@@ -23,13 +23,13 @@ const price: ModelPrice = { inputUsdPerMillion: 0.1, outputUsdPerMillion: 0.4 };
 const prices: ModelPrices = { m: price };
 const limit: BudgetLimit = { key: 'team', usd: 5, windowMs: 86_400_000 };
 let saved: SavedBudget | undefined;
-const store: BudgetStore = {
+const store: BudgetStorage = {
   load: () => saved,
   save: (next: SavedBudget) => {
     saved = next;
   },
 };
-const options: BudgetOptions = { limits: [limit], prices, store, onWarn: ({ left, resetsAt }: BudgetWarning) => left + resetsAt };
+const options: BudgetOptions = { limits: [limit], prices, storage: store, onWarn: ({ left, resetsAt }: BudgetWarning) => left + resetsAt };
 const budget: Budget = createBudget(options);
 
 const call: BudgetCall = { model: 'm', inputTokens: 100, outputTokens: 20, key: 'team' };

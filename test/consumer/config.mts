@@ -21,7 +21,6 @@ import {
   chatCompletionsOptions,
   configJsonSchema,
   configSchema,
-  EXPECT_DEFAULTS,
   type Env,
   limitsSchema,
   modelCallerOptions,
@@ -51,10 +50,10 @@ const stage: StageConfig = { name: 'ask', prompt: '{{text}}', expect: { itemsPer
 const file: ConfigFile = { limits: { requestsPerSecond: 5, burst: 10 }, stages: [stage] };
 export const schemas = [configSchema.safeParse(file).success, limitsSchema, stagesSchema, configJsonSchema()['title']];
 
-const load: StatedLoad = { documents: EXPECT_DEFAULTS.documents };
+const load: StatedLoad = { documents: 100 };
 const planned: PlannedConfig = planOf(config, load);
 const stages: readonly StageLoad[] = [{ name: 'ask', scope: 'perBatch', secondsPerCall: 2 }];
-const account: RequestLimits = { concurrency: 4, lanes: ['P0'] };
+const account: RequestLimits = { concurrency: 4, lanes: ['user'] };
 const plan: ThroughputPlan = { ...planned.plan, stages, limits: account };
 const explained: Throughput = explainThroughput(plan);
 const { bottleneck, raise }: { readonly bottleneck: ThroughputLevel; readonly raise?: ThroughputRaise } = explained;

@@ -53,7 +53,7 @@ same<Intake<Token>>()(intake.shutdownOn(new AbortController().signal, draining))
 const bounds: LruCacheOptions = { maxEntries: 100, ttlMs: 1000 };
 const bounded: LoadCache = lruCache(bounds);
 const lengths = (items: readonly string[]) => of(items.map(({ length }) => length));
-same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { dedupe: (item) => item }).loadMany(['a']));
+same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { dedupe: (item) => item }).loadManyAsync(['a']));
 same<number>()(createBatcher(lengths, { dedupe: (item) => item, cache: bounded }).prime('a', 1).snapshot().cached);
 
 // To and from what the platform has

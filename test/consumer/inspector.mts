@@ -23,7 +23,7 @@ import {
   type Watched,
 } from 'sluice/inspector';
 
-const options: FlowModelOptions = { lanes: ['P0', 'P1'], maxBatchSize: 16 };
+const options: FlowModelOptions = { lanes: ['user', 'normal'], maxBatchSize: 16 };
 const model = new FlowModel(options);
 const events = new Subject<FlowEvent>();
 const stream: EventStream<FlowEvent> = events;

@@ -29,7 +29,7 @@ import {
   type Outcome,
   type OverloadClass,
   type Quota,
-  per,
+  tokenBucket,
   perMinute,
   type RateLimitOptions,
   type RateOptions,
@@ -38,7 +38,7 @@ import {
   type Release,
   rateLimit,
   type SavedLimits,
-  strict,
+  slidingWindow,
 } from 'sluice/operators';
 
 interface Text {
@@ -84,7 +84,7 @@ stopListening();
 // Rates, what is learned, and what is kept between processes
 const quota: Quota = { unit: 'embeddings', amount: 100, windowMs: 1000 };
 const saving: RateOptions = { burst: 10, borrow: false };
-const rates: readonly RateRule[] = [per({ ...quota, ...saving }), strict(quota), perMinute('requests', 500, saving)];
+const rates: readonly RateRule[] = [tokenBucket({ ...quota, ...saving }), slidingWindow(quota), perMinute('requests', 500, saving)];
 const learning: FromHeadersOptions = { rates: false };
 const learn: LearnRule = fromHeaders(learning);
 const rated = createLimiter({ rates, learn });

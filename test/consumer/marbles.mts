@@ -16,7 +16,6 @@ import {
   createWorker,
   draw,
   drawSvg,
-  FAKE_PROVIDER_DEFAULTS,
   type FakeErrorRate,
   type FakeFate,
   type FakeLatency,
@@ -137,7 +136,7 @@ const providerOptions: FakeProviderOptions<string, number> = {
   answer: ({ length }) => length,
   errorRate,
   latencyMs,
-  seed: FAKE_PROVIDER_DEFAULTS.seed,
+  seed: 1,
 };
 const provider: FakeProvider<string, number> = fakeProvider(providerOptions);
 const context: FakeContext = { signal: new AbortController().signal };

@@ -8,7 +8,6 @@ import {
   type FlowStatsSource,
   type FlowStore,
   type FlowValueOptions,
-  USE_FLOW_DEFAULTS,
   useAgentTurn,
   useFlow,
   type UseFlowOptions,
@@ -18,7 +17,7 @@ import {
 
 const store: FlowStore<{ readonly text: string }> = toStore(NEVER, { text: '' });
 const options: FlowValueOptions = { updates: 'concurrent' };
-const flow: UseFlowOptions = { ...options, ...USE_FLOW_DEFAULTS, pace: 'frame' };
+const flow: UseFlowOptions = { ...options, keepAliveMs: 50, pace: 'frame' };
 const source: FlowStatsSource<MetricsSnapshot> = createMetrics();
 
 interface View extends AgentTurnView {

@@ -2,7 +2,7 @@ import { connectSource, exportRecording, FlowModel, type InspectorSource, type S
 import { importRecording, playRecording, type Recording, RecordingError, type RecordingPlayer, recorded, replay } from 'sluice/inspector';
 
 const recording: Recording = importRecording(exportRecording(new FlowModel(), 'run'));
-same<FlowModel>()(replay(recording, { lanes: ['P0'] }));
+same<FlowModel>()(replay(recording, { lanes: ['user'] }));
 const source: InspectorSource = recorded(recording);
 connectSource(source, new FlowModel()).leave();
 const fault: Error = new RecordingError('expected a recording');

@@ -1,7 +1,6 @@
 import { type Observable, of } from 'rxjs';
-import { type AssembleToolCallsOptions, assembleToolCalls, type CallRecord, type ChatChunk, type ChatCompletion, type ChatMessage, type ChatRequest, type ChatUsage, chatCompletions, createModelCaller, type EndpointOptions, type FlowEvent, METRICS_DEFAULTS, presets, MODEL_CALLER_DEFAULTS, type Collected, type ModelCacheOptions, type ModelCallAllOptions, type ModelCallMode, type ModelEntry, type ModelRepairOptions, type ModelStore, type ModelCaller, type ModelCallerOptions, type ModelCallerRules, type ModelCallerSnapshot, type ModelCallOptions, type ModelClient, type ModelContext, type ModelHedgeOptions, type ModelStream, type ClientEmbedderOptions, createEmbedder, type EmbedCall, createTokenEstimator, EMBEDDER_DEFAULTS, type Embedder, type EmbedderOptions, type EmbedderRules, type EmbedderSnapshot, type EmbedOptions, estimateTokens, ProviderError, type Settled, type TokenEstimatorOptions, createToolRunner, defineTool, fromChatToolCalls, type GuardContext, type GuardedCall, type ChatToolCall, type ToolDefinitions, type ToolJsonSchema, type ToToolDefinitionsOptions, type RunToolsOptions, type SchemaAnswer, TOOL_RUNNER_DEFAULTS, type Tool, type ToolCall, type ToolContext, type ToolError, type ToolErrorCode, type ToolFailure, type ToolGuard, type ToolIssue, type ToolLoad, type ToolOutput, type ToolResult, type ToolRun, type ToolRunner, type ToolRunnerOptions, type ToolRunnerSnapshot, type ToolSchema, type ToolSuccess, type ToolSummary, type ToolProtocol, type ToolResultMessages, type ToToolResultsOptions, toToolDefinitions, toToolResults } from 'sluice';
-import { logLine } from 'sluice/metrics';
-import { type AttemptMetrics, type CallMetrics, type CallRecordJson, type CallStatus, callRecordToJson, type CallWindow, type CollectedMetrics, type FlowWindow, type LogFields, logFields, type MetricsWindow, createMetrics, type Distribution, type FailureCount, type FlowMetrics, type Gauges, type LimiterGauges, type Metrics, type MetricsOptions, type MetricsSnapshot, type Observed, type FlowTotals } from 'sluice/metrics';
+import { type AssembleToolCallsOptions, assembleToolCalls, type CallRecord, type ChatChunk, type ChatCompletion, type ChatMessage, type ChatRequest, type ChatUsage, chatCompletions, createModelCaller, type EndpointOptions, type FlowEvent, presets, type Collected, type ModelCacheOptions, type ModelCallAllOptions, type ModelCallMode, type ModelEntry, type FixAnswerOptions, type AnswerStorage, type ModelCaller, type ModelCallerOptions, type ModelCallerRules, type ModelCallerSnapshot, type ModelCallOptions, type ModelClient, type ModelContext, type ModelHedgeOptions, type ModelStream, type ClientEmbedderOptions, createEmbedder, type EmbedCall, createTokenEstimator, type Embedder, type EmbedderOptions, type EmbedderRules, type EmbedderSnapshot, type EmbedOptions, estimateTokens, ProviderError, type Settled, type TokenEstimatorOptions, createToolRunner, defineTool, fromChatToolCalls, type GuardContext, type GuardedCall, type ChatToolCall, type ToolDefinitions, type ToolJsonSchema, type ToToolDefinitionsOptions, type RunToolsOptions, type SchemaAnswer, type Tool, type ToolCall, type ToolContext, type ToolError, type ToolErrorCode, type ToolFailure, type ToolGuard, type ToolIssue, type ToolLoad, type ToolOutput, type ToolResult, type ToolRun, type ToolRunner, type ToolRunnerOptions, type ToolRunnerSnapshot, type ToolSchema, type ToolSuccess, type ToolSummary, type ToolProtocol, type ToolResultMessages, type ToToolResultsOptions, toToolDefinitions, toToolResults } from 'sluice';
+import { type AttemptMetrics, type CallMetrics, type CallRecord as Recorded, logLine, type CallRecordJson, type CallStatus, callRecordToJson, type CallWindow, type CollectedMetrics, type FlowWindow, type LogFields, logFields, type MetricsWindow, createMetrics, type Distribution, type FailureCount, type FlowMetrics, type Gauges, type LimiterGauges, type Metrics, type MetricsOptions, type MetricsSnapshot, type Observed, type FlowTotals } from 'sluice/metrics';
 import { batch } from 'sluice/operators';
 import { type Settled as OperatorSettled, batch as sameBatch } from 'sluice/operators';
 
@@ -9,7 +8,7 @@ const margin: TokenEstimatorOptions = { safetyMargin: 1.2 };
 const options: EmbedderOptions = {
   baseUrl: 'http://127.0.0.1/v1',
   model: 'small',
-  maxTokens: EMBEDDER_DEFAULTS.maxTokens,
+  maxTokens: 250_000,
   countTokens: createTokenEstimator(margin),
 };
 const embedder: Embedder = createEmbedder(options);
@@ -41,13 +40,13 @@ const tool = defineTool({
 });
 same<Tool<string, number>>()(tool);
 const guard: ToolGuard = (call: GuardedCall, context: GuardContext): ToolOutput<boolean | string> => call.id !== '' && context.attempt < 3;
-const runnerOptions: ToolRunnerOptions = { tools: [tool], guard, timeoutMs: TOOL_RUNNER_DEFAULTS.timeoutMs };
+const runnerOptions: ToolRunnerOptions = { tools: [tool], guard, timeoutMs: 30_000 };
 const runner: ToolRunner = createToolRunner(runnerOptions);
 const runOptions: RunToolsOptions = { deadlineMs: 1000 };
 const wanted: ChatToolCall = { id: 'a', function: { name: 'length', arguments: '"text"' } };
 const toolCalls: ToolCall[] = fromChatToolCalls([wanted]);
 same<Observable<ToolResult>>()(runner.run(toolCalls, runOptions));
-same<Promise<ToolRun>>()(runner.runAll(toolCalls));
+same<Promise<ToolRun>>()(runner.runAllAsync(toolCalls));
 const toolLoad: ToolLoad = (runner.snapshot() satisfies ToolRunnerSnapshot).tools['length'] ?? { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
 export const told = (result: ToolSuccess | ToolFailure, run: ToolRun): unknown[] => {
   const summary: ToolSummary = run.summary;
@@ -67,25 +66,25 @@ export const schema: ToolSchema<string> = { '~standard': { validate: (input: unk
 export const inside = (context: ToolContext): Observable<ToolRun> => context.run([]);
 
 // A caller of models and its metrics: every name of them.
-const metricsOptions: MetricsOptions = { ...METRICS_DEFAULTS, windowMs: 60_000 };
+const metricsOptions: MetricsOptions = { windowMs: 60_000 };
 const metrics: Metrics = createMetrics(metricsOptions);
-const hedge: ModelHedgeOptions = { maxHedges: 1, budget: MODEL_CALLER_DEFAULTS.hedgeBudget };
+const hedge: ModelHedgeOptions = { maxHedges: 1, maxShare: 0.1 };
 const rules: ModelCallerRules<string, string, never, number> = { hedge, parse: (text) => text.length, onRecord: metrics.record };
 const callerOptions: ModelCallerOptions<string, string, never, number> = {
   ...rules,
   call: (text: string, { signal }: ModelContext) => Promise.resolve(signal.aborted ? '' : text),
 };
 const models: ModelCaller<string, number, never> = createModelCaller(callerOptions);
-const callOptions: ModelCallOptions = { lane: 'P0' };
+const callOptions: ModelCallOptions = { lane: 'user' };
 const allOptions: ModelCallAllOptions<'all'> = { mode: 'all' };
 same<Observable<number>>()(models.call('text', callOptions));
 same<Observable<Record<'one' | 'two', number>>>()(models.callAll({ one: 'a', two: 'b' }, allOptions));
 const mode: ModelCallMode = 'collect';
 same<Observable<Collected<'one' | 'two', number>>>()(models.callAll({ one: 'a', two: 'b' }, { mode, key: 'tenant' }));
-const repair: ModelRepairOptions<string, string> = { rounds: 2, ask: (request, answer, fault) => `${request} ${answer} ${String(fault)}` };
-const store: ModelStore<number> = new Map<string, ModelEntry<number>>();
-const cache: ModelCacheOptions<string, number> = { key: (text) => text, ttlMs: 60_000, store, timeoutMs: 100 };
-createModelCaller({ ...callerOptions, repair, cache }).forget('text');
+const fixAnswer: FixAnswerOptions<string, string> = { rounds: 2, ask: (request, answer, fault) => `${request} ${answer} ${String(fault)}` };
+const store: AnswerStorage<number> = new Map<string, ModelEntry<number>>();
+const cache: ModelCacheOptions<string, number> = { key: (text) => text, ttlMs: 60_000, storage: store, timeoutMs: 100 };
+createModelCaller({ ...callerOptions, fixAnswer, cache }).forget('text');
 const watched: Observed = models;
 same<Observable<FlowEvent>>()(metrics.events);
 metrics.observe('models', watched)();
@@ -111,4 +110,4 @@ export const lastMinute = ({ window }: MetricsSnapshot): number => {
   return (collected?.flow.perSecond.calls ?? 0) + (collected?.calls.perSecond.failures ?? 0);
 };
 export const logged = (event: FlowEvent, record: CallRecord): readonly [LogFields, string] => [logFields(event), logLine(record)];
-export const line = (record: CallRecord): CallRecordJson & { readonly status: CallStatus } => callRecordToJson(record);
+export const line = (record: Recorded): CallRecordJson & { readonly status: CallStatus } => callRecordToJson(record);

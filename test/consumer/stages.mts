@@ -14,7 +14,6 @@ import {
   type JournalEntry,
   type LevelLoad,
   type RequestContext,
-  STAGES_DEFAULTS,
   type Stage,
   type StageContext,
   type StageItem,
@@ -52,7 +51,7 @@ const journal: StageJournal = createMemoryJournal();
 const entry: JournalEntry = { documentId: '0', stage: 'ask', item: '', value: [] };
 void journal.append(entry);
 const batches: BatchRules<Paper> = {
-  concurrency: STAGES_DEFAULTS.documents,
+  concurrency: 4,
   scheduling: 'priority',
   priority: ({ title }) => title.length,
 };

@@ -1,6 +1,6 @@
-import { createGptTokenCounter, GPT_TOKEN_COUNTER_DEFAULTS, type GptTokenCounterOptions } from 'sluice/tokenizers/gpt';
+import { createGptTokenCounter, type GptTokenCounterOptions } from 'sluice/tokenizers/gpt';
 
-const options: GptTokenCounterOptions = { encoding: GPT_TOKEN_COUNTER_DEFAULTS.encoding };
+const options: GptTokenCounterOptions = { encoding: 'cl100k_base' };
 
 export async function count(text: string): Promise<number> {
   const counter = await createGptTokenCounter(options);

@@ -1,12 +1,10 @@
 // Agent turns, and streams of another RxJS.
 import { of } from 'rxjs';
 import {
-  AGENT_TURN_DEFAULTS,
   createAgentTurn,
   emptyView,
   messageFaults,
   reduceView,
-  SPECULATE_DEFAULTS,
   toMessages,
   type AgentTurnOptions,
   type AgentTurns,
@@ -94,5 +92,4 @@ export const asked = turns.ask('2 + 2?', { key: 'chat' });
 const view: TurnView = emptyView([]);
 export const views = (event: TurnEvent): TurnView => reduceView(view, event);
 export const faults = (history: readonly TurnMessage[]): unknown => messageFaults(toMessages(history, 'chat'), 'chat');
-export const defaults: readonly object[] = [AGENT_TURN_DEFAULTS, SPECULATE_DEFAULTS];
 export const cold = (foreign: SubscribableLike<string>): unknown => fromSubscribable(() => foreign);

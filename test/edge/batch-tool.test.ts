@@ -23,7 +23,7 @@ const reads = (...paths: string[]): Inner[] => paths.map((path) => ({ tool: 'rea
 
 async function batched(tool_calls: readonly unknown[], options: Partial<ToolRunnerOptions> = {}): Promise<ToolResult> {
   const runner = createToolRunner({ tools: [read, createBatchTool()], ...options });
-  const { results } = await runner.runAll([{ id: 'b', name: 'batch', input: { tool_calls } }]);
+  const { results } = await runner.runAllAsync([{ id: 'b', name: 'batch', input: { tool_calls } }]);
   expect(results).toHaveLength(1);
   return results[0]!;
 }
@@ -146,7 +146,7 @@ describe('the batch tool', () => {
     const look = tool('look', (_args, { context }) => seen.push(context));
     const runner = createToolRunner({ tools: [look, createBatchTool()] });
     const tool_calls = [1, 2].map(() => ({ tool: 'look', parameters: {} }));
-    await runner.runAll([{ id: 'b', name: 'batch', input: { tool_calls } }], { context: 'mine' });
+    await runner.runAllAsync([{ id: 'b', name: 'batch', input: { tool_calls } }], { context: 'mine' });
     expect(seen).toEqual(['mine', 'mine']);
   });
 

@@ -73,7 +73,7 @@ function documents(node: Schema): fc.Arbitrary<unknown> {
     case 'string':
       return fc.constantFrom(
         ...(node.pattern === undefined
-          ? ['a text', 'P1', 'papers.jsonl']
+          ? ['a text', 'normal', 'papers.jsonl']
           : node.pattern.startsWith('^http')
             ? [
                 'https://host/v1',
@@ -84,7 +84,7 @@ function documents(node: Schema): fc.Arbitrary<unknown> {
                 'http://host:99999/',
                 'https://%',
               ]
-            : ['P0', 'ask', 'grade']),
+            : ['user', 'ask', 'grade']),
       );
     case 'array':
       return fc.array(documents(node.items ?? {}), { minLength: node.minItems ?? 0, maxLength: 3 });
@@ -121,7 +121,7 @@ function changed(value: unknown, [step, ...deeper]: Steps, change: (part: unknow
 
 /** Every kind of value in a place that may want another, or a key that nobody knows. */
 const slips = fc.constantFrom<(part: unknown) => unknown>(
-  ...[null, -1, 0, 0.5, 1.5, 7, 1e9, 'text', '', 'P0', '4', true, false, [], [1], {}].map((value) => () => value),
+  ...[null, -1, 0, 0.5, 1.5, 7, 1e9, 'text', '', 'user', '4', true, false, [], [1], {}].map((value) => () => value),
   (part) => (typeof part === 'object' && !Array.isArray(part) ? { ...part, nonsense: 1 } : part),
   (part) => (typeof part === 'object' && !Array.isArray(part) ? Object.fromEntries(Object.entries(part ?? {}).slice(1)) : part),
 );

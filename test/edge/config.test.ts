@@ -262,7 +262,7 @@ describe('what is wrong', () => {
 
   it.each([
     ['a Map', new Map([['limits', { concurrency: 4 }]])],
-    ['a Set', { limits: { lanes: new Set(['P0']) } }],
+    ['a Set', { limits: { lanes: new Set(['user']) } }],
     ['a Date', { model: { options: { since: new Date() } } }],
     ['a big number', { limits: { concurrency: 4n } }],
   ])('is %s where plain data belongs: nothing of it is passed over', (_, input) => {

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { type Config, EXPECT_DEFAULTS, parseConfig, planOf } from '../../src/edge/index.js';
+import { EXPECT_DEFAULTS } from '../../src/edge/config/plan.js';
+import { type Config, parseConfig, planOf } from '../../src/edge/index.js';
 import { presets } from '../../src/pipelines/presets.js';
 import { explainThroughput } from '../../src/pipelines/throughput.js';
 
 describe('the plan of a configuration', () => {
   const config: Config = {
-    limits: { concurrency: 10, lanes: ['P0'] },
+    limits: { concurrency: 10, lanes: ['user'] },
     stages: [
       { name: 'cut', chunk: { field: 'text' } },
       { name: 'ask', concurrency: 5, scope: 'perBatch', expect: { callsPerItem: 2, secondsPerCall: 3 } },

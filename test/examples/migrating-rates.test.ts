@@ -3,7 +3,7 @@ import PQueue from 'p-queue';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { AccountOptions, Limiter } from '../../operators/index.js';
-import { createAccount, createLimiter, strict } from '../../operators/index.js';
+import { createAccount, createLimiter, slidingWindow } from '../../operators/index.js';
 import { mostInAnyWindow } from '../support/strict-window.js';
 
 const guide = readFileSync(new URL('../../docs/guides/migrating-from-p-queue.md', import.meta.url), 'utf8');
@@ -35,14 +35,14 @@ function startsOf(calls: number, create: () => Limiter): number[] {
 describe('what the guide from p-queue says of caps', () => {
   const account = (options: AccountOptions) => () => createAccount({ requestsPerMinute: 1200, ...options });
   const strictly = (amount: number, windowMs: number) => () =>
-    createLimiter({ rates: [strict({ unit: 'requests', amount, windowMs })], headroom: 1 });
+    createLimiter({ rates: [slidingWindow({ unit: 'requests', amount, windowMs })], headroom: 1 });
 
   it.each<readonly [string, () => Limiter]>([
     ['`burstSeconds: 0.05`', account({ burstSeconds: 0.05 })],
     ['`burstSeconds: 1`', account({ burstSeconds: 1 })],
     ['nothing more (`burstSeconds: 2`)', account({})],
-    ["`strict({ unit: 'requests', amount: 20, windowMs: 1000 })`", strictly(20, 1000)],
-    ["`strict({ unit: 'requests', amount: 1200, windowMs: 60_000 })`", strictly(1200, 60_000)],
+    ["`slidingWindow({ unit: 'requests', amount: 20, windowMs: 1000 })`", strictly(20, 1000)],
+    ["`slidingWindow({ unit: 'requests', amount: 1200, windowMs: 60_000 })`", strictly(1200, 60_000)],
   ])('%s lets through what stands there, and all 3000 in the end', (name, create) => {
     const startsMs = startsOf(3000, create);
     expect(startsMs).toHaveLength(3000);

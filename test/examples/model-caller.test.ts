@@ -70,7 +70,7 @@ describe('parameters for several properties', () => {
       ['similar_drugs', 2, 'success', null],
     ]);
     expect(new Set(log.map(({ trace_id }) => trace_id)).size).toBe(1);
-    expect(log.every((line) => line.llm_model === 'small' && line.lane === 'P0')).toBe(true);
+    expect(log.every((line) => line.llm_model === 'small' && line.lane === 'user')).toBe(true);
     const { calls } = models.metrics();
     expect(calls).toMatchObject({ attempts: 3, retries: 1, failures: 1, promptTokens: 80, completionTokens: 16 });
   });

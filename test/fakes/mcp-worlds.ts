@@ -14,8 +14,8 @@ import {
   Server,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
-import { createMcpCaller as createMcpCallerV1 } from '../../src/adapters/mcp-v1.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
+import { limitMcp as createMcpCallerV1 } from '../../src/adapters/mcp-v1.js';
 import type { McpCaller, McpCallerOptions } from '../../src/adapters/support/mcp-types.js';
 import { McpBrain } from './mcp-brain.js';
 import type { McpHttpServer } from './mcp-http.js';
@@ -86,7 +86,7 @@ function worldOf(brain: McpBrain, client: Client, rest: Pick<McpWorld, 'http' | 
     ...rest,
     brain,
     client: client as unknown as ClientInside,
-    caller: (options = {}) => createMcpCaller(client, options),
+    caller: (options = {}) => limitMcp(client, options),
     timeout: SdkError,
     refusal: ProtocolError,
   };

@@ -506,7 +506,7 @@ describe('an end before its time', () => {
     const runner = createToolRunner({ tools: [read] });
     const turns = createAgentTurn({ tools: runner, model: says(['x']) });
     await turns.drain();
-    expect((await runner.runAll([{ id: 'a', name: 'read', input: 1 }])).summary.successful).toBe(1);
+    expect((await runner.runAllAsync([{ id: 'a', name: 'read', input: 1 }])).summary.successful).toBe(1);
     runner.addTools([slow]);
     runner.removeTools(['slow']);
     await runner.drain();

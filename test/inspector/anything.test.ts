@@ -10,7 +10,7 @@ const number = fc.oneof(
   { arbitrary: fc.integer({ min: 0, max: 6 }), weight: 6 },
   { arbitrary: fc.constantFrom(-1, 0.5, 1e9, 1e308, -1e308, Infinity), weight: 1 },
 );
-const text = fc.constantFrom('a', 'b', 'P0', '', '__proto__', 'toString');
+const text = fc.constantFrom('a', 'b', 'user', '', '__proto__', 'toString');
 const fields: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   ...{
     operator: text,
@@ -132,7 +132,7 @@ it('an item that is sent again without end leaves a tree of a hundred levels, an
 
 it('knows the newest of many subscriptions that all have something open', () => {
   const model = new FlowModel();
-  const event = { operator: 'batchMap', lane: 'P0', seq: 0 } as const;
+  const event = { operator: 'batchMap', lane: 'user', seq: 0 } as const;
   for (let i = 0; i < 300; i++) model.add({ ...event, type: 'accepted', instance: String(i), queued: 0 });
   for (let i = 0; i < 300; i++)
     model.add({ ...event, type: 'settled', instance: String(i), outcome: 'fulfilled', attempts: 1, totalMs: 1 });
@@ -142,7 +142,7 @@ it('knows the newest of many subscriptions that all have something open', () => 
 it('tells a batch of any size by its numbers', () => {
   const model = new FlowModel();
   const seqs = Array.from({ length: 200_000 }, (_, i) => i);
-  const told = { operator: 'batchMap', lane: 'P0', batchId: 'b', size: seqs.length, weight: 1, seqs } as const;
+  const told = { operator: 'batchMap', lane: 'user', batchId: 'b', size: seqs.length, weight: 1, seqs } as const;
   model.add({ ...told, type: 'batchFormed', reason: 'size', waitMs: 0 });
   model.add({ ...told, type: 'attemptStarted', attempt: 1, splitDepth: 0, executing: 1 });
   expect(model.slots[0]?.label).toBe('#0 +199999');
@@ -162,7 +162,7 @@ describe('a source', () => {
       },
     };
   };
-  const accepted: FlowEvent = { type: 'accepted', operator: 'x', lane: 'P0', queued: 0, seq: 1 };
+  const accepted: FlowEvent = { type: 'accepted', operator: 'x', lane: 'user', queued: 0, seq: 1 };
 
   it('that closes, and does not say any more how it is, is heard all the same', () => {
     const { source, tell } = stream();
@@ -201,7 +201,7 @@ function recordingOf(told: readonly FlowEvent[]): Recording {
 /** One item, and a call that fails again and again. */
 function replayed(attempts: number): FlowModel {
   const model = new FlowModel();
-  const item = { operator: 'batchMap', lane: 'P0', instance: 'a' } as const;
+  const item = { operator: 'batchMap', lane: 'user', instance: 'a' } as const;
   const call = { ...item, batchId: 'b', size: 1, weight: 1 } as const;
   model.add({ ...item, type: 'accepted', queued: 0, seq: 0 });
   for (let attempt = 1; attempt <= attempts; attempt++) {

@@ -43,7 +43,7 @@ describe('events of calls', () => {
     let sent = 0;
     const call = async (question: string): Promise<string> => (sent++ === 0 ? new Promise<never>(() => undefined) : question);
     const models = createModelCaller({ call, hedge: { delayMs: 1 }, onEvent: (event) => events.push(event) });
-    await models.callAsync('a', { lane: 'P0' });
+    await models.callAsync('a', { lane: 'user' });
     expect([...byCall(events).values()]).toEqual([
       ['accepted', 'attemptStarted', 'hedged', 'attemptStarted', 'attemptEnded', 'attemptEnded', 'settled'],
     ]);
@@ -61,7 +61,7 @@ describe('events of calls', () => {
       execute: () => (sent++ === 0 ? Promise.reject(busy) : Promise.resolve('done')),
     });
     const tools = createToolRunner({ tools: [flaky], onEvent: (event) => events.push(event) });
-    await tools.runAll([
+    await tools.runAllAsync([
       { id: 'x', name: 'flaky', input: {} },
       { id: 'y', name: 'unknown', input: {} },
     ]);
@@ -96,7 +96,7 @@ describe('events of calls', () => {
   it('of a tool runner have the name it was given', async () => {
     const names = new Set<unknown>();
     const tools = createToolRunner({ tools: [], name: 'files', onEvent: ({ instance }) => names.add(instance) });
-    await tools.runAll([{ id: 'x', name: 'unknown', input: {} }]);
+    await tools.runAllAsync([{ id: 'x', name: 'unknown', input: {} }]);
     expect([...names]).toEqual(['files']);
   });
 

@@ -70,7 +70,7 @@ const pipe =
     };
   };
 
-const inLanes = lanes([{ name: 'P0', maxWaitMs: 0 }, { name: 'P1' }], { by: (item: number) => (item % 3 === 0 ? 'P0' : 'P1') });
+const inLanes = lanes([{ name: 'user', maxWaitMs: 0 }, { name: 'normal' }], { by: (item: number) => (item % 3 === 0 ? 'user' : 'normal') });
 
 const runs: Record<string, Run> = {
   'batchMap, repaired': pipe((load, world) =>
@@ -84,7 +84,7 @@ const runs: Record<string, Run> = {
     const limiter = createLimiter({
       concurrency: 2,
       rates: [perMinute('requests', 600)],
-      queue: lanes([{ name: 'P0' }, { name: 'P1' }]),
+      queue: lanes([{ name: 'user' }, { name: 'normal' }]),
       ...world,
     });
     return batchMap((items: readonly number[]) => workOf(load, world)(items), { maxSize: 4, queue: inLanes, limiter, ...world });

@@ -9,14 +9,14 @@ const N = 20_000;
 /** Each event with a name of its own. */
 const shapes: readonly (readonly [string, (i: number) => FlowEvent])[] = [
   ['a lane each', (i) => ({ type: 'accepted', operator: 'o', lane: `l${i}`, queued: 1, seq: i, at: i })],
-  ['an instance each', (i) => ({ type: 'accepted', operator: 'o', instance: `i${i}`, lane: 'P0', queued: 1, seq: 0, at: i })],
-  ['an operator each', (i) => ({ type: 'accepted', operator: `o${i}`, lane: 'P0', queued: 1, seq: 0, at: i })],
+  ['an instance each', (i) => ({ type: 'accepted', operator: 'o', instance: `i${i}`, lane: 'user', queued: 1, seq: 0, at: i })],
+  ['an operator each', (i) => ({ type: 'accepted', operator: `o${i}`, lane: 'user', queued: 1, seq: 0, at: i })],
   [
     'a call each, none of which ends',
     (i) => ({
       type: 'attemptStarted',
       operator: 'o',
-      lane: 'P0',
+      lane: 'user',
       size: 1,
       batchId: `b${i}`,
       attempt: 1,
@@ -32,7 +32,7 @@ const shapes: readonly (readonly [string, (i: number) => FlowEvent])[] = [
       type: 'attemptStarted',
       operator: 'o',
       instance: `i${i}`,
-      lane: 'P0',
+      lane: 'user',
       size: 1,
       batchId: 'b',
       attempt: 1,
@@ -77,14 +77,14 @@ describe.each(shapes)('%s', (_, eventOf) => {
 
 it('an item whose instance was forgotten is settled all the same', () => {
   const model = new FlowModel();
-  for (let i = 0; i < 1000; i++) model.add({ type: 'accepted', operator: 'o', instance: `i${i}`, lane: 'P0', queued: 1, seq: 0, at: i });
+  for (let i = 0; i < 1000; i++) model.add({ type: 'accepted', operator: 'o', instance: `i${i}`, lane: 'user', queued: 1, seq: 0, at: i });
   expect(model.counters.waiting).toBe(1000);
   for (let i = 0; i < 1000; i++)
     model.add({
       type: 'settled',
       operator: 'o',
       instance: `i${i}`,
-      lane: 'P0',
+      lane: 'user',
       outcome: 'fulfilled',
       attempts: 1,
       totalMs: 1,

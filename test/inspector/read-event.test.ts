@@ -6,7 +6,7 @@ import { faultOf } from '../../src/inspector/event-fault.js';
 import { readEvent } from '../../src/inspector/read-event.js';
 
 /** An event of each type, with every field that its type has. */
-const lane = 'P0';
+const lane = 'user';
 const common = { operator: 'batchMap', at: 12.5, instance: 'mine', seq: 3, seqs: [3, 5], parentBatchId: 'b1' } as const;
 const EVENTS: { readonly [T in FlowEvent['type']]: Extract<FlowEvent, { type: T }> } = {
   accepted: { ...common, type: 'accepted', lane, queued: 1 },
@@ -122,7 +122,9 @@ it('reads every event that operators tell of a run with lanes, a limiter, retrie
     if (items.includes(13)) return throwError(() => Object.assign(new Error('refused'), { status: 400 }));
     return of([...items]);
   };
-  const queue = lanes<number>([{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }], { by: (item) => `P${String(item % 3)}` });
+  const queue = lanes<number>([{ name: 'user' }, { name: 'normal' }, { name: 'background' }], {
+    by: (item) => ['user', 'normal', 'background'][item % 3] ?? 'background',
+  });
   await lastValueFrom(
     from(Array.from({ length: 40 }, (_, i) => i)).pipe(
       batchMap(work, { limiter, queue, maxSize: 8, repair: robust(), onEvent }),

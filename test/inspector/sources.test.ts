@@ -20,13 +20,13 @@ const accepted = (seq: number): FlowEvent => ({
   type: 'accepted',
   operator: 'batchMap',
   instance: 'a',
-  lane: 'P1',
+  lane: 'normal',
   queued: 0,
   seq,
   at: seq,
 });
 const settled = (seq: number): FlowEvent => ({
-  ...{ type: 'settled', operator: 'batchMap', instance: 'a', lane: 'P1', seq, at: seq },
+  ...{ type: 'settled', operator: 'batchMap', instance: 'a', lane: 'normal', seq, at: seq },
   ...{ outcome: 'fulfilled', attempts: 1, totalMs: 5 },
 });
 
@@ -69,7 +69,7 @@ describe('a source', () => {
     const connection = connectSource(metrics, model);
     metrics.sink(accepted(0));
     metrics.record({
-      ...{ traceId: 't', spanId: 's', name: 'call', lane: 'P0', model: 'm', attempt: 1, latencyMs: 1, queuedMs: 0 },
+      ...{ traceId: 't', spanId: 's', name: 'call', lane: 'user', model: 'm', attempt: 1, latencyMs: 1, queuedMs: 0 },
       ...{ status: 'success', errorCode: null, promptTokens: 30, completionTokens: 12 },
       ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
     });
@@ -81,7 +81,7 @@ describe('a source', () => {
     const models = createModelCaller({ call: () => NEVER, concurrency: 2 });
     const model = new FlowModel();
     const connection = connectSource([models], model);
-    const call = models.call('question', { lane: 'P0' }).subscribe();
+    const call = models.call('question', { lane: 'user' }).subscribe();
     connection.look();
     expect([model.counters.accepted, model.counters.executing, model.limits[0]?.executing]).toEqual([1, 1, 1]);
     call.unsubscribe();
@@ -124,7 +124,7 @@ it('keeps its bounds, and counts beyond them', () => {
 it('counts what somebody says was swallowed as lost', () => {
   const model = new FlowModel();
   for (let i = 0; i < 3; i++) model.add(accepted(i));
-  model.add({ type: 'swallowed', operator: 'batchMap', instance: 'a', lane: 'P1', seqs: [0, 2] });
+  model.add({ type: 'swallowed', operator: 'batchMap', instance: 'a', lane: 'normal', seqs: [0, 2] });
   expect(model.counters).toMatchObject({ lost: 2, waiting: 1 });
 });
 

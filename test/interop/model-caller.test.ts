@@ -73,7 +73,7 @@ describe('a caller over the client of OpenAI', () => {
     });
     const { models, records } = openai(url);
     const startedAt = performance.now();
-    const { choices } = await models.callAsync(body, { lane: 'P0' });
+    const { choices } = await models.callAsync(body, { lane: 'user' });
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(29);
     expect(choices[0]?.message.content).toBe('hi');
     expect(

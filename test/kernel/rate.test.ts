@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Limiter, LimiterJob, LimiterOptions, RateRule, RateSnapshot } from '../../operators/index.js';
-import { createLimiter, fromHeaders, per, perMinute, strict } from '../../operators/index.js';
+import { createLimiter, fromHeaders, perMinute, slidingWindow, tokenBucket } from '../../operators/index.js';
 import { SlidingWindow, TokenBucket } from '../../operators/kernel/index.js';
 
 /** A limiter of this rate alone, and its clock. */
@@ -51,7 +51,7 @@ describe('a rate', () => {
     fc.assert(
       fc.property(steps, kinds, fc.constantFrom(5000, 60_000), fc.constantFrom(0.5, 1), (script, kind, windowMs, headroom) => {
         const quota = { unit: 'tokens', amount: 60, windowMs };
-        const rate = kind === 'strict' ? strict(quota) : per({ ...quota, ...(kind === 'burst' && { burst: 20 }) });
+        const rate = kind === 'strict' ? slidingWindow(quota) : tokenBucket({ ...quota, ...(kind === 'burst' && { burst: 20 }) });
         const perMinuteNow = ((60 * 60_000) / windowMs) * headroom;
         const meter =
           kind === 'strict'
@@ -106,17 +106,17 @@ describe('a rate', () => {
 
   it.each<[string, RateRule, number]>([
     ['two seconds of a minute', perMinute('tokens', 600), 20],
-    ['two seconds of a second', per({ unit: 'tokens', amount: 10, windowMs: 1000 }), 20],
+    ['two seconds of a second', tokenBucket({ unit: 'tokens', amount: 10, windowMs: 1000 }), 20],
     ['at least one', perMinute('tokens', 6), 1],
     ['its burst', perMinute('tokens', 600, { burst: 50 }), 50],
     ['at least one of a burst', perMinute('tokens', 600, { burst: 0.5 }), 1],
-    ['a window that is strict', strict({ unit: 'tokens', amount: 30, windowMs: 5000 }), 30],
-    ['at least one of a window', strict({ unit: 'tokens', amount: 0.5, windowMs: 5000 }), 1],
+    ['a window that is strict', slidingWindow({ unit: 'tokens', amount: 30, windowMs: 5000 }), 30],
+    ['at least one of a window', slidingWindow({ unit: 'tokens', amount: 0.5, windowMs: 5000 }), 1],
     ['anything when it has no end', perMinute('tokens', Infinity), Infinity],
     ['anything when it has no end, whatever its burst', perMinute('tokens', Infinity, { burst: 50, borrow: false }), Infinity],
     ['anything when it is stopped, and borrows', perMinute('tokens', 0), Infinity],
-    ['anything when it is stopped', strict({ unit: 'tokens', amount: 0, windowMs: 5000 }), Infinity],
-    ['anything when it has no end and is strict', strict({ unit: 'tokens', amount: Infinity, windowMs: 5000 }), Infinity],
+    ['anything when it is stopped', slidingWindow({ unit: 'tokens', amount: 0, windowMs: 5000 }), Infinity],
+    ['anything when it has no end and is strict', slidingWindow({ unit: 'tokens', amount: Infinity, windowMs: 5000 }), Infinity],
   ])('can save up %s', (_, rate, most) => {
     const { limiter } = limited(rate);
     expect([limiter.tokenCapacity, own(limiter).left]).toEqual([most, own(limiter).amount === 0 ? 0 : most]);
@@ -126,7 +126,7 @@ describe('a rate', () => {
     const headroom = 0.5;
     const most = (rate: RateRule): number => limited(rate, { headroom }).limiter.tokenCapacity;
     const quota = { unit: 'tokens', amount: 600, windowMs: 60_000 };
-    expect([most(per(quota)), most(per({ ...quota, burst: 50 })), most(strict(quota))]).toEqual([10, 50, 300]);
+    expect([most(tokenBucket(quota)), most(tokenBucket({ ...quota, burst: 50 })), most(slidingWindow(quota))]).toEqual([10, 50, 300]);
   });
 
   it('refuses what costs more than it can ever save up, when it does not borrow', () => {
@@ -148,12 +148,12 @@ describe('a rate', () => {
   });
 
   it('counts a unit of its own, of which a job costs nothing unless it says so', () => {
-    const { limiter } = limited(per({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 }));
+    const { limiter } = limited(tokenBucket({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 }));
     limiter.tryAcquire();
     limiter.tryAcquire(tokens(5));
     limiter.tryAcquire({ cost: { images: 0.5 } });
     expect([own(limiter).left, refusal(limiter, { cost: { images: 2 } })]).toEqual([1.5, ['imagesPerMinute', 500]]);
-    const odd = limited(per({ unit: 'constructor', amount: 60, windowMs: 60_000, burst: 2 })).limiter;
+    const odd = limited(tokenBucket({ unit: 'constructor', amount: 60, windowMs: 60_000, burst: 2 })).limiter;
     odd.tryAcquire({ cost: { requests: 3 } });
     odd.tryAcquire({ cost: { constructor: 1 } });
     expect(own(odd).left).toBe(1);
@@ -166,16 +166,16 @@ describe('a rate', () => {
   it('of a unit of its own may be less than 1; of requests and tokens it lets one pass at a time', () => {
     const small = { unit: 'usd', amount: 0.5, windowMs: 1000 };
     const most = (rate: RateRule, headroom = 1): number => own(limited(rate, { headroom }).limiter).left;
-    expect([most(strict(small)), most(per(small)), most(per({ ...small, burst: 0.1 }))]).toEqual([0.5, 1, 0.1]);
+    expect([most(slidingWindow(small)), most(tokenBucket(small)), most(tokenBucket({ ...small, burst: 0.1 }))]).toEqual([0.5, 1, 0.1]);
     // So is one whole thing, where there is no more.
-    expect([0.5, 1, 2].map((amount) => most(strict({ ...small, amount }), 0.9))).toEqual([0.5, 1, 1.8]);
-    expect(most(per({ ...small, amount: 0.5, windowMs: 60_000 }))).toBe(0.5);
-    expect(refusal(limited(strict(small)).limiter, { cost: { usd: 0.9 } })).toEqual(['FLOW_ITEM_TOO_HEAVY', 0.9, 0.5]);
+    expect([0.5, 1, 2].map((amount) => most(slidingWindow({ ...small, amount }), 0.9))).toEqual([0.5, 1, 1.8]);
+    expect(most(tokenBucket({ ...small, amount: 0.5, windowMs: 60_000 }))).toBe(0.5);
+    expect(refusal(limited(slidingWindow(small)).limiter, { cost: { usd: 0.9 } })).toEqual(['FLOW_ITEM_TOO_HEAVY', 0.9, 0.5]);
     for (const unit of ['requests', 'tokens'])
       expect([
-        most(strict({ ...small, unit })),
-        most(per({ ...small, unit, windowMs: 60_000 })),
-        most(per({ ...small, unit, burst: 0.1 })),
+        most(slidingWindow({ ...small, unit })),
+        most(tokenBucket({ ...small, unit, windowMs: 60_000 })),
+        most(tokenBucket({ ...small, unit, burst: 0.1 })),
       ]).toEqual([1, 1, 1]);
   });
 
@@ -220,11 +220,11 @@ describe('a rate', () => {
       fc.property(setting, ({ kind, unit, before, others, waitMs, how }) => {
         const rate = (amount: number): RateRule => {
           const quota = { unit, amount, windowMs: 10_000 };
-          return kind === 'strict' ? strict(quota) : per({ ...quota, burst: 10 });
+          return kind === 'strict' ? slidingWindow(quota) : tokenBucket({ ...quota, burst: 10 });
         };
         const clock = new VirtualTimeScheduler();
         // One of another window is limited all the time, or there is none.
-        const rates = others ? [per({ unit, amount: 1e6, windowMs: 1000, burst: 1e6 })] : [];
+        const rates = others ? [tokenBucket({ unit, amount: 1e6, windowMs: 1000, burst: 1e6 })] : [];
         if (before === Infinity) rates.push(rate(before));
         const limiter = createLimiter({ rates, headroom: 1, scheduler: clock });
         const job = (): LimiterJob => ({
@@ -271,8 +271,8 @@ describe('a rate', () => {
           // A bucket that does not fill while it is looked at.
           rates: [
             kind === 'strict'
-              ? strict({ unit: 'tokens', amount, windowMs: 60_000 })
-              : per({ unit: 'tokens', amount, windowMs: 1e12, burst: amount }),
+              ? slidingWindow({ unit: 'tokens', amount, windowMs: 60_000 })
+              : tokenBucket({ unit: 'tokens', amount, windowMs: 1e12, burst: amount }),
           ],
         });
         limiter.tryAcquire({ cost: { tokens: 5000 } });
@@ -308,7 +308,7 @@ describe('a rate', () => {
   it.each(['per', 'strict'])('knows what was spent before its limit was lifted, and counts nothing of what goes meanwhile: %s', (kind) => {
     const rate = (amount: number): RateRule => {
       const quota = { unit: 'tokens', amount, windowMs: 10_000 };
-      return kind === 'strict' ? strict(quota) : per({ ...quota, burst: 20 });
+      return kind === 'strict' ? slidingWindow(quota) : tokenBucket({ ...quota, burst: 20 });
     };
     const { limiter, clock } = limited(rate(20));
     limiter.tryAcquire(tokens(15));
@@ -333,12 +333,12 @@ describe('a rate', () => {
       return [own(limiter).amount, limiter.snapshot().tokensPerMinute, limiter.tokenCapacity];
     };
     const quota = { unit: 'tokens', amount: 100, windowMs: 10_000 };
-    expect(learned(per(quota), 300)).toEqual([50, 300, 10]);
-    expect(learned(per(quota), 900)).toEqual([100, 600, 20]);
-    expect(learned(per({ ...quota, burst: 30 }), 300)).toEqual([50, 300, 15]);
-    expect(learned(per({ ...quota, amount: Infinity, burst: 30 }), 300)).toEqual([50, 300, 30]);
-    expect(learned(strict({ ...quota, amount: Infinity }), 300)).toEqual([50, 300, Infinity]);
-    const window = limited(strict(quota)).limiter;
+    expect(learned(tokenBucket(quota), 300)).toEqual([50, 300, 10]);
+    expect(learned(tokenBucket(quota), 900)).toEqual([100, 600, 20]);
+    expect(learned(tokenBucket({ ...quota, burst: 30 }), 300)).toEqual([50, 300, 15]);
+    expect(learned(tokenBucket({ ...quota, amount: Infinity, burst: 30 }), 300)).toEqual([50, 300, 30]);
+    expect(learned(slidingWindow({ ...quota, amount: Infinity }), 300)).toEqual([50, 300, Infinity]);
+    const window = limited(slidingWindow(quota)).limiter;
     window.observe(report({ 'limit-tokens': '300' }));
     expect([window.tokenCapacity, own(window).left]).toEqual([100, 50]);
   });
@@ -355,7 +355,7 @@ describe('a rate', () => {
     // It has 20 by itself; 5 have come in since the request.
     expect([left(15), left(10), left(3)]).toEqual([20, 15, 8]);
     // A window keeps no entry of nothing.
-    const window = limited(strict({ unit: 'tokens', amount: 60, windowMs: 60_000 })).limiter;
+    const window = limited(slidingWindow({ unit: 'tokens', amount: 60, windowMs: 60_000 })).limiter;
     window.observe(report({ 'remaining-tokens': '60' }));
     expect(window.save().rates[0]?.spent).toEqual([]);
     // Without a limit there is nothing to lower.
@@ -373,7 +373,7 @@ describe('a rate', () => {
     clock.frame = pausedForMs;
     expect(own(limiter).left).toBeCloseTo(0, 9);
     // A window has what it has.
-    const window = limited(strict({ unit: 'tokens', amount: 60, windowMs: 60_000 })).limiter;
+    const window = limited(slidingWindow({ unit: 'tokens', amount: 60, windowMs: 60_000 })).limiter;
     window.tryAcquire(tokens(10));
     window.observe({ status: 429, headers: {} });
     expect([own(window).left, window.snapshot().tokensPerMinute]).toEqual([50, 30]);
@@ -391,7 +391,7 @@ describe('a rate', () => {
     expect(settled(small, 5, 10_000_001)).toEqual([0, 10_000_001, 50]);
     // What was paid before stays paid.
     expect(settled(small, 70, 10_000_001)).toEqual([-20, 10_000_001, 70]);
-    const large = per({ unit: 'tokens', amount: 1_000_000, windowMs: 1000, burst: 50 });
+    const large = tokenBucket({ unit: 'tokens', amount: 1_000_000, windowMs: 1000, burst: 50 });
     expect(settled(large, 5, 60_000_000)).toEqual([50 - 60_000_000]);
     expect(settled(large, 5, 60_000_001)).toEqual([0, 60_000_001, 50]);
     expect(settled(perMinute('tokens', Infinity), 5, 1e9)).toEqual([Infinity]);
@@ -402,8 +402,8 @@ describe('a rate', () => {
   it.each([
     ['the same', perMinute('tokens', 1), [[1, 60_000, false]]],
     ['another unit', perMinute('requests', 1), [before, [1, 60_000, false]]],
-    ['another window', per({ unit: 'tokens', amount: 1, windowMs: 1000 }), [before, [1, 1000, false]]],
-    ['another way to count', strict({ unit: 'tokens', amount: 1, windowMs: 60_000 }), [before, [1, 60_000, true]]],
+    ['another window', tokenBucket({ unit: 'tokens', amount: 1, windowMs: 1000 }), [before, [1, 1000, false]]],
+    ['another way to count', slidingWindow({ unit: 'tokens', amount: 1, windowMs: 60_000 }), [before, [1, 60_000, true]]],
   ])('is changed by one of its unit, window and kind: %s', (_, other, rates) => {
     const { limiter } = limited(perMinute('tokens', 600));
     limiter.setLimits({ rates: [other] });

@@ -18,12 +18,12 @@ it('thousands of calls that were paid, refused, failed or left leave nothing in 
   const shared = { budget, scheduler: clock, retry: false } as const;
   const models = createModelCaller({ call: answer, stream: answer, estimateTokens: () => 10, ...shared });
   const embedder = createEmbedder({ call: (texts) => of(texts.map(() => [1])), budget, scheduler: clock });
-  const spends = () => ({ inputTokens: 10 });
+  const cost = () => ({ inputTokens: 10 });
   const tool = {
     name: 'ask',
     description: 'Asks.',
     parameters: z.string(),
-    spends,
+    cost,
     execute: (request: unknown) => answer(String(request)),
   };
   const runner = createToolRunner({ tools: [tool], ...shared });

@@ -36,7 +36,7 @@ const asks: Readonly<Record<string, (answer: () => object) => Promise<unknown>>>
     createBatcher(() => Promise.resolve([answer()])).loadAsync(1, { signal: new AbortController().signal }),
   'loadAsync that is shared': (answer) => createBatcher(() => Promise.resolve([answer()]), { dedupe: () => 1 }).loadAsync(1),
   'loadAsync that fails': (answer) => createBatcher(() => Promise.reject(answer() as Error)).loadAsync(1),
-  loadMany: (answer) => createBatcher(() => Promise.resolve([answer()])).loadMany([1]),
+  loadManyAsync: (answer) => createBatcher(() => Promise.resolve([answer()])).loadManyAsync([1]),
   runAsync: (answer) => createLimiter().runAsync(() => Promise.resolve(answer())),
   wrap: (answer) => createLimiter().wrap(() => Promise.resolve(answer()))(),
 };

@@ -25,7 +25,7 @@ it('many model calls and streams that completed, failed, were hedged, or left in
     stream: (request: string) => concat(of('first'), answer(request)),
     concurrency: 3,
     maxQueued: Infinity,
-    hedge: { delayMs: 5, budget: Infinity },
+    hedge: { delayMs: 5, maxShare: Infinity },
     breaker: { opens: { minCalls: Infinity } },
     deadlineMs: 60_000,
     scheduler: clock,
@@ -40,13 +40,13 @@ it('many model calls and streams that completed, failed, were hedged, or left in
     for (let n = 0; n < CALLS; n += 10) {
       const left = [
         models.call('never', { signal }).subscribe(ignore),
-        models.call('never', { lane: 'P0', signal }).subscribe(ignore),
+        models.call('never', { lane: 'user', signal }).subscribe(ignore),
         models.stream('never', { signal }).subscribe(ignore),
         models.callAll({ one: 'never', two: 'good' }, { signal }).subscribe(ignore),
       ];
       for (const request of ['good', 'bad']) {
         models.call(request, { signal }).subscribe(ignore);
-        models.call(request, { lane: 'P0', signal }).subscribe(ignore);
+        models.call(request, { lane: 'user', signal }).subscribe(ignore);
         models.stream(request, { signal }).subscribe(ignore);
       }
       clock.maxFrames = clock.frame + 20;
@@ -77,10 +77,10 @@ it('many requests that shared answers, were repaired, looked up, forgotten and l
       if (answer === 'text') throw new Error('no number');
       return Number(answer);
     },
-    repair: { ask: (request) => (request.endsWith('!') ? request : `${request}!`) },
+    fixAnswer: { ask: (request) => (request.endsWith('!') ? request : `${request}!`) },
     cache: {
       key: (request) => request,
-      store: {
+      storage: {
         get: (key) => (key.endsWith('0') ? (NEVER as never) : (later(() => entries.get(key)) as never)),
         set: (key, entry) => later(() => entries.set(key, entry)),
         delete: (key) => entries.delete(key),
@@ -99,7 +99,7 @@ it('many requests that shared answers, were repaired, looked up, forgotten and l
     for (let n = 0; n < SHARED; n += 8) {
       const left = ['never', 'good', 'bad'].flatMap((request) => [
         models.call(`${request} ${n % 20}`, { signal }).subscribe(ignore),
-        models.call(`${request} ${n % 20}`, { lane: 'P0' }).subscribe(ignore),
+        models.call(`${request} ${n % 20}`, { lane: 'user' }).subscribe(ignore),
       ]);
       models.callAll({ one: `bad ${n}`, two: 'good' }, { mode: 'collect', signal }).subscribe(ignore);
       if (n % 24 === 0) models.forget(`good ${n % 20}`);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { LimiterOptions } from '../../operators/index.js';
-import { createLimiter, perMinute, strict } from '../../operators/index.js';
+import { createLimiter, perMinute, slidingWindow } from '../../operators/index.js';
 import { TokenBucket } from '../../operators/kernel/index.js';
 import { sized } from '../support/deep.js';
 import type { Granted } from '../support/rate-accuracy.js';
@@ -14,7 +14,7 @@ const units = [
   ['requests', LIMITS.requestsPerMinute],
   ['tokens', LIMITS.tokensPerMinute],
 ] as const;
-const SLIDING = { rates: units.map(([unit, amount]) => strict({ unit, amount, windowMs: MINUTE_MS })) };
+const SLIDING = { rates: units.map(([unit, amount]) => slidingWindow({ unit, amount, windowMs: MINUTE_MS })) };
 const BUCKET = { rates: units.map(([unit, amount]) => perMinute(unit, amount)) };
 /** With a whole minute saved up. */
 const FULL_BUCKET = { rates: units.map(([unit, amount]) => perMinute(unit, amount, { burst: amount })) };

@@ -20,10 +20,10 @@ import {
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
 import { embedSettled, limitEmbeddingModel, limitImageModel, limitLanguageModel, limitRerankingModel } from '../../src/adapters/ai-sdk.js';
 import { createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';
 import { chatCompletions, createEmbedder, createModelCaller, createToolRunner } from '../../src/index.js';
@@ -35,7 +35,7 @@ const permits: Required<Permits> = {
   load: 0,
   tokenCapacity: Infinity,
   borrows: true,
-  lanes: ['P0'],
+  lanes: ['user'],
   take: () => undefined,
   enlist: () => ({ poke: () => undefined, withdraw: () => undefined }),
   penalize: () => undefined,
@@ -72,12 +72,12 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
   limitRerankingModel: () => limitRerankingModel(reranking, { limiter }),
   createAnthropicMiddleware: () => createAnthropicMiddleware({ limiter }),
   limitAnthropic: () => limitAnthropic(new Anthropic({ apiKey: 'k' }), { limiter }),
-  createFetch: () => createFetch({ limiter }),
+  limitFetch: () => limitFetch({ limiter }),
   limitEmbeddings: () => limitEmbeddings(embeddings, { limiter }),
   'limitEmbeddings, a share': () => limitEmbeddings(embeddings, { limiter, concurrency: 2 }),
   createModelMiddleware: () => createModelMiddleware({ limiter }),
   createToolMiddleware: () => createToolMiddleware({ limiter }),
-  createMcpCaller: () => createMcpCaller(new Client({ name: 'c', version: '1' }), { limiter }),
+  limitMcp: () => limitMcp(new Client({ name: 'c', version: '1' }), { limiter }),
   limitOpenAI: () => limitOpenAI(openai, { limiter }),
   limitModel: () => limitModel(model, { limiter }),
   limitModelProvider: () => limitModelProvider({ getModel: () => model }, { limiter }),

@@ -105,21 +105,21 @@ describe('a child of a limiter', () => {
   });
 
   it('has the lanes of its parent, and its urgent jobs go before the others of everybody', () => {
-    const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'P0' }, { name: 'P1', floor: 0 }]) });
+    const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'user' }, { name: 'normal', floor: 0 }]) });
     const child = childOf(parent, { concurrency: 1 });
-    expect(child.lanes).toEqual(['P0', 'P1']);
+    expect(child.lanes).toEqual(['user', 'normal']);
     const { log, ask, leases } = asker(child);
     const outer = asker(parent);
-    const holder = parent.tryAcquire({ lane: 'P0' });
-    outer.ask('parent P1', { lane: 'P1' });
-    ask('child P1', { lane: 'P1' });
-    ask('child P0', { lane: 'P0' });
+    const holder = parent.tryAcquire({ lane: 'user' });
+    outer.ask('parent normal', { lane: 'normal' });
+    ask('child normal', { lane: 'normal' });
+    ask('child user', { lane: 'user' });
     holder?.release();
-    expect([...log, ...outer.log]).toEqual(['child P0']);
+    expect([...log, ...outer.log]).toEqual(['child user']);
     leases[0]?.release();
-    expect(outer.log).toEqual(['parent P1']);
+    expect(outer.log).toEqual(['parent normal']);
     outer.leases[0]?.release();
-    expect(log).toEqual(['child P0', 'child P1']);
+    expect(log).toEqual(['child user', 'child normal']);
   });
 
   it('may have lanes of its own under a parent without any', () => {
@@ -274,7 +274,7 @@ describe('a child of a limiter', () => {
 
   it.each([
     ['scheduler', createLimiter(), { scheduler: new CountingScheduler() }],
-    ['queue', createLimiter({ queue: lanes([{ name: 'P0' }]) }), { queue: lanes([{ name: 'P1' }]) }],
+    ['queue', createLimiter({ queue: lanes([{ name: 'user' }]) }), { queue: lanes([{ name: 'normal' }]) }],
   ])('refuses `%s`, which is that of its parent', (option, parent, options) => {
     expect(() => childOf(parent, options as ChildLimiterOptions)).toThrow(
       `expected \`${option}\` to be absent: a child has that of its parent`,

@@ -3,7 +3,17 @@ import { of, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Lease, Limiter, LimiterJob, RateRule } from '../../operators/index.js';
-import { batchMap, childOf, createLimiter, isFlowError, keyedLimiter, lanes, natural, perMinute, strict } from '../../operators/index.js';
+import {
+  batchMap,
+  childOf,
+  createLimiter,
+  isFlowError,
+  keyedLimiter,
+  lanes,
+  natural,
+  perMinute,
+  slidingWindow,
+} from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
 
 /** Asks, and writes down what comes of it. */
@@ -337,7 +347,7 @@ describe('a rate of 0', () => {
   const rates: readonly (readonly [string, (amount: number) => RateRule])[] = [
     ['requests', (amount) => perMinute('requests', amount)],
     ['tokens', (amount) => perMinute('tokens', amount)],
-    ['requests in a window', (amount) => strict({ unit: 'requests', amount, windowMs: 60_000 })],
+    ['requests in a window', (amount) => slidingWindow({ unit: 'requests', amount, windowMs: 60_000 })],
   ];
 
   it.each(rates)('lets nothing pass until it is raised: %s', (_name, rate) => {

@@ -12,7 +12,7 @@ import {
   lanes,
   perDay,
   perMinute,
-  strict,
+  slidingWindow,
 } from '../../operators/index.js';
 
 type Held = Extract<FlowEvent, { type: 'wouldWait' }>;
@@ -71,7 +71,7 @@ describe('a limiter that enforces nothing', () => {
 
   it('counts a day, an exact window, and jobs that are too heavy for it', () => {
     virtualTime(() => {
-      const rates = [perDay('requests', 2), strict({ unit: 'tokens', amount: 100, windowMs: 1000 })];
+      const rates = [perDay('requests', 2), slidingWindow({ unit: 'tokens', amount: 100, windowMs: 1000 })];
       const { limiter, ask, held, leases } = trial({ rates });
       ask({ cost: { tokens: 60 } });
       ask({ cost: { tokens: 60 } });

@@ -6,7 +6,7 @@ import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 
 const key = ({ key: by }: { readonly key?: unknown }): unknown => by;
-const queue = lanes([{ name: 'P0', reserve: 0.2 }, { name: 'P1' }], { key, keyFairness: byCost() });
+const queue = lanes([{ name: 'user', reserve: 0.2 }, { name: 'normal' }], { key, keyFairness: byCost() });
 const withCost = (options: LimiterOptions = {}): Limiter => createLimiter({ concurrency: 1, queue, ...options });
 
 /** Two tenants. Each has so many jobs waiting all the time, of one size. */
@@ -173,11 +173,11 @@ describe('a limiter whose keys share by cost', () => {
   it('starts the next job at once when a settlement changes which it is', () => {
     const scheduler = new CountingScheduler();
     const limiter = withCost({ concurrency: 9, rates: [perMinute('tokens', 6000)], headroom: 1, scheduler });
-    const lease = limiter.tryAcquire({ key: 'a', lane: 'P0', cost: { tokens: 10 } });
-    limiter.tryAcquire({ key: 'b', lane: 'P0', cost: { tokens: 20 } });
+    const lease = limiter.tryAcquire({ key: 'a', lane: 'user', cost: { tokens: 10 } });
+    limiter.tryAcquire({ key: 'b', lane: 'user', cost: { tokens: 20 } });
     const got: string[] = [];
-    limiter.acquire({ key: 'a', lane: 'P0', cost: { tokens: 5000 } }).subscribe(() => got.push('a'));
-    limiter.acquire({ key: 'b', lane: 'P0', cost: { tokens: 10 } }).subscribe(() => got.push('b'));
+    limiter.acquire({ key: 'a', lane: 'user', cost: { tokens: 5000 } }).subscribe(() => got.push('a'));
+    limiter.acquire({ key: 'b', lane: 'user', cost: { tokens: 10 } }).subscribe(() => got.push('b'));
     expect(got).toEqual([]);
     lease?.settle({ units: { tokens: 40 } });
     expect(got).toEqual(['b']);
@@ -188,9 +188,9 @@ describe('a limiter whose keys share by cost', () => {
     const limiter = withCost({ concurrency: 9, rates: [perMinute('tokens', 6000)], headroom: 1, scheduler });
     const got: string[] = [];
     for (const [by, lane, tokens] of [
-      ['a', 'P1', 1e5],
-      ['b', 'P1', 1e5],
-      ['c', 'P0', 30],
+      ['a', 'normal', 1e5],
+      ['b', 'normal', 1e5],
+      ['c', 'user', 30],
     ] as const)
       limiter.acquire({ key: by, lane, cost: { tokens } }).subscribe(() => got.push(by));
     expect(got).toContain('c');

@@ -1,15 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KeyedLimiter, Lease, Limiter, RateRule } from '../../operators/index.js';
-import { childOf, createLimiter, isFlowError, keyedLimiter, per, strict } from '../../operators/index.js';
+import { childOf, createLimiter, isFlowError, keyedLimiter, slidingWindow, tokenBucket } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 
 const rates: Readonly<Record<string, readonly RateRule[]>> = {
   none: [],
-  bucket: [per({ unit: 'requests', amount: 2, windowMs: 1000, burst: 2 })],
-  strict: [strict({ unit: 'requests', amount: 2, windowMs: 1000 })],
-  both: [per({ unit: 'requests', amount: 4, windowMs: 2000, burst: 4 }), strict({ unit: 'tokens', amount: 3, windowMs: 1500 })],
+  bucket: [tokenBucket({ unit: 'requests', amount: 2, windowMs: 1000, burst: 2 })],
+  strict: [slidingWindow({ unit: 'requests', amount: 2, windowMs: 1000 })],
+  both: [
+    tokenBucket({ unit: 'requests', amount: 4, windowMs: 2000, burst: 4 }),
+    slidingWindow({ unit: 'tokens', amount: 3, windowMs: 1500 }),
+  ],
 };
 
 const action = fc.oneof(
@@ -151,7 +154,7 @@ function counted() {
 it('looks at no other key when one more is refused, however many are in use', () => {
   const looks = [100, 1000, 10_000].map((maxKeys) => {
     const scheduler = counted();
-    const keyed = keyedLimiter({ scheduler, maxKeys, rates: [strict({ unit: 'requests', amount: 5, windowMs: 60_000 })] });
+    const keyed = keyedLimiter({ scheduler, maxKeys, rates: [slidingWindow({ unit: 'requests', amount: 5, windowMs: 60_000 })] });
     for (let i = 0; i < maxKeys; i++) keyed.tryAcquire({ key: i })?.release();
     keyed.tryAcquire({ key: 'one more' });
     const before = scheduler.readings;
@@ -163,7 +166,7 @@ it('looks at no other key when one more is refused, however many are in use', ()
 
 it('forgets keys when their window has passed, whether new ones come or not', () => {
   const scheduler = counted();
-  const keyed = keyedLimiter({ scheduler, rates: [per({ unit: 'requests', amount: 10, windowMs: 1000, burst: 10 })] });
+  const keyed = keyedLimiter({ scheduler, rates: [tokenBucket({ unit: 'requests', amount: 10, windowMs: 1000, burst: 10 })] });
   const made = Array.from({ length: 5000 }, (_, i) => {
     keyed.tryAcquire({ key: i })?.release();
     return i;

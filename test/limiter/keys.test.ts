@@ -6,7 +6,7 @@ import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 
 const key = ({ key: of }: { readonly key?: unknown }): unknown => of;
-const queue = lanes([{ name: 'P0' }, { name: 'P1', floor: 0 }], { key });
+const queue = lanes([{ name: 'user' }, { name: 'normal', floor: 0 }], { key });
 
 /** Asks of several limiters; leases as they come, oldest first. */
 function asker() {
@@ -14,7 +14,7 @@ function asker() {
   const leases: Lease[] = [];
   return {
     served,
-    ask: (limiter: Limiter, of: string | undefined, lane = 'P1') =>
+    ask: (limiter: Limiter, of: string | undefined, lane = 'normal') =>
       limiter.acquire({ lane, ...(of !== undefined && { key: of }) }).subscribe((lease) => {
         served.push(of ?? 'nobody');
         leases.push(lease);
@@ -60,10 +60,10 @@ describe.each(Object.entries(trees))('200 jobs of A that wait %s', (_where, tree
 
 it('keys share a lane of an account, and no more than a lane', () => {
   const { ask, release, served } = asker();
-  const account = createAccount({ concurrency: 1, lanes: ['P0', { name: 'P1', floor: 0 }] });
+  const account = createAccount({ concurrency: 1, lanes: ['user', { name: 'normal', floor: 0 }] });
   ask(account, 'A');
   for (const of of ['A', 'A', undefined, undefined, 'B']) ask(account, of);
-  ask(account, 'A', 'P0');
+  ask(account, 'A', 'user');
   for (let n = 0; n < 7; n++) release();
   expect(served).toEqual(['A', 'A', 'A', 'nobody', 'B', 'A', 'nobody']);
 });
@@ -75,7 +75,7 @@ it.each([
 ] as const)('%s goes by the order of all that wait in a lane, not by the turns of the keys', (overflow, expected) => {
   const limiter = createLimiter({ concurrency: 1, maxQueued: 4, overflow, queue });
   const refused: string[] = [];
-  const ask = (id: string, lane = 'P1') =>
+  const ask = (id: string, lane = 'normal') =>
     new Promise<Lease>((granted) => {
       limiter.acquire({ lane, key: id[0], id }).subscribe({ next: granted, error: () => refused.push(id) });
     });
@@ -85,7 +85,7 @@ it.each([
   return first.then((lease) => {
     lease.release(); // A1 goes, and the next turn is that of B
     void ask('A4');
-    void ask('D1', overflow === 'dropLowest' ? 'P0' : 'P1');
+    void ask('D1', overflow === 'dropLowest' ? 'user' : 'normal');
     expect(refused.join(' ')).toBe(expected);
   });
 });
@@ -94,8 +94,8 @@ it('a job that leaves its key gives up the place above of its key, not that of j
   const { ask, release, served } = asker();
   const child = childOf(createLimiter({ concurrency: 1, queue }));
   for (const of of ['A', undefined, 'B']) ask(child, of);
-  child.acquire({ id: 'late', key: 'B', lane: 'P0' }).subscribe(() => served.push('late'));
-  child.move('late', 'P1');
+  child.acquire({ id: 'late', key: 'B', lane: 'user' }).subscribe(() => served.push('late'));
+  child.move('late', 'normal');
   ask(child, 'C').unsubscribe();
   release();
   release();
@@ -132,7 +132,7 @@ const step = fc.oneof(
       do: fc.constant('ask' as const),
       who: fc.nat({ max: 4 }),
       of: fc.constantFrom('A', 'A', 'A', 'B', 'C', undefined),
-      lane: fc.constantFrom('P0', 'P1', 'P1'),
+      lane: fc.constantFrom('user', 'normal', 'normal'),
     }),
   },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('release' as const), which: fc.nat({ max: 5 }) }) },

@@ -14,7 +14,7 @@ import {
   isFlowError,
   perMinute,
   RateLimitError,
-  strict,
+  slidingWindow,
 } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
@@ -205,7 +205,7 @@ describe('a reported limit', () => {
 
   it('is held in any minute by a sliding window', () => {
     virtualTime(({ flush, now }) => {
-      const rates = [strict({ unit: 'requests', amount: 600, windowMs: 60_000 })];
+      const rates = [slidingWindow({ unit: 'requests', amount: 600, windowMs: 60_000 })];
       const limiter = createLimiter({ rates, headroom: 1, learn: fromHeaders() });
       limiter.observe(ok(limited(3)));
       const jobs = Array.from({ length: 7 }, () => watch(limiter, now));

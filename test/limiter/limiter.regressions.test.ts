@@ -120,20 +120,20 @@ describe('a job in a child', () => {
   });
 
   it('keeps to the bound, however urgent it is', () => {
-    const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
+    const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
     const child = childOf(parent, { maxQueued: 2, overflow: 'error' });
     parent.tryAcquire();
     const { ask, log } = asker(child);
-    ask('a', { lane: 'P1' });
-    ask('b', { lane: 'P1' });
-    ask('c', { lane: 'P0' });
+    ask('a', { lane: 'normal' });
+    ask('b', { lane: 'normal' });
+    ask('c', { lane: 'user' });
     expect(log).toEqual(['c FLOW_OVERFLOW']);
     expect(child.snapshot().queued).toBe(2);
     parent.close();
   });
 
   it('has the bounds and the overflow of the child, in the lanes of the parent', () => {
-    const parent = createLimiter({ concurrency: 1, maxQueued: 0, queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
+    const parent = createLimiter({ concurrency: 1, maxQueued: 0, queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
     const child = childOf(parent, { maxQueued: 1, overflow: 'dropOldest' });
     parent.tryAcquire();
     const { ask, log } = asker(child);
@@ -165,16 +165,16 @@ describe('a job in a child', () => {
         rates: [perMinute('tokens', 6000, { burst: 100 })],
         headroom: 1,
         scheduler,
-        queue: lanes([{ name: 'P0' }, { name: 'P1', floor: 0 }]),
+        queue: lanes([{ name: 'user' }, { name: 'normal', floor: 0 }]),
       });
       const model = childOf(account, { concurrency: 1 });
       const tenant = childOf(model);
-      const first = account.tryAcquire({ lane: 'P0', cost: { tokens: 90 } });
+      const first = account.tryAcquire({ lane: 'user', cost: { tokens: 90 } });
       const { ask, log, leases } = asker(tenant);
-      ask('low', { lane: 'P1', cost: { tokens: 50 } });
-      const holder = model.tryAcquire({ lane: 'P0', cost: { tokens: 1 } });
+      ask('low', { lane: 'normal', cost: { tokens: 50 } });
+      const holder = model.tryAcquire({ lane: 'user', cost: { tokens: 1 } });
       expect(holder).toBeDefined();
-      ask('high', { lane: 'P0', cost: { tokens: 2 } });
+      ask('high', { lane: 'user', cost: { tokens: 2 } });
       expect(log).toEqual([]);
       holder?.release();
       expect(log).toEqual(['high']);

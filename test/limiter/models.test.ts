@@ -10,7 +10,7 @@ const account = (options: AccountOptions = {}): Limiter =>
     headroom: 1,
     burst: 1,
     burstSeconds: 1,
-    lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'],
+    lanes: [{ name: 'user', reserve: 0 }, 'normal', 'background'],
     models: [
       { model: 'slow', requestsPerMinute: 60 },
       { model: ['a', 'b'], concurrency: 1 },
@@ -25,7 +25,7 @@ describe('models of an account', () => {
       const at: Record<string, number[]> = { slow: [], fast: [] };
       for (let i = 0; i < 5; i++) {
         for (const model of ['slow', 'fast'])
-          limiter.run(() => of(1), { model, lane: model === 'slow' ? 'P0' : 'P2' }).subscribe(() => at[model]?.push(now()));
+          limiter.run(() => of(1), { model, lane: model === 'slow' ? 'user' : 'background' }).subscribe(() => at[model]?.push(now()));
       }
       flush();
       expect(at).toEqual({ slow: [0, 1000, 2000, 3000, 4000], fast: [0, 0, 0, 0, 0] });
@@ -54,24 +54,24 @@ describe('models of an account', () => {
       const ask = (model: string, lane: string, key: string): void => {
         limiter.run(() => of(1), { model, lane, key }).subscribe(() => order.push(`${lane}${model}${key}`));
       };
-      ask('a', 'P2', '1');
-      ask('a', 'P2', '1');
-      ask('a', 'P2', '2');
-      ask('b', 'P0', '1');
-      ask('a', 'P0', '1');
+      ask('a', 'background', '1');
+      ask('a', 'background', '1');
+      ask('a', 'background', '2');
+      ask('b', 'user', '1');
+      ask('a', 'user', '1');
       first?.release();
       flush();
-      expect(order.slice(0, 2).sort()).toEqual(['P0a1', 'P0b1']);
-      expect(order.slice(2)).toEqual(['P2a1', 'P2a2', 'P2a1']);
+      expect(order.slice(0, 2).sort()).toEqual(['usera1', 'userb1']);
+      expect(order.slice(2)).toEqual(['backgrounda1', 'backgrounda2', 'backgrounda1']);
     });
   });
 
   it('are found by the id of a job, which no two may share', async () => {
     const limiter = account();
     limiter.pause();
-    const one = limiter.acquireAsync({ id: 1, model: 'a', lane: 'P2' });
+    const one = limiter.acquireAsync({ id: 1, model: 'a', lane: 'background' });
     await expect(limiter.acquireAsync({ id: 1, model: 'slow' })).rejects.toThrow(FlowConfigError);
-    expect([limiter.move(1, 'P0'), limiter.move(2, 'P0')]).toEqual([true, false]);
+    expect([limiter.move(1, 'user'), limiter.move(2, 'user')]).toEqual([true, false]);
     expect(limiter.snapshot()).toMatchObject({ queued: 1 });
     expect([limiter.remove(1), limiter.remove(1)]).toEqual([true, false]);
     expect(isFlowError(await one.catch((error: unknown) => error), 'FLOW_CLEARED')).toBe(true);

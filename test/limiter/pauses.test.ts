@@ -193,7 +193,7 @@ describe('a long hint', () => {
       const limiter = wide({ concurrency: 1 });
       let sent = 0;
       const seen: string[] = [];
-      policy({ limiter, deadlineMs: 60_000, retry: retryFailed({ maxAttempts: 5, budget: 0.2 }) })(({ observe }) => {
+      policy({ limiter, deadlineMs: 60_000, retry: retryFailed({ maxAttempts: 5, maxShare: 0.2 }) })(({ observe }) => {
         sent++;
         observe(refusal({ 'retry-after': '1728000' }));
         return throwError(() => Object.assign(new Error('refused'), refusal({ 'retry-after': '1728000' })));
@@ -207,7 +207,7 @@ describe('a long hint', () => {
     virtualTime(({ flush, now }) => {
       const limiter = wide({ concurrency: 1 });
       const sentAt: number[] = [];
-      const retry = retryFailed({ jitter: 'none', budget: 0.2, maxThrottledMs: 20 * DAY_MS });
+      const retry = retryFailed({ jitter: 'none', maxShare: 0.2, maxThrottledMs: 20 * DAY_MS });
       policy({ limiter, retry, random: () => 0 })(() => {
         sentAt.push(now());
         const error = Object.assign(new Error('refused'), refusal({ 'retry-after': '1728000' }));

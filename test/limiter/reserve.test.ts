@@ -11,12 +11,12 @@ import {
   fromHeaders,
   keyedLimiter,
   lanes,
-  per,
   perMinute,
   RateLimitError,
   roundRobin,
-  strict,
+  slidingWindow,
   strictWithFloor,
+  tokenBucket,
 } from '../../operators/index.js';
 import type { RateSpec } from '../../operators/kernel/limits/limit.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
@@ -56,7 +56,7 @@ const day: RateRule = {
 const settings: Readonly<Record<string, Setting>> = {
   'a bucket': { rate: perMinute('tokens', AMOUNT), unit: 'tokens', windowMs: MINUTE_MS, windows: 15 },
   'an exact window': {
-    rate: strict({ unit: 'tokens', amount: AMOUNT, windowMs: MINUTE_MS }),
+    rate: slidingWindow({ unit: 'tokens', amount: AMOUNT, windowMs: MINUTE_MS }),
     unit: 'tokens',
     windowMs: MINUTE_MS,
     windows: 15,
@@ -377,7 +377,7 @@ describe('the reserve of a lane', () => {
       unit: 'tokens',
       windowMs: MINUTE_MS,
       windows: 1,
-      rate: strict({ unit: 'tokens', amount: 1000, windowMs: 1000 }),
+      rate: slidingWindow({ unit: 'tokens', amount: 1000, windowMs: 1000 }),
     });
     expect(limiter.tryAcquire({ lane: 'background', cost: { tokens: 860 } })).toBeUndefined();
     expect(limiter.tryAcquire({ lane: 'urgent', cost: { tokens: 900 } })).toBeDefined();
@@ -414,7 +414,7 @@ describe('the reserve of a lane', () => {
       });
     };
     scheduler.schedule(() => {
-      for (const lane of ['P0', 'P2']) ask(lane);
+      for (const lane of ['user', 'background']) ask(lane);
     }, 30_000);
     scheduler.maxFrames = 200_000;
     scheduler.flush();
@@ -451,8 +451,8 @@ describe('the reserve of a lane', () => {
       fc.property(kind, shares, fc.array(job, { minLength: 5, maxLength: 60 }), fc.boolean(), (of, given, jobs, isChild) => {
         const rate =
           of === 'bucket'
-            ? per({ unit: 'tokens', amount: 2000, windowMs: 10_000, burst: 500 })
-            : strict({ unit: 'tokens', amount: 2000, windowMs: 10_000 });
+            ? tokenBucket({ unit: 'tokens', amount: 2000, windowMs: 10_000, burst: 500 })
+            : slidingWindow({ unit: 'tokens', amount: 2000, windowMs: 10_000 });
         const queue = given.map((share, i) => ({ name: `l${String(i)}`, reserve: share / 100 }));
         const { limiter: top, scheduler } = made({ unit: 'tokens', windowMs: 10_000, windows: 1, rate }, queue, {
           headroom: 1,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Lease, Limiter, RateRule } from '../../operators/index.js';
-import { childOf, createLimiter, fromHeaders, heldBy, keyedLimiter, lanes, perMinute, strict } from '../../operators/index.js';
+import { childOf, createLimiter, fromHeaders, heldBy, keyedLimiter, lanes, perMinute, slidingWindow } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 
@@ -91,7 +91,7 @@ interface Held {
   isOver: boolean;
 }
 
-const inWindow = (unit: string, amount: number): RateRule => strict({ unit, amount, windowMs: 60_000 });
+const inWindow = (unit: string, amount: number): RateRule => slidingWindow({ unit, amount, windowMs: 60_000 });
 
 const LANES = ['chat', 'batch'] as const;
 

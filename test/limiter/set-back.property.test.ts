@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Limiter, RateRule } from '../../operators/index.js';
-import { createLimiter, per, strict } from '../../operators/index.js';
+import { createLimiter, slidingWindow, tokenBucket } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 
@@ -20,8 +20,8 @@ interface Step {
 const kinds = ['strict', 'bucket'] as const;
 const rateOf = (kind: (typeof kinds)[number], amount: number): RateRule =>
   kind === 'strict'
-    ? strict({ unit: 'tokens', amount, windowMs: WINDOW_MS })
-    : per({ unit: 'tokens', amount, windowMs: WINDOW_MS, burst: amount / 2 });
+    ? slidingWindow({ unit: 'tokens', amount, windowMs: WINDOW_MS })
+    : tokenBucket({ unit: 'tokens', amount, windowMs: WINDOW_MS, burst: amount / 2 });
 
 const steps = (whats: readonly Step['what'][]): fc.Arbitrary<Step[]> =>
   fc.array(

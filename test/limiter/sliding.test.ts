@@ -12,11 +12,11 @@ import {
   lanes,
   perMinute,
   RateLimitError,
-  strict,
+  slidingWindow,
 } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
-const inAnyMinute = (unit: string, amount: number): RateRule => strict({ unit, amount, windowMs: 60_000 });
+const inAnyMinute = (unit: string, amount: number): RateRule => slidingWindow({ unit, amount, windowMs: 60_000 });
 const sliding = (options: LimiterOptions): Limiter => createLimiter({ headroom: 1, ...options });
 
 /** When each job got its lease, and the leases. */
@@ -362,7 +362,7 @@ describe('work that takes its time to begin', () => {
     },
   };
   let limiterScheduler = new CountingScheduler();
-  const rates = [strict({ unit: 'requests', amount: AMOUNT, windowMs: WINDOW_MS })];
+  const rates = [slidingWindow({ unit: 'requests', amount: AMOUNT, windowMs: WINDOW_MS })];
   const limiters: Readonly<Record<string, (options: LimiterOptions) => Limiter>> = {
     'a limiter': (options) => createLimiter({ ...options, rates }),
     'a child with the rate': (options) => childOf(createLimiter(options), { rates, headroom: 1 }),

@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { childOf, createAccount, createLimiter, FlowConfigError, keyedLimiter, per, perMinute, strict } from '../../operators/index.js';
+import {
+  childOf,
+  createAccount,
+  createLimiter,
+  FlowConfigError,
+  keyedLimiter,
+  perMinute,
+  slidingWindow,
+  tokenBucket,
+} from '../../operators/index.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { parseConfig } from '../../src/edge/index.js';
 import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
@@ -8,8 +17,8 @@ const baseUrl = 'http://h/v1';
 const embeddings = { embedDocuments: () => Promise.resolve([]), embedQuery: () => Promise.resolve([]) };
 const RATES = {
   perMinute: (amount: number) => perMinute('tokens', amount),
-  per: (amount: number) => per({ unit: 'requests', amount, windowMs: 1000 }),
-  strict: (amount: number) => strict({ unit: 'usd', amount, windowMs: 1000 }),
+  per: (amount: number) => tokenBucket({ unit: 'requests', amount, windowMs: 1000 }),
+  strict: (amount: number) => slidingWindow({ unit: 'usd', amount, windowMs: 1000 }),
 } as const;
 
 /** Whatever is given a rate when it is made, with the name of the option. */

@@ -2,7 +2,17 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Cost, FlowEvent, Lease, Limiter, LimiterOptions, Usage } from '../../operators/index.js';
-import { childOf, createLimiter, fromHeaders, isFlowError, keyedLimiter, lanes, per, perMinute, strict } from '../../operators/index.js';
+import {
+  childOf,
+  createLimiter,
+  fromHeaders,
+  isFlowError,
+  keyedLimiter,
+  lanes,
+  perMinute,
+  slidingWindow,
+  tokenBucket,
+} from '../../operators/index.js';
 import { draws } from '../support/deep.js';
 
 const UNITS = ['requests', 'tokens', 'inputTokens', 'outputTokens', 'images'] as const;
@@ -10,7 +20,7 @@ type Unit = (typeof UNITS)[number];
 
 /** A limiter that counts every unit and can save up a whole minute of 1000. */
 const counting = (options: LimiterOptions = {}): Limiter =>
-  createLimiter({ rates: UNITS.map((unit) => strict({ unit, amount: 1000, windowMs: 60_000 })), headroom: 1, ...options });
+  createLimiter({ rates: UNITS.map((unit) => slidingWindow({ unit, amount: 1000, windowMs: 60_000 })), headroom: 1, ...options });
 
 /** What is spent, by unit. */
 const spent = (limiter: Limiter): Record<string, number> =>
@@ -53,7 +63,7 @@ describe('the units of a job', () => {
         virtualTime(() => {
           const above = counting({ refunds });
           const below = childOf(above, {
-            rates: UNITS.map((unit) => strict({ unit, amount: 1000, windowMs: 60_000 })),
+            rates: UNITS.map((unit) => slidingWindow({ unit, amount: 1000, windowMs: 60_000 })),
             headroom: 1,
             refunds,
           });
@@ -87,7 +97,7 @@ describe('the units of a job', () => {
 
   it('are those of a key under a keyed limiter', () => {
     virtualTime(() => {
-      const tenants = keyedLimiter({ rates: [strict({ unit: 'outputTokens', amount: 100, windowMs: 60_000 })], headroom: 1 });
+      const tenants = keyedLimiter({ rates: [slidingWindow({ unit: 'outputTokens', amount: 100, windowMs: 60_000 })], headroom: 1 });
       const ask = (key: string): boolean => tenants.tryAcquire({ key, cost: { inputTokens: 900, outputTokens: 60 } }) !== undefined;
       expect([ask('a'), ask('a'), ask('b')]).toEqual([true, false, true]);
     });
@@ -133,7 +143,7 @@ describe('a bid', () => {
       expect(asked).toEqual([650]);
       expect(spent(limiter)).toEqual({ requests: 2, tokens: 450, inputTokens: 400, outputTokens: 50, images: 0 });
       expect(childOf(limiter).tokenCapacity).toBe(1000);
-      const narrow = createLimiter({ rates: [strict({ unit: 'inputTokens', amount: 70, windowMs: 1000 })], headroom: 1 });
+      const narrow = createLimiter({ rates: [slidingWindow({ unit: 'inputTokens', amount: 70, windowMs: 1000 })], headroom: 1 });
       expect([narrow.tokenCapacity, childOf(narrow).tokenCapacity]).toEqual([70, 70]);
     });
   });
@@ -145,9 +155,9 @@ describe('an absurd estimate', () => {
   it.each([
     ['a bucket', [perMinute('tokens', 6000)]],
     ['a bucket of the output', [perMinute('outputTokens', 6000), perMinute('inputTokens', 60_000)]],
-    ['a bucket of an hour', [per({ unit: 'outputTokens', amount: 6000, windowMs: 3_600_000 })]],
-    ['a short window', [per({ unit: 'tokens', amount: 100, windowMs: 1000 })]],
-    ['two windows', [per({ unit: 'tokens', amount: 100, windowMs: 1000 }), perMinute('tokens', 6000)]],
+    ['a bucket of an hour', [tokenBucket({ unit: 'outputTokens', amount: 6000, windowMs: 3_600_000 })]],
+    ['a short window', [tokenBucket({ unit: 'tokens', amount: 100, windowMs: 1000 })]],
+    ['two windows', [tokenBucket({ unit: 'tokens', amount: 100, windowMs: 1000 }), perMinute('tokens', 6000)]],
   ])('stops %s for one window at most, and is told', (_, rates) => {
     virtualTime(({ now, flush }) => {
       const events: FlowEvent[] = [];
@@ -165,7 +175,7 @@ describe('an absurd estimate', () => {
 
   it('of more than any model takes costs no more than that where the window is larger', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ rates: [per({ unit: 'tokens', amount: 1e9, windowMs: 86_400_000 })], headroom: 1 });
+      const limiter = createLimiter({ rates: [tokenBucket({ unit: 'tokens', amount: 1e9, windowMs: 86_400_000 })], headroom: 1 });
       const full = limiter.snapshot().tokens;
       limiter.tryAcquire({ cost: absurd });
       expect(limiter.snapshot().tokens).toBe(full - 10_000_000);

@@ -2,7 +2,7 @@ import { firstValueFrom, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Lease, Limiter } from '../../operators/index.js';
-import { childOf, createLimiter, heldBy, isFlowError, keyedLimiter, perMinute, strict } from '../../operators/index.js';
+import { childOf, createLimiter, heldBy, isFlowError, keyedLimiter, perMinute, slidingWindow } from '../../operators/index.js';
 import { createMetrics } from '../../src/metrics/index.js';
 import { unstamped } from '../support/events.js';
 
@@ -40,7 +40,7 @@ describe('a usage beyond all reason', () => {
 
   it('stalls neither a window nor the account above', () => {
     virtualTime(({ flush, now }) => {
-      const account = createLimiter({ rates: [strict({ unit: 'tokens', amount: 60_000, windowMs: 60_000 })], headroom: 1 });
+      const account = createLimiter({ rates: [slidingWindow({ unit: 'tokens', amount: 60_000, windowMs: 60_000 })], headroom: 1 });
       const child = childOf(account, { rates: [perMinute('tokens', 6000)], headroom: 1 });
       const lease = child.tryAcquire({ cost: { tokens: 100 } });
       lease?.settle({ outputTokens: 1e15 });

@@ -11,9 +11,9 @@ import {
   isFlowError,
   keyedLimiter,
   lanes,
-  per,
   perMinute,
-  strict,
+  slidingWindow,
+  tokenBucket,
 } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 
@@ -56,8 +56,8 @@ describe('fairness by key inside a lane', () => {
 describe('rates over any window', () => {
   it('hold all at the same time', () => {
     virtualTime(({ flush, now }) => {
-      const second = per({ unit: 'requests', amount: 2, windowMs: 1000, burst: 2 });
-      const limiter = createLimiter({ rates: [second, strict({ unit: 'requests', amount: 3, windowMs: 10_000 })], headroom: 1 });
+      const second = tokenBucket({ unit: 'requests', amount: 2, windowMs: 1000, burst: 2 });
+      const limiter = createLimiter({ rates: [second, slidingWindow({ unit: 'requests', amount: 3, windowMs: 10_000 })], headroom: 1 });
       const at = times(limiter, 6, now);
       flush();
       expect(at).toEqual([0, 0, 500, 10_000, 10_000, 10_500]);
@@ -66,7 +66,7 @@ describe('rates over any window', () => {
 
   it('count units of your own, and refuse those that nobody counts', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ rates: [per({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 })], headroom: 1 });
+      const limiter = createLimiter({ rates: [tokenBucket({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 })], headroom: 1 });
       const below = childOf(limiter);
       expect(below.tryAcquire({ cost: { images: 2 } })).toBeDefined();
       expect(limiter.tryAcquire({ cost: { images: 1 } })).toBeUndefined();
@@ -78,8 +78,8 @@ describe('rates over any window', () => {
   it.each(['constructor', 'toString', 'hasOwnProperty'])('count a unit with the name of what every object has: %s', (unit) => {
     virtualTime(() => {
       const rates = [
-        per({ unit, amount: 60, windowMs: 60_000, burst: 2 }),
-        per({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 }),
+        tokenBucket({ unit, amount: 60, windowMs: 60_000, burst: 2 }),
+        tokenBucket({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 }),
       ];
       const limiter = createLimiter({ rates, headroom: 1 });
       expect(limiter.tryAcquire({ cost: { images: 1 } })).toBeDefined();
@@ -95,8 +95,8 @@ describe('rates over any window', () => {
     fc.assert(
       fc.property(asks, fc.integer({ min: 5, max: 9 }), fc.constantFrom(100, 1000, 1500), beside, (script, amount, windowMs, where) => {
         virtualTime(({ advance, flush, now }) => {
-          const rate = strict({ unit: 'tokens', amount, windowMs });
-          const bucket = per({ unit: 'tokens', amount, windowMs });
+          const rate = slidingWindow({ unit: 'tokens', amount, windowMs });
+          const bucket = tokenBucket({ unit: 'tokens', amount, windowMs });
           const rates = { alone: [rate], after: [bucket, rate], before: [rate, bucket], later: [rate] }[where];
           const limiter = createLimiter({ rates, headroom: 1 });
           if (where === 'later') limiter.setLimits({ rates: [bucket] });
@@ -123,18 +123,18 @@ describe('rates over any window', () => {
   it('can all be changed, added and taken away', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({ rates: [perMinute('tokens', 6000)], headroom: 1 });
-      limiter.setLimits({ rates: [perMinute('tokens', 60_000), strict({ unit: 'requests', amount: 1, windowMs: 1000 })] });
+      limiter.setLimits({ rates: [perMinute('tokens', 60_000), slidingWindow({ unit: 'requests', amount: 1, windowMs: 1000 })] });
       expect(limiter.snapshot()).toMatchObject({ tokensPerMinute: 60_000, requestsPerMinute: 60 });
       expect([limiter.tryAcquire() !== undefined, limiter.tryAcquire()]).toEqual([true, undefined]);
-      limiter.setLimits({ rates: [strict({ unit: 'requests', amount: Infinity, windowMs: 1000 })] });
+      limiter.setLimits({ rates: [slidingWindow({ unit: 'requests', amount: Infinity, windowMs: 1000 })] });
       expect(limiter.tryAcquire()).toBeDefined();
       advance(1);
     });
   });
 
   it('refuses two that are the same, of which only one would hold', () => {
-    const rates = [perMinute('tokens', 600), strict({ unit: 'tokens', amount: 600, windowMs: 60_000 })];
-    const again = per({ unit: 'tokens', amount: 1, windowMs: 60_000 });
+    const rates = [perMinute('tokens', 600), slidingWindow({ unit: 'tokens', amount: 600, windowMs: 60_000 })];
+    const again = tokenBucket({ unit: 'tokens', amount: 1, windowMs: 60_000 });
     const message = 'createLimiter: expected `rates[2].unit` to be one that no other rate of the same window has, got `tokens` (string)';
     expect(() => createLimiter({ rates: [...rates, again] })).toThrow(message);
     expect(() => {
@@ -144,7 +144,7 @@ describe('rates over any window', () => {
 
   it('goes on with what was spent, maybe in another process', () => {
     virtualTime(({ advance }) => {
-      const rates = [perMinute('tokens', 6000), strict({ unit: 'requests', amount: 2, windowMs: 1000 })];
+      const rates = [perMinute('tokens', 6000), slidingWindow({ unit: 'requests', amount: 2, windowMs: 1000 })];
       const first = createLimiter({ rates, headroom: 1 });
       first.tryAcquire({ cost: { tokens: 200 } });
       first.tryAcquire();

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { childOf, createLimiter, strict } from '../../operators/index.js';
+import { childOf, createLimiter, slidingWindow } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 
 const MINUTE_MS = 60_000;
-const requests = (amount: number) => strict({ unit: 'requests', amount, windowMs: MINUTE_MS });
+const requests = (amount: number) => slidingWindow({ unit: 'requests', amount, windowMs: MINUTE_MS });
 
 const step = fc.oneof(
   {
@@ -25,7 +25,7 @@ describe('the strict window', () => {
         virtualTime(({ advance, flush, now }) => {
           const account = createLimiter({
             concurrency,
-            rates: [requests(50), strict({ unit: 'tokens', amount: 400, windowMs: MINUTE_MS })],
+            rates: [requests(50), slidingWindow({ unit: 'tokens', amount: 400, windowMs: MINUTE_MS })],
             headroom: 1,
           });
           const limiters = below ? [account, childOf(account), childOf(account, { concurrency: 2 })] : [account];

@@ -53,7 +53,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     ...batchOptions(),
     dedupe: { sharing: 'dedupe' },
     'two at a time': { maxSize: 1, concurrency: 2 },
-    'loadMany, dedupe': { sharing: 'dedupe', load: 'loadMany' },
+    'loadManyAsync, dedupe': { sharing: 'dedupe', load: 'loadManyAsync' },
     'one name': { ids: 'same' },
     cache: { sharing: 'cache' },
     'one signal': { 'load signal': 'shared', ...TIMED },

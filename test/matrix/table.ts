@@ -954,7 +954,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
       'no limit',
       unlimited(
         shapes.policy,
-        { deadlineMs: Infinity, timeoutMs: Infinity, retry: retryFailed({ maxAttempts: Infinity, maxMs: Infinity, budget: Infinity }) },
+        { deadlineMs: Infinity, timeoutMs: Infinity, retry: retryFailed({ maxAttempts: Infinity, maxMs: Infinity, maxShare: Infinity }) },
         [1],
       ),
     ),

@@ -14,7 +14,7 @@ const record: CallRecord = {
   traceId: '3f5d6c1c',
   spanId: '00f067aa0ba902b7',
   name: 'approved_drug_count',
-  lane: 'P0',
+  lane: 'user',
   model: 'gpt-4',
   attempt: 1,
   latencyMs: 2341.4,
@@ -207,21 +207,21 @@ describe('what records add up to', () => {
     metrics.record(record);
     metrics.record({
       ...record,
-      lane: 'P2',
+      lane: 'background',
       attempt: 2,
       status: 'error',
       errorCode: 'HTTP_429',
       promptTokens: null,
       completionTokens: null,
     });
-    metrics.record({ ...record, lane: 'P2', attempt: 3, status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT' });
+    metrics.record({ ...record, lane: 'background', attempt: 3, status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT' });
     metrics.record({ ...record, model: 'small', status: 'cancelled', errorCode: 'CANCELLED' });
     const { calls, lanes, models } = metrics.snapshot();
     expect(calls).toMatchObject({ attempts: 4, retries: 2, retryRate: 0.5, failures: 2, failureRate: 2 / 3, cancelled: 1 });
     expect(calls.byCode).toEqual({ HTTP_429: { count: 1, rate: 1 / 3 }, FLOW_ATTEMPT_TIMEOUT: { count: 1, rate: 1 / 3 } });
     expect(calls).toMatchObject({ promptTokens: 3 * 850, completionTokens: 3 * 120 });
     expect(calls.queuedMs).toMatchObject({ count: 4, max: 12.6 });
-    expect([lanes['P0']?.failures, lanes['P2']?.failures]).toEqual([0, 2]);
+    expect([lanes['user']?.failures, lanes['background']?.failures]).toEqual([0, 2]);
     expect([models['gpt-4']?.attempts, models['small']?.attempts]).toEqual([3, 1]);
   });
 
@@ -232,7 +232,7 @@ describe('what records add up to', () => {
     expect(Object.keys(models)).toEqual(['model 0', 'model 1', 'model 2', 'other']);
     expect(models['other']?.attempts).toBe(997);
     expect(Object.keys(calls.byCode)).toEqual(['CODE_0', 'CODE_1', 'CODE_2', 'other']);
-    expect(Object.keys(lanes)).toEqual(['P0']);
+    expect(Object.keys(lanes)).toEqual(['user']);
   });
 
   it('tells the first so many labels apart, wherever `other` and what is too long for a label come between them', () => {
@@ -265,7 +265,7 @@ describe('what records add up to', () => {
       trace_id: '3f5d6c1c',
       span_id: '00f067aa0ba902b7',
       property: 'approved_drug_count',
-      lane: 'P0',
+      lane: 'user',
       key: null,
       llm_model: 'gpt-4',
       attempt: 1,

@@ -100,7 +100,7 @@ const over = (result: Observable<unknown>): Promise<void> =>
   });
 const quiet = (promise: Promise<unknown>): Promise<unknown> => promise.catch(() => undefined);
 
-const retry = { maxAttempts: 2, initialMs: 1, maxThrottledMs: 5, budget: 1 } as const;
+const retry = { maxAttempts: 2, initialMs: 1, maxThrottledMs: 5, maxShare: 1 } as const;
 const key = (item: Item): string => item.id;
 
 /** What anybody does with a limiter. */
@@ -130,7 +130,7 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     over(from(items).pipe(bulkheadMap((item: Item) => work(item), { key, perKey: 1, timeoutMs: 20, onEvent }))),
   switchLatest: ({ items, work, secret }, { onEvent }) =>
     over(from(items).pipe(switchLatest((item: Item) => work(item), { key: () => secret, errors: 'settle', onEvent }))),
-  mergeLanes: ({ items }, { onEvent }) => over(mergeLanes([{ name: 'P0', source: from(items) }], { maxSize: 2, onEvent })),
+  mergeLanes: ({ items }, { onEvent }) => over(mergeLanes([{ name: 'user', source: from(items) }], { maxSize: 2, onEvent })),
   backpressure: ({ items }, { onEvent }) =>
     over(from(items).pipe(backpressure({ ready: NEVER, maxQueued: 1, overflow: 'dropOldest', onEvent }))),
   coalesce: ({ items }, { onEvent }) => over(from(items).pipe(coalesce<Item>({ merge: (one) => one, maxWaitMs: 1, onEvent }))),
@@ -238,7 +238,7 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
       execute: () => (fails ? Promise.reject(error) : Promise.resolve(secret)),
     });
     const tools = createToolRunner({ tools: [read], guard: ({ id }) => (id.endsWith('denied') ? secret : true), onEvent });
-    await tools.runAll([
+    await tools.runAllAsync([
       { id: item.id, name: 'read', input: { path: secret } },
       { id: `${secret}-bad`, name: 'read', input: { [secret]: 1 } },
       { id: `${secret}-denied`, name: 'read', input: { path: secret } },

@@ -13,7 +13,7 @@ const PART_MS = WINDOW_MS / 10;
 
 const call = { lane: 'default', batchId: 'b', size: 1, attempt: 1 } as const;
 const record: CallRecord = {
-  ...{ traceId: 't', spanId: 's', name: 'call', lane: 'P0', model: 'm', attempt: 1, latencyMs: 5, queuedMs: 0 },
+  ...{ traceId: 't', spanId: 's', name: 'call', lane: 'user', model: 'm', attempt: 1, latencyMs: 5, queuedMs: 0 },
   ...{ status: 'success', errorCode: null, promptTokens: 100, completionTokens: 10 },
   ...{ key: null, cacheReadTokens: null, cacheWriteTokens: null, reasoningTokens: null, costUsd: null, isEstimated: false },
 };
@@ -40,7 +40,7 @@ const event = fc.oneof(
   }),
 );
 const records = fc.record({
-  lane: fc.constantFrom('P0', 'P1'),
+  lane: fc.constantFrom('user', 'normal'),
   latencyMs,
   errorCode: fc.constantFrom(null, 'HTTP_429', 'HTTP_500'),
   attempt: fc.integer({ min: 1, max: 3 }),

@@ -18,7 +18,7 @@ export const rows: MisuseTable = {
     ...badly('cancelledAs', "one of 'finished', 'error'", null, true, 'cancelled'),
     ...badly('onSupersede', 'a function', null, 5, '/stop', {}),
     ...badly('limiter', 'a limiter made by createLimiter', null, 5, {}, 'limiter'),
-    ...badly('job', 'a function', null, 5, { lane: 'P0' }),
+    ...badly('job', 'a function', null, 5, { lane: 'user' }),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
     ...badly('maxWaitMs', `absent (known options: ${KNOWN})`, 16),
   ],

@@ -30,7 +30,7 @@ export const callRuleRows: readonly MisuseRow[] = [
   ...badly('retry.factor', POSITIVE, ...badSizes),
   ...badly('retry.maxMs', DURATION, ...badDurations),
   ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, {}),
-  ...badly('retry.budget', POSITIVE, ...badSizes),
+  ...badly('retry.maxShare', POSITIVE, ...badSizes),
   ...badly('retry.maxThrottledMs', DURATION, ...badDurations),
   ...badly('breaker', 'a breaker made by createBreaker', {}, 5, null, 'shared'),
   ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
@@ -42,22 +42,22 @@ export const callRuleRows: readonly MisuseRow[] = [
   ...badly('random', 'a function', 0.5, null, {}),
 ];
 
-const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
+const limiter = createLimiter({ queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
 const withLimiter = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter } }));
 
 /** Bad values of `job`. */
 export const jobRows: readonly MisuseRow[] = [
   ...withLimiter(
-    ...badly('job', 'an object', NaN, 0, '', 5, null, 'P0'),
+    ...badly('job', 'an object', NaN, 0, '', 5, null, 'user'),
     ...badly('job.lane', 'a non-empty string', NaN, 0, '', 5, null, {}),
-    ...badly('job.lane', 'a lane the limiter has (P0,P1)', 'P7'),
+    ...badly('job.lane', 'a lane the limiter has (user,normal)', 'P7'),
     ...badly('job.key', 'a non-empty string', '', null, {}),
     ...badly('job.model', 'a non-empty string', '', 5, null, {}),
     ...badly('job.name', 'a non-empty string', '', 5, null, {}),
     ...badly('job.cost', 'an object', NaN, 0, 5, 'tokens', null),
     ...badly('job.tokens', 'absent (known options: lane, key, cost, model, name)', 5),
   ),
-  ...badly('job', 'absent without a `limiter`', { lane: 'P0' }, () => ({ cost: { tokens: 1 } })),
+  ...badly('job', 'absent without a `limiter`', { lane: 'user' }, () => ({ cost: { tokens: 1 } })),
 ];
 
 /** The same for those that make jobs of requests (`JobRules`). */

@@ -42,6 +42,6 @@ export const rows: MisuseTable = {
     ...badly('burst', 'a finite number > 0', 0, -1, NaN, Infinity, '2', null),
     ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, '2', null),
     ...badly('keyFairness', 'byCost()', 'byCost', NaN, 0, true, null, {}, () => undefined),
-    ...badly('lanes', 'a list of names or lanes, not empty', 'P0', 5, null, {}),
+    ...badly('lanes', 'a list of names or lanes, not empty', 'user', 5, null, {}),
   ],
 };

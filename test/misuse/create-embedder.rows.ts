@@ -42,7 +42,7 @@ export const rows: MisuseTable = {
     ...embedderRows,
     ...badly('budget', 'a budget made by createBudget', null, 5, {}, { usd: 5 }),
     ...badly('maxQueued', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...badly('queue', 'lanes([…])', [], {}, 'P0', null),
+    ...badly('queue', 'lanes([…])', [], {}, 'user', null),
     ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...badly('limiter', 'a limiter made by createLimiter', null, 5, 'shared', {}),
     ...badly('scheduler', 'an rxjs scheduler', null, 5, {}),

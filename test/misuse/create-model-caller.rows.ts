@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, whenOpen, budget, provider, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, fixAnswer, cache, retry, breaker, whenOpen, budget, provider, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 
@@ -15,7 +15,7 @@ const create = (options: Readonly<Record<string, unknown>>): unknown => {
   if (typeof options !== 'object' || (options as unknown) === null) return createModelCaller(options as never);
   for (const [name, value] of Object.entries(options)) {
     const [group = '', field] = name.split('.');
-    if (group === 'lanes[0]') given['lanes'] = [field === undefined ? value : { name: 'P0', [field]: value }];
+    if (group === 'lanes[0]') given['lanes'] = [field === undefined ? value : { name: 'user', [field]: value }];
     else if (field === undefined) given[name] = value;
     else given[group] = { [field]: value };
   }
@@ -67,8 +67,8 @@ export const rows: MisuseTable = {
     ...badly('requestsPerMinute', 'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)', 0, -1, NaN, '4', null),
     ...badly('tokensPerMinute', 'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)', 0, -1, NaN, '4', null),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '4', null),
-    ...badly('lanes', 'a list of at least one lane', [], {}, 'P0', null),
-    ...badly('lanes[0]', 'an object', null, 'P0', 5),
+    ...badly('lanes', 'a list of at least one lane', [], {}, 'user', null),
+    ...badly('lanes[0]', 'an object', null, 'user', 5),
     ...badly('lanes[0].floor', 'a number from 0 to 1', -0.1, 1.5, NaN, '0.1', null),
     ...shared(
       ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, 1.5, null),
@@ -78,7 +78,7 @@ export const rows: MisuseTable = {
       ...badly('tokensPerMinute', 'absent when a `limiter` is given', 4),
       ...badly('maxQueued', 'absent when a `limiter` is given', 4),
     ),
-    ...shared(...badly('lanes', 'absent when a `limiter` is given', [{ name: 'P0' }])),
+    ...shared(...badly('lanes', 'absent when a `limiter` is given', [{ name: 'user' }])),
     ...badly('budget', 'a budget made by createBudget', null, 5, {}, { usd: 5 }),
     ...badly('estimateTokens', 'a function', 5, null, {}),
     ...badly('usage', 'a function', 5, null, {}),
@@ -86,7 +86,7 @@ export const rows: MisuseTable = {
     ...badly('retry.maxAttempts', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '3', null),
     ...badly('retry.initialMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '3', null),
     ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, null),
-    ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget, maxThrottledMs)', 2),
+    ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, maxShare, maxThrottledMs)', 2),
     ...badly('breaker', 'a breaker made by createBreaker, or its options', null, true, 5),
     ...badly('whenOpen', "one of 'fail', 'wait'", 'skip', true, null),
     ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
@@ -94,35 +94,35 @@ export const rows: MisuseTable = {
     ...badly('hedge', 'an object', null, true, 50),
     ...badly('hedge.delayMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('hedge.maxHedges', 'a whole number >= 0', -1, 1.5, NaN, Infinity, '1', null),
-    ...badly('hedge.budget', 'a number > 0 or Infinity', 0, -1, NaN, '1', null),
-    ...badly('hedge.lanes', 'a list of lanes', 'P0', {}, null),
+    ...badly('hedge.maxShare', 'a number > 0 or Infinity', 0, -1, NaN, '1', null),
+    ...badly('hedge.lanes', 'a list of lanes', 'user', {}, null),
     ...badly('classify', 'a function', 5, null, {}),
     ...badly('onRecord', 'a function', 5, null, {}),
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
     ...badly('random', 'a function', 0.5, null),
     ...badly('name', 'a non-empty string', '', 5, null),
-    ...badly('call.call options', 'an object', null, 5, 'P0'),
-    ...badly('ModelCallOptions.lanes', 'absent (known options: lane, key, signal, traceId, name)', ['P0']),
+    ...badly('call.call options', 'an object', null, 5, 'user'),
+    ...badly('ModelCallOptions.lanes', 'absent (known options: lane, key, signal, traceId, name)', ['user']),
     ...badly('ModelCallOptions.lane', 'a non-empty string', '', 5, null),
     ...badly('ModelCallOptions.key', 'a non-empty string', '', 5, null, {}),
     ...badly('ModelCallOptions.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
     ...badly('ModelCallOptions.traceId', 'a non-empty string', '', 5, null),
     ...badly('ModelCallOptions.name', 'a non-empty string', '', 5, null),
     ...badly('callAll.requests', 'an object', null, undefined, 5, 'a'),
-    ...badly('repair', 'an object', null, 5, true),
-    ...badly('repair.times', 'absent (known options: rounds, ask)', 2),
-    { option: 'parse', value: undefined, expected: 'given together with `repair`', besides: { repair: { ask: String } } },
+    ...badly('fixAnswer', 'an object', null, 5, true),
+    ...badly('fixAnswer.times', 'absent (known options: rounds, ask)', 2),
+    { option: 'parse', value: undefined, expected: 'given together with `fixAnswer`', besides: { fixAnswer: { ask: String } } },
     ...parsing(
-      ...badly('repair.ask', 'a function', undefined, null, 'again'),
-      ...badly('repair.rounds', 'a whole number >= 1', 0, -1, 1.5, NaN, Infinity, '2', null),
+      ...badly('fixAnswer.ask', 'a function', undefined, null, 'again'),
+      ...badly('fixAnswer.rounds', 'a whole number >= 1', 0, -1, 1.5, NaN, Infinity, '2', null),
     ),
     ...badly('cache', 'an object', null, 5, true),
-    ...badly('cache.maxEntries', 'absent (known options: key, ttlMs, store, timeoutMs)', 5),
+    ...badly('cache.maxEntries', 'absent (known options: key, ttlMs, storage, timeoutMs)', 5),
     ...badly('cache.key', 'a function', undefined, null, 'key'),
     ...badly('cache.ttlMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...badly('cache.timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
-    ...badly('cache.store', 'an object with `get`, `set` and `delete`', null, 5, {}, { get: String, set: String }),
+    ...badly('cache.storage', 'an object with `get`, `set` and `delete`', null, 5, {}, { get: String, set: String }),
     ...badly('ModelCallAllOptions.mode', "one of 'all', 'settle', 'collect'", 'any', null, 5),
     ...badly('ModelCallAllOptions.deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),

@@ -6,7 +6,7 @@ import { jobRows, nested } from './call-rules.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const POSITIVE = 'a number > 0 or Infinity';
-const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
+const limiter = createLimiter({ queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
 const withLimiter = { besides: { limiter } };
 
 export const rows: MisuseTable = {

@@ -7,7 +7,7 @@ import { badly } from '../support/misuse.js';
 const known =
   'tools, concurrency, adaptive, limiter, lane, perTool, guard, budget, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, name, onEvent, scheduler, random';
 const fields =
-  'name, description, parameters, execute, format, concurrency, timeoutMs, spends, readOnly, idempotent, retry, classify, runsTools';
+  'name, description, parameters, execute, format, concurrency, timeoutMs, cost, readOnly, idempotent, retry, classify, runsTools';
 
 const tool = { name: 'read', description: 'Reads.', parameters: z.unknown(), execute: () => 'text' };
 const call = { id: 'a', name: 'read', input: {} };
@@ -34,7 +34,7 @@ export const rows: MisuseTable = {
         'parameters',
         'execute',
         'format',
-        'spends',
+        'cost',
         'concurrency',
         'timeoutMs',
         'readOnly',
@@ -63,7 +63,7 @@ export const rows: MisuseTable = {
     },
     'batch.tools[0].concurrency': (concurrency: never) => createToolRunner({ tools: [{ ...tool, runsTools: true, concurrency }] }),
     'run.calls': (calls: never) => createToolRunner({ tools: [tool] }).run(calls),
-    'runAll.calls': (calls: never) => createToolRunner({ tools: [tool] }).runAll(calls),
+    'runAllAsync.calls': (calls: never) => createToolRunner({ tools: [tool] }).runAllAsync(calls),
     'calls[0].id': ofCall('id'),
     'calls[0].name': ofCall('name'),
     'run.run options': (options: never) => createToolRunner({ tools: [tool] }).run([call], options),
@@ -84,7 +84,7 @@ export const rows: MisuseTable = {
     ...badly('tools[0].parameters', 'a schema with `safeParse` or `~standard`', null, undefined, 5, {}, { type: 'object' }),
     ...badly('tools[0].execute', 'a function', null, undefined, 5, 'run', {}),
     ...badly('tools[0].format', 'a function', null, 5, 'json', {}),
-    ...badly('tools[0].spends', 'a function', null, 5, 'much', {}),
+    ...badly('tools[0].cost', 'a function', null, 5, 'much', {}),
     ...badly('tools[0].classify', 'a function', null, 5, 'fatal', {}),
     ...badly('alone.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
     ...badly('once.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
@@ -129,7 +129,7 @@ export const rows: MisuseTable = {
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('timeout', `absent (known options: ${known})`, 5),
     ...badly('run.calls', 'an array', null, undefined, 5, 'read', {}, call),
-    ...badly('runAll.calls', 'an array', null, undefined, 5, 'read', {}, call),
+    ...badly('runAllAsync.calls', 'an array', null, undefined, 5, 'read', {}, call),
     ...badly('calls[0].id', 'a non-empty string', '', null, undefined, 5, {}),
     ...badly('calls[0].name', 'a string', null, undefined, 5, {}),
     ...badly('run.run options', 'an object', null, 5, 'fast'),

@@ -3,7 +3,7 @@ import { hedge } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'maxHedges, budget, delayMs, backend, limiter, job, classify, scheduler, onEvent, name';
+const known = 'maxHedges, maxShare, delayMs, backend, limiter, job, classify, scheduler, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'hedge',
@@ -17,7 +17,7 @@ export const rows: MisuseTable = {
     ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
     ...badly('job', 'an object', 5, null, 'p0'),
     ...badly('job', 'absent without a `limiter`', {}, { lane: 'p0' }),
-    ...badly('budget', 'a number > 0 or Infinity', 0, -1, NaN, '0.2', null),
+    ...badly('maxShare', 'a number > 0 or Infinity', 0, -1, NaN, '0.2', null),
     ...badly('classify', 'a function', 'fatal', null, {}),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('onEvent', 'a function', console, 'log', null),

@@ -13,7 +13,7 @@ const make = (options: object = {}) => limitEmbeddings(new FakeEmbeddings(), opt
 
 export const rows: MisuseTable = {
   operator: 'limitEmbeddings',
-  create: (options) => make(options as never),
+  create: (options) => make(options),
   calls: {
     embeddings: (embeddings) => limitEmbeddings(embeddings),
     // Only around a `fetch`.

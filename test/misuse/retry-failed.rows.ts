@@ -14,8 +14,8 @@ export const rows: MisuseTable = {
     ...badly('factor', POSITIVE, NaN, 0, -1, '2', null, {}),
     ...badly('maxMs', DURATION, NaN, -1, '200', null, {}),
     ...badly('jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, null, {}),
-    ...badly('budget', POSITIVE, NaN, 0, -1, '0.2', null, {}),
+    ...badly('maxShare', POSITIVE, NaN, 0, -1, '0.2', null, {}),
     ...badly('maxThrottledMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '0', null, {}),
-    ...badly('maxTries', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget, maxThrottledMs)', 3),
+    ...badly('maxTries', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, maxShare, maxThrottledMs)', 3),
   ],
 };

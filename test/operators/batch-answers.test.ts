@@ -63,7 +63,10 @@ describe('loads that share an item', () => {
     });
     const mine = { id: 1, who: 'me' };
     void batcher.loadAsync({ id: 1, who: 'somebody else' });
-    const [many, settled] = await Promise.all([batcher.loadMany([mine, { id: 2, who: 'me' }]), lastValueFrom(batcher.loadSettled(mine))]);
+    const [many, settled] = await Promise.all([
+      batcher.loadManyAsync([mine, { id: 2, who: 'me' }]),
+      lastValueFrom(batcher.loadSettled(mine)),
+    ]);
     expect(many[0]?.input).toBe(mine);
     expect(settled.input).toBe(mine);
     expect(values([...many, settled])).toEqual([10, 20, 10]);

@@ -32,7 +32,7 @@ describe('without a bound of yours', () => {
   it('3,000 loads at once are all answered by createBatcher', async () => {
     const batcher = createBatcher(echo);
     expect(await Promise.all(all.map((n) => batcher.loadAsync(n)))).toEqual(all);
-    expect((await batcher.loadMany(all)).every(({ status }) => status === 'fulfilled')).toBe(true);
+    expect((await batcher.loadManyAsync(all)).every(({ status }) => status === 'fulfilled')).toBe(true);
   });
 
   it('mergeLanes keeps 3,000 items for one batch', async () => {
@@ -83,7 +83,7 @@ describe('a promised load where there is no room', () => {
   it('waits for it, while `load` overflows', async () => {
     const batcher = createBatcher(echo, { maxQueued: 2, concurrency: 1, maxSize: 2 });
     const promised = [1, 2, 3, 4, 5, 6, 7].map((n) => batcher.loadAsync(n));
-    const many = batcher.loadMany([8, 9]);
+    const many = batcher.loadManyAsync([8, 9]);
     expect(batcher.snapshot().queued).toBe(2);
     expect(await lastValueFrom(batcher.load(10)).catch(code)).toBe('FLOW_OVERFLOW');
     expect(await Promise.all(promised)).toEqual([1, 2, 3, 4, 5, 6, 7]);

@@ -494,7 +494,7 @@ describe('loads that one signal ends', () => {
   it('settle once each, though the first that hears of it makes the others leave or come to their end', async () => {
     const controller = new AbortController();
     const batcher = createBatcher<string, string>((items) => timer(1).pipe(map(() => items)), { maxSize: 10 });
-    const results = batcher.loadMany(['a', 'b', 'c'], { signal: controller.signal });
+    const results = batcher.loadManyAsync(['a', 'b', 'c'], { signal: controller.signal });
     const first = batcher.load('d', { signal: controller.signal }).subscribe({
       error: () => {
         batcher.close();

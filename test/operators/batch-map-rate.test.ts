@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchMapOptions, Limiter, LimiterOptions } from '../../operators/index.js';
-import { batchMap, createLimiter, natural, per, perMinute } from '../../operators/index.js';
+import { batchMap, createLimiter, natural, perMinute, tokenBucket } from '../../operators/index.js';
 
 interface Item {
   readonly id: number;
@@ -235,7 +235,7 @@ it('sends an item above `maxWeight` alone, whatever its deadline and however man
   fc.assert(
     fc.property(plan, ({ weights, spent, deadlineMs, burst }) => {
       virtualTime(({ flush }) => {
-        const limiter = createLimiter({ headroom: 1, rates: [per({ unit: 'tokens', amount: burst, windowMs: 100, burst })] });
+        const limiter = createLimiter({ headroom: 1, rates: [tokenBucket({ unit: 'tokens', amount: burst, windowMs: 100, burst })] });
         limiter.tryAcquire({ cost: { tokens: spent } })?.release();
         const calls: (readonly number[])[] = [];
         const work = (items: readonly number[]) => of((calls.push(items), items));

@@ -26,9 +26,9 @@ import {
   lanes,
   natural,
   perMinute,
-  RetryBudgetError,
+  RetryShareError,
   robust,
-  SplitBudgetError,
+  SplitLimitError,
 } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
 import { unstamped } from '../support/events.js';
@@ -861,12 +861,12 @@ describe('retries', () => {
     const { settled } = settle(ten, failing, {
       maxSize: 1,
       concurrency: 10,
-      repair: robust({ retry: { budget: 0.1 } }),
+      repair: robust({ retry: { maxShare: 0.1 } }),
       random: () => 0.5,
     });
     expect(calls).toBe(13);
     expect(fulfilled(settled)).toHaveLength(3);
-    expect(rejected(settled).map(({ reason }) => reason)).toEqual(Array(7).fill(new RetryBudgetError('batchMap', 0.1, overloaded)));
+    expect(rejected(settled).map(({ reason }) => reason)).toEqual(Array(7).fill(new RetryShareError('batchMap', 0.1, overloaded)));
     expect(settled).toHaveLength(10);
   });
 
@@ -928,8 +928,8 @@ describe('splitting', () => {
     const given = rejected(settled);
     expect(given.length).toBeGreaterThan(4);
     for (const { reason } of given) {
-      expect(reason).toBeInstanceOf(SplitBudgetError);
-      expect(reason).toMatchObject({ code: 'FLOW_SPLIT_BUDGET', maxCalls: 6, cause: badRequest });
+      expect(reason).toBeInstanceOf(SplitLimitError);
+      expect(reason).toMatchObject({ code: 'FLOW_SPLIT_LIMIT', maxCalls: 6, cause: badRequest });
     }
     expect(settled).toHaveLength(16);
   });

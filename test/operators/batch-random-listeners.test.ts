@@ -225,7 +225,7 @@ async function batcherRun(seed: number): Promise<void> {
     };
     switch (dice.int(0, 4)) {
       case 0:
-        count(batcher.loadMany([item, item + 1, item], given));
+        count(batcher.loadManyAsync([item, item + 1, item], given));
         return;
       case 1:
         count(batcher.loadAsync(item));

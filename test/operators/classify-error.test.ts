@@ -18,7 +18,7 @@ import {
   OverflowError,
   RateLimitError,
   SequenceError,
-  SplitBudgetError,
+  SplitLimitError,
 } from '../../operators/index.js';
 
 const CALL: ClassifyContext = { size: 8, attempt: 1, aborted: false };
@@ -393,7 +393,7 @@ describe('own errors', () => {
     [new RateLimitError('createLimiter', 'slots', Infinity), { class: 'throttled' }],
     [new RateLimitError('createLimiter', 'requests', 1200), { class: 'throttled', retryAfterMs: 1200 }],
     [new DeadlineError('batchMap', 100, 101, failure({ status: 503 })), { class: 'fatal' }],
-    [new SplitBudgetError('batchMap', 4, 4, failure({ status: 400 })), { class: 'fatal' }],
+    [new SplitLimitError('batchMap', 4, 4, failure({ status: 400 })), { class: 'fatal' }],
     [new ClosedError('batchMap'), { class: 'fatal' }],
     [new OverflowError('batchMap', 5, 'error'), { class: 'fatal' }],
     [new LaneUnknownError('batchMap', 'x', ['y']), { class: 'fatal' }],

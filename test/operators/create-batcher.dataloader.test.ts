@@ -76,7 +76,7 @@ function ours(batchFn: BatchFn, { maxBatchSize = Infinity, keyOf, cache, manual 
   const loader: Loader = {
     load: (key) => batcher.loadAsync(key),
     loadMany: async (keys) => {
-      const results = await batcher.loadMany(keys);
+      const results = await batcher.loadManyAsync(keys);
       return results.map((result) => (result.status === 'fulfilled' ? result.value : result.reason));
     },
     clear: (key) => (batcher.clear(key), loader),
@@ -520,7 +520,7 @@ describe('what DataLoader lacks', () => {
     const work: BatchFn = (keys) => (keys.includes('bad') ? Promise.reject(forbidden) : Promise.resolve(keys));
     const keys = ['a', 'b', 'bad', 'd'];
     expect(await dataloader(work).loadMany(keys)).toEqual([forbidden, forbidden, forbidden, forbidden]);
-    const here = await createBatcher(work, { ...repaired, cache: lruCache({ maxEntries: 10 }) }).loadMany(keys);
+    const here = await createBatcher(work, { ...repaired, cache: lruCache({ maxEntries: 10 }) }).loadManyAsync(keys);
     expect(here.map((result) => (result.status === 'fulfilled' ? result.value : result.reason))).toEqual(['a', 'b', forbidden, 'd']);
   });
 
@@ -533,7 +533,11 @@ describe('what DataLoader lacks', () => {
       id: (key) => key,
       cache: lruCache({ maxEntries: 10 }),
     });
-    expect(await here.loadMany(['a', 'b', 'c'])).toMatchObject([{ value: 'a' }, { reason: { code: 'FLOW_BATCH_SHAPE' } }, { value: 'c' }]);
+    expect(await here.loadManyAsync(['a', 'b', 'c'])).toMatchObject([
+      { value: 'a' },
+      { reason: { code: 'FLOW_BATCH_SHAPE' } },
+      { value: 'c' },
+    ]);
   });
 
   it('a load cannot be left; here it can, and takes nothing from those who share it', async () => {
@@ -608,7 +612,7 @@ describe('what DataLoader lacks', () => {
     };
     const keys = Array.from({ length: 20 }, (_, i) => i);
     await dataloader(counting('theirs'), { maxBatchSize: 1 }).loadMany(keys);
-    await createBatcher(counting('here'), { maxSize: 1, concurrency: 3, cache: lruCache({ maxEntries: 10 }) }).loadMany(keys);
+    await createBatcher(counting('here'), { maxSize: 1, concurrency: 3, cache: lruCache({ maxEntries: 10 }) }).loadManyAsync(keys);
     expect(most).toEqual({ theirs: 20, here: 3 });
   });
 
@@ -621,7 +625,7 @@ describe('what DataLoader lacks', () => {
     const keys = Array.from({ length: 30 }, (_, i) => i);
     await dataloader(send).loadMany(keys);
     expect(sent).toEqual([30]);
-    const here = await createBatcher(send, { maxQueued: 10, cache: lruCache({ maxEntries: 100 }) }).loadMany(keys);
+    const here = await createBatcher(send, { maxQueued: 10, cache: lruCache({ maxEntries: 100 }) }).loadManyAsync(keys);
     expect(here.map((one) => one.status === 'fulfilled' && one.value)).toEqual(keys);
     expect(sent).toEqual([30, 10, 10, 10]);
   });
@@ -641,7 +645,7 @@ describe('what DataLoader lacks', () => {
     void here.loadAsync('a');
     void here.loadAsync('a');
     void here.loadAsync('a', { signal: AbortSignal.abort() });
-    void here.loadMany(['b', 'c']);
+    void here.loadManyAsync(['b', 'c']);
     await vi.waitFor(() => {
       expect(unhandled).toHaveLength(1);
     });

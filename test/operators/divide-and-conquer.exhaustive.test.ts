@@ -2,7 +2,7 @@ import type { Subscription } from 'rxjs';
 import { NEVER, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { DivideOptions, Lease } from '../../operators/index.js';
-import { classifyError, createBatcher, createLimiter, fixed, robust, SplitBudgetError, sequentialSearch } from '../../operators/index.js';
+import { classifyError, createBatcher, createLimiter, fixed, robust, SplitLimitError, sequentialSearch } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
 import { sized } from '../support/deep.js';
 
@@ -90,7 +90,7 @@ function check({ bad, blame, leaving }: Given, { callers }: ReturnType<typeof ex
     if (item === leaving?.item && heard === 0) continue;
     if (heard !== 1) throw new Error(`caller ${String(item)} heard ${String(heard)} answers`);
     const [error] = errors;
-    if (error instanceof SplitBudgetError) givenUp = true;
+    if (error instanceof SplitLimitError) givenUp = true;
     else if (error instanceof CallError) {
       const isNamed = error.blame?.length === 1 && error.items[error.blame[0]!] === item;
       if (!isNamed && error.items.join() !== String(item)) throw new Error(`caller ${String(item)} got the error of ${error.items.join()}`);

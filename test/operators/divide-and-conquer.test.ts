@@ -18,7 +18,7 @@ import {
   createLimiter,
   DeadlineError,
   robust,
-  SplitBudgetError,
+  SplitLimitError,
   sequentialSearch,
 } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
@@ -289,7 +289,7 @@ describe('bad items', () => {
       const { work, sent } = poisoned([0, 5, 10, 15]);
       const settled = run(work, range(16), repairing(strategy, { maxCalls: 6 }));
       expect(sent.length).toBeLessThanOrEqual(6);
-      const givenUp = settled.filter((one) => one.status === 'rejected' && one.reason instanceof SplitBudgetError);
+      const givenUp = settled.filter((one) => one.status === 'rejected' && one.reason instanceof SplitLimitError);
       expect(givenUp.length).toBeGreaterThan(0);
       for (const one of settled) {
         if (one.status === 'rejected' && one.reason === badRequest) expect([0, 5, 10, 15]).toContain(one.input);
@@ -306,7 +306,7 @@ describe('bad items', () => {
   ] as const)('say how many calls there could have been when cuts are too deep: %s, %o', (strategy, bounds) => {
     const { work } = poisoned([0, 5, 10, 15]);
     const reasons = run(work, range(16), repairing(strategy, bounds)).map((one) => one.status === 'rejected' && one.reason);
-    const givenUp = reasons.filter((reason) => reason instanceof SplitBudgetError);
+    const givenUp = reasons.filter((reason) => reason instanceof SplitLimitError);
     expect(givenUp.length).toBeGreaterThan(0);
     for (const { maxCalls } of givenUp) expect(maxCalls).toBe(32);
   });
@@ -426,7 +426,7 @@ describe('work that fails whatever it is given', () => {
   ])('is taken for bad items when each has %s', (_name, error) => {
     for (const strategy of ['parallel', 'sequential'] as const) {
       const { reasons } = broken(20, repairing(strategy), error);
-      for (const reason of reasons) expect(reason).not.toBeInstanceOf(SplitBudgetError);
+      for (const reason of reasons) expect(reason).not.toBeInstanceOf(SplitLimitError);
     }
     const { work } = poisoned([...range(19)], error);
     expect(inputs(run(work, range(20)), 'fulfilled')).toEqual([19]);

@@ -44,7 +44,7 @@ const accepted: readonly GateOptions<string, string>[] = [
   { queue: lanes([{ name: 'a', maxWaitMs: 0, floor: 0 }]) },
   { repair: [] },
   { repair: [robust(), [], divideAndConquer({ factor: Infinity })] },
-  { repair: retryFailed({ initialMs: 0, maxMs: 0, factor: 0.5, budget: 0.1, maxAttempts: Infinity }) },
+  { repair: retryFailed({ initialMs: 0, maxMs: 0, factor: 0.5, maxShare: 0.1, maxAttempts: Infinity }) },
   { repair: divideAndConquer({ factor: Infinity, maxDepth: 0, maxBlameRounds: 0, maxCalls: 1 }) },
   { repair: divideAndConquer({ factor: Infinity }) },
   { timeoutMs: 0.5 },

@@ -369,7 +369,7 @@ describe('the budget', () => {
     virtualTime(({ advance }) => {
       const backend = {};
       const stats = statsOf(backend);
-      const calls = Array.from({ length: 40 }, () => hedge(() => NEVER, { delayMs: 5, backend, budget: 0.1 }).subscribe());
+      const calls = Array.from({ length: 40 }, () => hedge(() => NEVER, { delayMs: 5, backend, maxShare: 0.1 }).subscribe());
       advance(5);
       expect(stats.calling).toBe(40);
       expect(stats.hedging).toBe(4);
@@ -383,7 +383,7 @@ describe('the budget', () => {
     virtualTime(({ advance }) => {
       const backend = {};
       const stats = statsOf(backend);
-      const calls = Array.from({ length: 10 }, () => hedge(() => NEVER, { delayMs: 5, backend, budget: 0.01 }).subscribe());
+      const calls = Array.from({ length: 10 }, () => hedge(() => NEVER, { delayMs: 5, backend, maxShare: 0.01 }).subscribe());
       advance(5);
       expect(stats.hedging).toBe(3);
       for (const call of calls) call.unsubscribe();

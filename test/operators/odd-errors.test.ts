@@ -31,7 +31,7 @@ type Rules = { readonly classify?: Classify };
 type Work = () => WorkResult<never>;
 type Api = (work: Work, rules: Rules, limiter: Limiter) => PromiseLike<unknown>;
 
-const retry = { maxAttempts: 2, initialMs: 0, budget: 1, maxThrottledMs: 0 };
+const retry = { maxAttempts: 2, initialMs: 0, maxShare: 1, maxThrottledMs: 0 };
 
 async function settled(result: Observable<Settled<unknown, unknown> | readonly Settled<unknown, unknown>[]>): Promise<unknown> {
   const [first] = [await lastValueFrom(result)].flat();

@@ -111,7 +111,7 @@ describe('a dead backend behind a queue of 500', () => {
         call: (_request: string) => call(),
         concurrency: 4,
         breaker: { opens: { inARow: 5 }, openMs: 60_000 },
-        ...(how === 'hedged' && { hedge: { delayMs: 1000, lanes: ['P2'] } }),
+        ...(how === 'hedged' && { hedge: { delayMs: 1000, lanes: ['background'] } }),
       });
       const { ends, watch } = tally(now);
       for (let i = 0; i < 500; i++) watch(models.call(String(i)));

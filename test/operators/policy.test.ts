@@ -43,7 +43,7 @@ const failing = (status: number, headers: Readonly<Record<string, string>> = {})
 const busy = failing(503);
 
 /** Pauses as configured. */
-const steady = { initialMs: 100, jitter: 'none', budget: 0.2 } as const;
+const steady = { initialMs: 100, jitter: 'none', maxShare: 0.2 } as const;
 
 interface Seen<R> {
   readonly values: R[];
@@ -247,7 +247,7 @@ describe('the retry budget', () => {
 
   it('always lets three try again, and is free again when they are over', () => {
     virtualTime(({ flush }) => {
-      const careful = policy({ retry: retryFailed({ ...steady, budget: 0.01 }) });
+      const careful = policy({ retry: retryFailed({ ...steady, maxShare: 0.01 }) });
       for (let round = 0; round < 3; round++) {
         const calls = Array.from({ length: 10 }, () => watch(careful(failNow)));
         expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(3);
@@ -259,7 +259,7 @@ describe('the retry budget', () => {
 
   it('counts a call that has left, or the second retry of one, no longer or not twice', () => {
     virtualTime(({ advance, flush, now }) => {
-      const careful = policy({ retry: retryFailed({ ...steady, budget: 0.01 }) });
+      const careful = policy({ retry: retryFailed({ ...steady, maxShare: 0.01 }) });
       const left = Array.from({ length: 3 }, () => watch(careful(failNow)));
       for (const { leave } of left) leave();
       const calls = Array.from({ length: 3 }, () => flaky(now, busy, busy));
@@ -272,7 +272,7 @@ describe('the retry budget', () => {
 
   it('is without a bound with a budget of Infinity', () => {
     virtualTime(({ flush }) => {
-      const careful = policy({ retry: retryFailed({ ...steady, budget: Infinity }) });
+      const careful = policy({ retry: retryFailed({ ...steady, maxShare: Infinity }) });
       const calls = Array.from({ length: 100 }, () => watch(careful(failNow)));
       expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(100);
       flush();

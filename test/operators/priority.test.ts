@@ -6,7 +6,7 @@ import { atOnce } from '../support/at-once.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
-type Lane = 'P0' | 'P1' | 'P2';
+type Lane = 'user' | 'normal' | 'background';
 
 interface Call {
   readonly items: readonly Lane[];
@@ -15,7 +15,7 @@ interface Call {
 }
 
 const QUEUED = 2000;
-const URGENT = 'P0';
+const URGENT = 'user';
 const lane = (item: Lane): string => item;
 type Fairness = NonNullable<LanesOptions<Lane>['fairness']>;
 
@@ -51,7 +51,7 @@ class Backend {
 type Pipeline = (backend: Backend, concurrency: number, onResult: () => void) => (item: Lane) => void;
 
 const common = {
-  queue: lanes([{ name: 'P0', maxWaitMs: 0 }, { name: 'P1' }, { name: 'P2' }], { by: lane }),
+  queue: lanes([{ name: 'user', maxWaitMs: 0 }, { name: 'normal' }, { name: 'background' }], { by: lane }),
   maxSize: 10,
   maxQueued: 10_000,
 };
@@ -71,7 +71,7 @@ const FORMS: Readonly<Record<string, Pipeline>> = {
     };
   },
   'two batchers behind one limiter': ({ scheduler, work }, concurrency, onResult) => {
-    const limiter = createLimiter({ concurrency, scheduler, queue: lanes([{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }]) });
+    const limiter = createLimiter({ concurrency, scheduler, queue: lanes([{ name: 'user' }, { name: 'normal' }, { name: 'background' }]) });
     // Its burst is over at once: a batcher that waits for the rest of its frame is not in the limiter's queue before.
     const options = { ...common, limiter, scheduler: atOnce(scheduler) };
     const urgent = createBatcher(work, options);
@@ -104,7 +104,7 @@ describe.each(Object.entries(FORMS))('one urgent item among 2,000, %s', (_name, 
       };
       // In the schedule's middle: what ends in the same millisecond comes before it as often as after.
       if (moment === 'time') scheduler.schedule(() => scheduler.schedule(arrive, at - Math.floor(at / 2)), Math.floor(at / 2));
-      for (let i = 0; i < QUEUED; i++) offer('P2');
+      for (let i = 0; i < QUEUED; i++) offer('background');
       scheduler.flush();
       expect(results).toBe(QUEUED + 1);
       const call = calls[callsBefore ?? -1];
@@ -115,29 +115,33 @@ describe.each(Object.entries(FORMS))('one urgent item among 2,000, %s', (_name, 
 });
 
 describe('lower lanes under a flood of urgent items', () => {
-  const floors = { P1: 0.2, P2: 0.1 };
-  const floored: readonly LaneOptions[] = [{ name: 'P0' }, { name: 'P1', floor: floors.P1 }, { name: 'P2', floor: floors.P2 }];
+  const floors = { normal: 0.2, background: 0.1 };
+  const floored: readonly LaneOptions[] = [
+    { name: 'user' },
+    { name: 'normal', floor: floors.normal },
+    { name: 'background', floor: floors.background },
+  ];
   const FLOOD_MS = 2000;
 
   /** Three urgent items a millisecond, more than can be sent; the other lanes have plenty. */
   function flood(backend: Backend, offer: (item: Lane) => void): void {
     for (let i = 0; i < QUEUED; i++) {
-      offer('P1');
-      offer('P2');
+      offer('normal');
+      offer('background');
     }
     for (let ms = 0; ms < FLOOD_MS; ms++)
       backend.scheduler.schedule(() => {
-        for (let i = backend.dice.int(2, 4); i > 0; i--) offer('P0');
+        for (let i = backend.dice.int(2, 4); i > 0; i--) offer('user');
       }, ms);
     backend.scheduler.maxFrames = FLOOD_MS;
     backend.scheduler.flush();
   }
 
-  function expectFloors(counts: (lane: Lane) => number, shares: Readonly<Record<'P1' | 'P2', number>>): void {
-    const total = counts('P0') + counts('P1') + counts('P2');
+  function expectFloors(counts: (lane: Lane) => number, shares: Readonly<Record<'normal' | 'background', number>>): void {
+    const total = counts('user') + counts('normal') + counts('background');
     // A turn more or less: one is always under way.
-    for (const name of ['P1', 'P2'] as const) expect(counts(name) / total, name).toBeGreaterThan(shares[name] - 0.02);
-    expect(counts('P0') / total).toBeGreaterThan(1 - floors.P1 - floors.P2 - 0.02);
+    for (const name of ['normal', 'background'] as const) expect(counts(name) / total, name).toBeGreaterThan(shares[name] - 0.02);
+    expect(counts('user') / total).toBeGreaterThan(1 - floors.normal - floors.background - 0.02);
     expect(total).toBeGreaterThan(100);
   }
 
@@ -162,7 +166,7 @@ describe('lower lanes under a flood of urgent items', () => {
     const { scheduler, work, calls } = backend;
     const limiter = createLimiter({ concurrency, scheduler, queue: lanes(floored) });
     const options = { queue: lanes(floored, { by: lane }), maxSize: 5, maxQueued: 100_000, limiter, scheduler };
-    const ofEach = { P0: batchers(), P1: batchers(), P2: batchers() };
+    const ofEach = { user: batchers(), normal: batchers(), background: batchers() };
     function batchers(): Batcher<Lane, Lane>[] {
       return Array.from({ length: batchersPerLane }, () => createBatcher(work, options));
     }
@@ -178,7 +182,10 @@ describe('lower lanes under a flood of urgent items', () => {
 
   // The only batcher of a lane leaves it empty with every grant, and an empty lane starts to save up anew: a turn for each 1 + 1/floor.
   it.each([1, 2, 4])('get a little less when only one batcher is in their lane, %i calls at a time', (concurrency) => {
-    expectFloors(sharedCalls(concurrency, 1), { P1: floors.P1 / (1 + floors.P1), P2: floors.P2 / (1 + floors.P2) });
+    expectFloors(sharedCalls(concurrency, 1), {
+      normal: floors.normal / (1 + floors.normal),
+      background: floors.background / (1 + floors.background),
+    });
   });
 });
 
@@ -188,8 +195,8 @@ function overload(fairness: Fairness, perSecond: Readonly<Record<Lane, number>>,
   const scheduler = new VirtualTimeScheduler();
   const dice = new Dice(seed);
   const source = new Subject<{ readonly lane: Lane; readonly atMs: number }>();
-  const offered = { P0: 0, P1: 0, P2: 0 };
-  const waits: Record<Lane, number[]> = { P0: [], P1: [], P2: [] };
+  const offered = { user: 0, normal: 0, background: 0 };
+  const waits: Record<Lane, number[]> = { user: [], normal: [], background: [] };
   const work = (items: readonly { readonly lane: Lane; readonly atMs: number }[]): Observable<unknown[]> =>
     new Observable((subscriber) => {
       for (const item of items) waits[item.lane].push(scheduler.now() - item.atMs);
@@ -204,9 +211,9 @@ function overload(fairness: Fairness, perSecond: Readonly<Record<Lane, number>>,
       );
     });
   const tenants: readonly LaneOptions[] = [
-    { name: 'P0', share: 8 },
-    { name: 'P1', share: 3 },
-    { name: 'P2', share: 1 },
+    { name: 'user', share: 8 },
+    { name: 'normal', share: 3 },
+    { name: 'background', share: 1 },
   ];
   source
     .pipe(
@@ -220,7 +227,7 @@ function overload(fairness: Fairness, perSecond: Readonly<Record<Lane, number>>,
       }),
     )
     .subscribe();
-  const arrivals = (['P0', 'P1', 'P2'] as const).flatMap((name) =>
+  const arrivals = (['user', 'normal', 'background'] as const).flatMap((name) =>
     Array.from({ length: (perSecond[name] * RUN_MS) / 1000 }, () => ({ lane: name, atMs: dice.int(0, RUN_MS - 1) })),
   );
   arrivals.sort((one, other) => one.atMs - other.atMs);
@@ -244,18 +251,18 @@ function overload(fairness: Fairness, perSecond: Readonly<Record<Lane, number>>,
 
 describe('more work than can be served', () => {
   const SEEDS = [1, 2].slice(0, sized(1, 2));
-  const URGENT_FLOOD = { P0: 120, P1: 10, P2: 10 };
-  const BACKGROUND_FLOOD = { P0: 10, P1: 10, P2: 200 };
+  const URGENT_FLOOD = { user: 120, normal: 10, background: 10 };
+  const BACKGROUND_FLOOD = { user: 10, normal: 10, background: 200 };
 
   it.each<[string, Fairness, Readonly<Record<Lane, readonly [number, number]>>]>([
-    ['strict without floors starves the lower lanes', strictWithFloor(0), { P0: [0.8, 0.87], P1: [0, 0.04], P2: [0, 0.04] }],
-    ['strict with floors serves them', strictWithFloor(), { P0: [0.62, 0.7], P1: [0.9, 1], P2: [0.9, 1] }],
-    ['weights 8:3:1 hold', weighted(), { P0: [0.62, 0.73], P1: [0.95, 1], P2: [0.85, 1] }],
-    ['round robin serves the small lanes whole', roundRobin(), { P0: [0.62, 0.7], P1: [0.96, 1], P2: [0.96, 1] }],
+    ['strict without floors starves the lower lanes', strictWithFloor(0), { user: [0.8, 0.87], normal: [0, 0.04], background: [0, 0.04] }],
+    ['strict with floors serves them', strictWithFloor(), { user: [0.62, 0.7], normal: [0.9, 1], background: [0.9, 1] }],
+    ['weights 8:3:1 hold', weighted(), { user: [0.62, 0.73], normal: [0.95, 1], background: [0.85, 1] }],
+    ['round robin serves the small lanes whole', roundRobin(), { user: [0.62, 0.7], normal: [0.96, 1], background: [0.96, 1] }],
   ])('%s when the urgent lane floods', (_title, fairness, shares) => {
     for (const seed of SEEDS) {
       const { share } = overload(fairness, URGENT_FLOOD, seed);
-      for (const name of ['P0', 'P1', 'P2'] as const) {
+      for (const name of ['user', 'normal', 'background'] as const) {
         expect(share(name), name).toBeGreaterThanOrEqual(shares[name][0]);
         expect(share(name), name).toBeLessThanOrEqual(shares[name][1]);
       }
@@ -264,11 +271,11 @@ describe('more work than can be served', () => {
 
   it('weights 8:3:1 are the shares of the places, exactly, when every lane floods', () => {
     for (const seed of SEEDS) {
-      const { share } = overload(weighted(), { P0: 200, P1: 200, P2: 200 }, seed);
-      const sum = share('P0') + share('P1') + share('P2');
-      expect(share('P0') / sum).toBeCloseTo(8 / 12, 2);
-      expect(share('P1') / sum).toBeCloseTo(3 / 12, 2);
-      expect(share('P2') / sum).toBeCloseTo(1 / 12, 2);
+      const { share } = overload(weighted(), { user: 200, normal: 200, background: 200 }, seed);
+      const sum = share('user') + share('normal') + share('background');
+      expect(share('user') / sum).toBeCloseTo(8 / 12, 2);
+      expect(share('normal') / sum).toBeCloseTo(3 / 12, 2);
+      expect(share('background') / sum).toBeCloseTo(1 / 12, 2);
     }
   });
 
@@ -279,9 +286,9 @@ describe('more work than can be served', () => {
   ])('a flood of background work does not touch the urgent lane under %s', (_name, fairness) => {
     for (const seed of SEEDS) {
       const { share, medianMs } = overload(fairness, BACKGROUND_FLOOD, seed);
-      expect(share('P0')).toBeGreaterThan(0.97);
-      expect(medianMs('P0')).toBeLessThan(400);
-      expect(share('P2')).toBeLessThan(0.5);
+      expect(share('user')).toBeGreaterThan(0.97);
+      expect(medianMs('user')).toBeLessThan(400);
+      expect(share('background')).toBeLessThan(0.5);
     }
   });
 });

@@ -70,7 +70,7 @@ class World {
       ...(dice.chance(0.7) && { limiter: this.limiter }),
       ...(dice.chance(0.5) && { breaker: this.breaker }),
       ...(dice.chance(0.5) && { deadlineMs: dice.int(1, 40) }),
-      ...(dice.chance(0.7) && { retry: retryFailed({ initialMs: dice.int(0, 5), maxAttempts: 3, budget: Infinity }) }),
+      ...(dice.chance(0.7) && { retry: retryFailed({ initialMs: dice.int(0, 5), maxAttempts: 3, maxShare: Infinity }) }),
       ...(dice.chance(0.5) && { fallback: (_error: unknown, told: Told) => this.work('fallback', told) }),
     });
   }

@@ -258,7 +258,7 @@ describe('the asynchronous context of a call', () => {
   it('is that of whoever asked, in attempts after a pause and in the fallback', async () => {
     const careful = policy({
       limiter: createLimiter({ concurrency: 1 }),
-      retry: retryFailed({ initialMs: 1, jitter: 'none', budget: Infinity }),
+      retry: retryFailed({ initialMs: 1, jitter: 'none', maxShare: Infinity }),
       fallback: () => from(ask()),
     });
     const attempts: unknown[] = [];

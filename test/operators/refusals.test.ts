@@ -45,7 +45,7 @@ describe.each([16, 64, 256])('a burst of %i', (burst) => {
       virtualTime(({ now, flush }) => {
         const { log, call } = provider(now, refusesMs, true);
         const limiter = concurrency === Infinity ? undefined : createAccount({ concurrency });
-        const careful = policy({ ...(limiter && { limiter }), retry: retryFailed({ budget: 0.2 }), random: () => 1 });
+        const careful = policy({ ...(limiter && { limiter }), retry: retryFailed({ maxShare: 0.2 }), random: () => 1 });
         let lastMs = 0;
         const errors: unknown[] = [];
         for (let i = 0; i < burst; i++) {
@@ -74,7 +74,7 @@ describe('a refusal', () => {
       const events: FlowEvent[] = [];
       const { log, call } = provider(now, 3000, hints);
       const careful = policy({
-        retry: retryFailed({ maxAttempts: 1, budget: 0.01 }),
+        retry: retryFailed({ maxAttempts: 1, maxShare: 0.01 }),
         onEvent: (event) => events.push(event),
         random: () => 1,
       });
@@ -186,13 +186,13 @@ describe('a refusal', () => {
   it('names the budget when that is what ends a call', () => {
     virtualTime(({ flush }) => {
       const errors: unknown[] = [];
-      const careful = policy({ retry: retryFailed({ budget: 0.01, initialMs: 100, jitter: 'none' }) });
+      const careful = policy({ retry: retryFailed({ maxShare: 0.01, initialMs: 100, jitter: 'none' }) });
       for (let i = 0; i < 10; i++)
         careful(() => throwError(() => failing(503))).subscribe({ error: (error: unknown) => errors.push(error) });
       flush();
-      const named = errors.filter((error) => (error as { code?: string }).code === 'FLOW_RETRY_BUDGET');
+      const named = errors.filter((error) => (error as { code?: string }).code === 'FLOW_RETRY_SHARE');
       expect(named).toHaveLength(7);
-      expect(named[0]).toMatchObject({ name: 'RetryBudgetError', budget: 0.01, cause: { status: 503 } });
+      expect(named[0]).toMatchObject({ name: 'RetryShareError', maxShare: 0.01, cause: { status: 503 } });
     });
   });
 });
@@ -222,7 +222,12 @@ describe('a refused batch', () => {
         const results: string[] = [];
         from([1, 2, 3, 4, 5, 6, 7, 8])
           .pipe(
-            batchMap(work, { maxSize: 4, repair: robust({ retry: { maxAttempts: 2, budget: 0.1 } }), random: () => 1, ...rules(limiter) }),
+            batchMap(work, {
+              maxSize: 4,
+              repair: robust({ retry: { maxAttempts: 2, maxShare: 0.1 } }),
+              random: () => 1,
+              ...rules(limiter),
+            }),
           )
           .subscribe((result) => results.push(`${result.status} ${String(result.attempts)}`));
         flush();

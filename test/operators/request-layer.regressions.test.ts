@@ -195,7 +195,7 @@ describe('a call of a policy whose consumer leaves in the middle of its end', ()
       const careful = policy({
         limiter,
         scheduler,
-        retry: retryFailed({ initialMs: 10, jitter: 'none', budget: 0.2 }),
+        retry: retryFailed({ initialMs: 10, jitter: 'none', maxShare: 0.2 }),
         classify: (error, context) => {
           leaving.next();
           return classifyError(error, context);

@@ -126,7 +126,7 @@ describe('settleAll with a shared limiter', () => {
 
   it('leaves the queue of the limiter when nobody wants the results any more', () => {
     virtualTime(({ advance, scheduler }) => {
-      const limiter = createLimiter({ concurrency: 1, scheduler, queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
+      const limiter = createLimiter({ concurrency: 1, scheduler, queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
       const holder = limiter.tryAcquire();
       let made = 0;
       const one = settleAll([1, 2, 3], () => ++made, { limiter, timeoutMs: 10, deadlineMs: 100 }).subscribe();

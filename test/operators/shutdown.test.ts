@@ -369,7 +369,7 @@ describe('an embedder', () => {
 
   it('sends what waits for a window when it is flushed', async () => {
     const embedder = embedding();
-    const answered = embedder.embedAsync('a', { lane: 'P2' });
+    const answered = embedder.embedAsync('a', { lane: 'background' });
     embedder.flush();
     await vi.advanceTimersByTimeAsync(100);
     expect(await answered).toHaveLength(1);
@@ -401,7 +401,7 @@ describe('a createBatcher that ends in the middle of something', () => {
     const [first, second, third] = [made(), made(), made()];
     expect(await fate(first.loadAsync(1))).toBe(expected);
     expect(await fate(firstValueFrom(second.load(1)))).toBe(expected);
-    const [one, two] = await third.loadMany([1, 2]);
+    const [one, two] = await third.loadManyAsync([1, 2]);
     expect(one).toMatchObject(expected === 1 ? { value: 1 } : { reason: { code: 'FLOW_CLOSED' } });
     expect(two).toMatchObject({ reason: { code: 'FLOW_CLOSED' } });
     const accepted = callback === 'dedupe' ? none : end === 'drain' ? { ...none, done: 1 } : { ...none, dropped: 1 };

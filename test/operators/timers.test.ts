@@ -1,7 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { of, queueScheduler, Subject, Subscription, VirtualTimeScheduler } from 'rxjs';
 import { expect, it } from 'vitest';
-import { batch, batchMap, childOf, createLimiter, fixed, per } from '../../operators/index.js';
+import { batch, batchMap, childOf, createLimiter, fixed, tokenBucket } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 // Every timer of the package is of one kind; how it keeps time when the clock does not is in `batch.test.ts`.
@@ -74,7 +74,7 @@ it('leaves nothing on such a scheduler when it was set again while it rang', () 
 });
 
 const account = (scheduler: SchedulerLike, concurrency = Infinity) =>
-  createLimiter({ concurrency, rates: [per({ unit: 'tokens', amount: 60, windowMs: 60_000, burst: 60 })], headroom: 1, scheduler });
+  createLimiter({ concurrency, rates: [tokenBucket({ unit: 'tokens', amount: 60, windowMs: 60_000, burst: 60 })], headroom: 1, scheduler });
 
 it.each([
   ['a slot', (scheduler: SchedulerLike) => account(scheduler, 1)],

@@ -16,6 +16,9 @@ const read = (path: string): string => readFileSync(join(project, path), 'utf8')
 const adapters = readdirSync(join(project, 'src/adapters')).filter((name) => name.endsWith('.ts'));
 const modules = [
   'src/index.ts',
+  'operators/index.ts',
+  'src/metrics/index.ts',
+  'src/interop.ts',
   'src/edge/index.ts',
   ...adapters.map((name) => `src/adapters/${name}`),
   'node_modules/rxjs/dist/types/index.d.ts',
@@ -25,9 +28,9 @@ const modules = [
 const NAMES: Readonly<Record<string, string>> = {
   limiter: "declare const limiter: import('../../../src/index.js').Limiter;",
   batcher: "declare const batcher: import('../../../src/index.js').Batcher<any, any>;",
-  breaker: "declare const breaker: import('../../../src/index.js').Breaker;",
+  breaker: "declare const breaker: import('../../../operators/index.js').Breaker;",
   embedder: "declare const embedder: import('../../../src/index.js').Embedder;",
-  metrics: "declare const metrics: import('../../../src/index.js').Metrics;",
+  metrics: "declare const metrics: import('../../../src/metrics/index.js').Metrics;",
   source$: "declare const source$: import('rxjs').Observable<any>;",
   tokens$: "declare const tokens$: import('rxjs').Observable<string>;",
   OpenAI: "import OpenAI from 'openai';",

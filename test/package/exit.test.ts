@@ -73,10 +73,10 @@ describe('a process', () => {
       `
       void batcher.loadAsync('a');
       batcher.flush();
-      void embedder.embedAsync('a', { lane: 'P0' });
+      void embedder.embedAsync('a', { lane: 'user' });
       limiter.tryAcquire().release();
-      await models.callAsync('a', { lane: 'P0' });
-      await runner.runAll([{ id: 'a', name: 'echo', input: 1 }]);
+      await models.callAsync('a', { lane: 'user' });
+      await runner.runAllAsync([{ id: 'a', name: 'echo', input: 1 }]);
       await new Promise((resolve) => setTimeout(resolve, 50));`,
     ],
     [

@@ -6,6 +6,7 @@ import { parsed, type Source, sourcesOf } from './sources.js';
 const exempt: Readonly<Record<string, string>> = {
   'operators/options/events.ts instances':
     'numbers what tells events, so that a listener of several can keep them apart; no two copies need to agree',
+  'operators/shell/hedge-stats.ts known': 'what hedges have learned of a backend; a second copy learns for itself',
   'operators/shell/keep.ts names': 'what has its one idle call; a second copy has classes of its own, and keeps calls of its own',
   'operators/shell/keep.ts kept': 'as above; nobody reads it',
   'operators/shell/demand.ts reader': 'set while one subscribes on behalf of a reader, and put back before that returns',

@@ -39,10 +39,10 @@ const users: Readonly<Record<string, (budget: BudgetPort, work: Work, signal: Ab
   createEmbedder: (budget, work, signal) => {
     const call = (_texts: readonly string[], told: Parameters<Work>[0]) => work(told) as Promise<number[][]>;
     const embedder = createEmbedder({ call, budget, countTokens: () => 100, repair: [], timeoutMs: TIMEOUT_MS });
-    return { results: embedder.embed('a text', { signal, lane: 'P0' }), handle: embedder };
+    return { results: embedder.embed('a text', { signal, lane: 'user' }), handle: embedder };
   },
   createToolRunner: (budget, work, signal) => {
-    const slow = tool('slow', (_args, told) => work(told), { spends: () => ({ inputTokens: 100 }), timeoutMs: TIMEOUT_MS });
+    const slow = tool('slow', (_args, told) => work(told), { cost: () => ({ inputTokens: 100 }), timeoutMs: TIMEOUT_MS });
     const runner = createToolRunner({ tools: [slow], budget });
     return { results: runner.run([{ id: 'a', name: 'slow', input: {} }], { signal }), handle: runner };
   },

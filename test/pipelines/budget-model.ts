@@ -5,7 +5,7 @@ import type {
   BudgetCall,
   BudgetLimit,
   BudgetLimitSnapshot,
-  BudgetStore,
+  BudgetStorage,
   ModelPrices,
   Reservation,
   SavedBudget,
@@ -13,7 +13,7 @@ import type {
 import { createBudget } from '../../src/pipelines/create-budget.js';
 
 /** A store as a file is one: what is kept is text. */
-export class TextStore implements BudgetStore {
+export class TextStore implements BudgetStorage {
   text: string | undefined;
   saves = 0;
   onSaved: (saves: number) => void = () => undefined;
@@ -213,7 +213,7 @@ export class Load {
     return createBudget({
       limits,
       prices: PRICES,
-      store: this.store,
+      storage: this.store,
       scheduler,
       onEvent: (event) => {
         if (event.type === 'budgetOverrun' && event.unit === 'usd') this.overruns.push(BigInt(Math.round(event.over * 1e9)));

@@ -179,7 +179,7 @@ describe('a model caller with a budget', () => {
     virtualTime((clock) => {
       const hedge = { hedge: { delayMs: 10 } };
       const both = calling(clock, (_request, { attempt }) => answers(attempt === 1 ? 100 : 20, USED), hedge);
-      both.models.call('a', { lane: 'P0' }).subscribe(both.hear);
+      both.models.call('a', { lane: 'user' }).subscribe(both.hear);
       clock.advance(15);
       expect(both.spent()).toEqual([0, 300]);
       clock.flush();
@@ -187,7 +187,7 @@ describe('a model caller with a budget', () => {
       expect(both.spent()).toEqual([250, 0]);
 
       const alone = calling(clock, (_request, { attempt }) => answers(attempt === 1 ? 100 : 20, USED), hedge, [{ tokens: 299 }]);
-      alone.models.call('a', { lane: 'P0' }).subscribe(alone.hear);
+      alone.models.call('a', { lane: 'user' }).subscribe(alone.hear);
       clock.flush();
       expect(alone.heard).toMatchObject([{ text: 'yes' }]);
       expect(alone.spent()).toEqual([100, 0]);
@@ -310,7 +310,7 @@ describe('a model caller with a budget', () => {
           throw full;
         },
       };
-      const { models, heard, hear } = calling(clock, () => NEVER, { budget: createBudget({ store }) });
+      const { models, heard, hear } = calling(clock, () => NEVER, { budget: createBudget({ storage: store }) });
       models.call('a').subscribe(hear);
       clock.flush();
       expect(heard).toEqual([full]);
@@ -446,7 +446,7 @@ describe('an embedder with a budget', () => {
     });
     await expect(broken.embedAsync('a')).rejects.toThrow('refused');
     const left = createEmbedder({ call: () => NEVER, budget, countTokens: () => 10 });
-    const leaving = left.embed('a', { lane: 'P0' }).subscribe();
+    const leaving = left.embed('a', { lane: 'user' }).subscribe();
     await Promise.resolve();
     expect(budget.snapshot().executing).toBe(1);
     leaving.unsubscribe();
@@ -462,7 +462,7 @@ describe('a tool runner with a budget', () => {
       name: 'summary',
       description: 'Sums up.',
       parameters,
-      spends: ({ text }) => ({ inputTokens: text.length, outputTokens: 10 }),
+      cost: ({ text }) => ({ inputTokens: text.length, outputTokens: 10 }),
       execute,
       ...rest,
     });
@@ -481,7 +481,7 @@ describe('a tool runner with a budget', () => {
         return 'short';
       }),
     );
-    const { results } = await runner.runAll([call('a')]);
+    const { results } = await runner.runAllAsync([call('a')]);
     expect(results).toMatchObject([{ content: 'short' }]);
     expect([seen, ...sumsOf(budget)]).toEqual([15, 8, 0]);
   });
@@ -493,7 +493,7 @@ describe('a tool runner with a budget', () => {
       [],
       { guard: ({ id }) => id !== 'no' },
     );
-    await runner.runAll([call('a'), call('no'), { ...call('bad'), input: {} }]);
+    await runner.runAllAsync([call('a'), call('no'), { ...call('bad'), input: {} }]);
     expect([attempts, ...sumsOf(budget)]).toEqual([2, 30, 0]);
   });
 
@@ -501,7 +501,7 @@ describe('a tool runner with a budget', () => {
     const { budget, runner } = running(defineTool({ name: 'summary', description: 'Free.', parameters, execute: () => 'short' }), [
       { tokens: 0 },
     ]);
-    expect(await runner.runAll([call('a')])).toMatchObject({ summary: { successful: 1 } });
+    expect(await runner.runAllAsync([call('a')])).toMatchObject({ summary: { successful: 1 } });
     expect(sumsOf(budget)).toEqual([0, 0]);
   });
 
@@ -509,7 +509,7 @@ describe('a tool runner with a budget', () => {
     let ran = 0;
     const tool = summary(() => ran++, { idempotent: true });
     const { budget, runner } = running(tool, [{ key: 'acme', tokens: 20 }]);
-    const { results } = await runner.runAll([call('a'), call('b')], { key: 'acme' });
+    const { results } = await runner.runAllAsync([call('a'), call('b')], { key: 'acme' });
     expect(results).toMatchObject([{ is_error: false }, { is_error: true, attempts: 0, error: { code: 'budget_exceeded' } }]);
     expect(codeOf(results[1]?.is_error && results[1].cause)).toBe('FLOW_BUDGET_EXCEEDED');
     expect([ran, ...sumsOf(budget)]).toEqual([1, 15, 0]);
@@ -521,17 +521,19 @@ describe('a tool runner with a budget', () => {
       tools: [summary(() => 'short')],
       budget: createBudget({ limits: [{ usd: 1 }], prices: { other: {} } }),
     });
-    expect(await unpriced.runAll([call('a')])).toMatchObject({
+    expect(await unpriced.runAllAsync([call('a')])).toMatchObject({
       results: [{ error: { code: 'failed' }, cause: { code: 'FLOW_CONFIG_INVALID' } }],
     });
     const { runner } = running(
       summary(() => 'short', {
-        spends: () => {
+        cost: () => {
           throw new Error('mine');
         },
       }),
     );
-    expect(await runner.runAll([call('a')])).toMatchObject({ results: [{ error: { code: 'failed' }, cause: { code: 'FLOW_CALLBACK' } }] });
+    expect(await runner.runAllAsync([call('a')])).toMatchObject({
+      results: [{ error: { code: 'failed' }, cause: { code: 'FLOW_CALLBACK' } }],
+    });
   });
 
   it('keeps what was reserved for calls that were given up, and has nothing under way', async () => {
@@ -544,7 +546,7 @@ describe('a tool runner with a budget', () => {
     expect(sumsOf(budget)).toEqual([0, 15]);
     leaving.unsubscribe();
     expect(sumsOf(budget)).toEqual([15, 0]);
-    expect(await runner.runAll([call('b')])).toMatchObject({ results: [{ error: { code: 'timeout' } }] });
+    expect(await runner.runAllAsync([call('b')])).toMatchObject({ results: [{ error: { code: 'timeout' } }] });
     expect(sumsOf(budget)).toEqual([30, 0]);
   });
 });
@@ -568,7 +570,7 @@ describe('answers that are kept, and answers that are asked for again', () => {
         if (request === 'again') return answer;
         throw new Error('unreadable');
       };
-      const repaired = calling(clock, () => answers(5, USED), { parse, repair: { ask: () => 'again' } });
+      const repaired = calling(clock, () => answers(5, USED), { parse, fixAnswer: { ask: () => 'again' } });
       repaired.models.call('a').subscribe(repaired.hear);
       clock.flush();
       expect(repaired.heard).toMatchObject([{ text: 'yes' }]);
@@ -616,9 +618,9 @@ describe('64 callers over faults, retries, hedges, streams and people who leave'
         usage: ({ used }) => used,
         concurrency: 64,
         maxQueued: Infinity,
-        hedge: { delayMs: 20, budget: Infinity },
+        hedge: { delayMs: 20, maxShare: Infinity },
         timeoutMs: 45,
-        retry: { initialMs: 5, budget: 1 },
+        retry: { initialMs: 5, maxShare: 1 },
         scheduler: clock.scheduler,
         random,
         budget,
@@ -626,7 +628,7 @@ describe('64 callers over faults, retries, hedges, streams and people who leave'
       const next = (caller: number, left: number): void => {
         if (left === 0) return;
         const key = `k${String(pick(4))}`;
-        const work = pick(4) === 0 ? models.stream(key, { key }) : models.call(key, { key, lane: pick(2) === 0 ? 'P0' : 'P1' });
+        const work = pick(4) === 0 ? models.stream(key, { key }) : models.call(key, { key, lane: pick(2) === 0 ? 'user' : 'normal' });
         const again = (outcome: keyof typeof seen) => () => {
           seen[outcome]++;
           clock.scheduler.schedule(() => {

@@ -63,7 +63,7 @@ describe('a budget', () => {
           let saves = 0;
           scheduler.now = () => now;
           const store = new TextStore();
-          const start = () => createBudget({ limits, prices: PRICES, store, scheduler });
+          const start = () => createBudget({ limits, prices: PRICES, storage: store, scheduler });
           const plain = new PlainBudget(limits);
           let budget = start();
           let open: { readonly reservation: Reservation; readonly entry: ReturnType<PlainBudget['add']> }[] = [];

@@ -141,13 +141,13 @@ describe('a chat over HTTP', () => {
       json(response, 200, completion('hi'));
     });
     const { models, records } = caller(baseUrl);
-    const { choices } = await models.callAsync({ ...hello, temperature: 0 }, { lane: 'P0', name: 'greeting' });
+    const { choices } = await models.callAsync({ ...hello, temperature: 0 }, { lane: 'user', name: 'greeting' });
     expect(choices[0]?.message.content).toBe('hi');
     expect(calls).toEqual([
       { url: '/v1/chat/completions', authorization: 'Bearer key', body: { model: 'small', ...hello, temperature: 0, stream: false } },
     ]);
     expect(records).toMatchObject([
-      { model: 'small', name: 'greeting', lane: 'P0', status: 'success', promptTokens: 11, completionTokens: 2 },
+      { model: 'small', name: 'greeting', lane: 'user', status: 'success', promptTokens: 11, completionTokens: 2 },
     ]);
   });
 

@@ -279,7 +279,7 @@ describe('a store', () => {
 
   it('has what was reserved before the call goes out, and the next process goes on with it', () => {
     const store = new TextStore();
-    const first = on({ limits, store });
+    const first = on({ limits, storage: store });
     first.budget.reserve({ model: 'small', key: 'acme', inputTokens: 40 }).settle({ inputTokens: 30 });
     first.budget.reserve({ model: 'small', key: 'acme', inputTokens: 20 });
     first.budget.reserve({ model: 'small', inputTokens: 1000 }).release();
@@ -290,7 +290,7 @@ describe('a store', () => {
       ],
     });
     // The amount may be another one.
-    const second = on({ limits: [limits[1]!, { usd: 2 }, { model: 'small', tokens: 5 }], store });
+    const second = on({ limits: [limits[1]!, { usd: 2 }, { model: 'small', tokens: 5 }], storage: store });
     expect(second.budget.snapshot()).toMatchObject({
       spentUsd: 0,
       limits: [{ spent: 50, resetsAt: 1500 }, { spent: 0.00005 }, { spent: 0 }],
@@ -300,8 +300,8 @@ describe('a store', () => {
 
   it('has nothing of a window that is over', () => {
     const store = new TextStore();
-    on({ limits, store }).budget.reserve({ model: 'small', key: 'acme', inputTokens: 40 });
-    const { budget, clock } = on({ limits, store });
+    on({ limits, storage: store }).budget.reserve({ model: 'small', key: 'acme', inputTokens: 40 });
+    const { budget, clock } = on({ limits, storage: store });
     clock.now = 1_500;
     budget.reserve({ model: 'search' });
     expect(store.load()?.limits).toMatchObject([{ unit: 'usd' }]);
@@ -310,13 +310,13 @@ describe('a store', () => {
   it('does not make a window longer when the clock was put back', () => {
     const store = new TextStore();
     store.save({ limits: [{ key: 'acme', unit: 'tokens', windowMs: 500, startedAt: 9_000, charged: 50 }] });
-    expect(on({ limits: [limits[1]!], store }).only()).toMatchObject({ spent: 50, resetsAt: 1_500 });
+    expect(on({ limits: [limits[1]!], storage: store }).only()).toMatchObject({ spent: 50, resetsAt: 1_500 });
   });
 
   it('stops the call with its error when it cannot save, and is forgiven when the call is over', () => {
     const store = new TextStore();
     const full = new Error('no space left');
-    const { budget, refusal, only } = on({ limits: [{ tokens: 100 }], store });
+    const { budget, refusal, only } = on({ limits: [{ tokens: 100 }], storage: store });
     const call = budget.reserve(tokens(40));
     store.save = () => {
       throw full;
@@ -334,7 +334,7 @@ describe('a store', () => {
     ['in vain', () => Promise.reject(new Error('no space left'))],
   ])('that saves %s lets no call go: nobody would know whether it was written down', async (_, save) => {
     const store = { load: () => undefined, save };
-    const { budget, refusal } = on({ limits: [{ tokens: 100 }], store });
+    const { budget, refusal } = on({ limits: [{ tokens: 100 }], storage: store });
     expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'store.save' });
     expect(budget.snapshot()).toMatchObject({ executing: 0, limits: [{ inFlight: 0, left: 100 }] });
     // Nor is there a rejection that nobody listens to.
@@ -343,7 +343,7 @@ describe('a store', () => {
 
   it.each(notSaved)('is refused with what no budget has saved (%j)', (limits) => {
     const store = { load: () => ({ limits }) as never, save: () => undefined };
-    expect(() => createBudget({ store })).toThrow('createBudget: expected `store` to be one that holds what a budget has saved');
+    expect(() => createBudget({ storage: store })).toThrow('createBudget: expected `storage` to be one that holds what a budget has saved');
   });
 });
 

@@ -127,7 +127,7 @@ describe('createEmbedder', () => {
     const background = all(made, texts(30));
     await expect.poll(() => calls.length).toBeGreaterThan(0);
     const sent = calls.length;
-    await made.embedAsync('question', { lane: 'P0' });
+    await made.embedAsync('question', { lane: 'user' });
     expect(calls.findIndex((call) => call.inputs.includes('question'))).toBeLessThanOrEqual(sent + 1);
     expect(calls.find((call) => call.inputs.includes('question'))?.inputs).toEqual(['question']);
     expect(await background).toHaveLength(30);
@@ -230,7 +230,7 @@ describe('createEmbedder', () => {
   it('shares a limiter, and never sends more than its rate', async () => {
     const server = await provider({ delayMs: 10 });
     const { baseUrl, calls } = server;
-    const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }]) });
+    const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'user' }, { name: 'normal' }, { name: 'background' }]) });
     const [a, b] = [embedder(baseUrl, { limiter, maxSize: 4 }), embedder(baseUrl, { limiter, maxSize: 4 })];
     await Promise.all([all(a, texts(8)), all(b, texts(8))]);
     expect(calls.length).toBe(4);
@@ -270,7 +270,7 @@ describe('createEmbedder', () => {
     ['maxQueued', [0, -1, NaN, null]],
     ['countTokens', [5, null, 'length']],
     ['fetch', [5, null]],
-    ['queue', [null, [], 'P0']],
+    ['queue', [null, [], 'user']],
     ['timeoutMs', [0, -1, NaN, null]],
   ])('names the option `%s` when it is unusable', (option, values) => {
     for (const value of values) {
@@ -440,7 +440,7 @@ describe('what the provider allows', () => {
       let calls = 0;
       const never = () => new Promise<Response>(() => calls++);
       const made = scripted(never, { maxSize: 1, concurrency: 10, requestsPerMinute: 60, ...burst });
-      for (const text of texts(10)) void made.embedAsync(text, { lane: 'P2' });
+      for (const text of texts(10)) void made.embedAsync(text, { lane: 'background' });
       await settle();
       return calls;
     };
@@ -481,7 +481,7 @@ describe('an empty text', () => {
 describe('embedFrom and the end', () => {
   it('looks at the options before it reads', () => {
     const made = scripted(() => new Response());
-    expect(() => made.embedFrom(texts(1), { lane: 'nope' })).toThrow(/lane `nope` is not one of `P0`, `P1`, `P2`/);
+    expect(() => made.embedFrom(texts(1), { lane: 'nope' })).toThrow(/lane `nope` is not one of `user`, `normal`, `background`/);
   });
 
   it('reads no further once the embedder was closed', async () => {

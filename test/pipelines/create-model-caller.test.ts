@@ -62,7 +62,7 @@ describe('one call', () => {
   it('answers, and writes down every field of its record', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, records, note } = scripted(now, () => after(2341, 'twelve'));
-      caller.call('count drugs', { lane: 'P0', name: 'approved_drug_count', traceId: '3f5d6c1c' }).subscribe(note('result'));
+      caller.call('count drugs', { lane: 'user', name: 'approved_drug_count', traceId: '3f5d6c1c' }).subscribe(note('result'));
       flush();
       expect(log).toEqual(['count drugs sent at 0', 'result: "twelve" at 2341']);
       expect(records).toEqual([
@@ -70,7 +70,7 @@ describe('one call', () => {
           traceId: '3f5d6c1c',
           spanId: expect.stringMatching(/^[0-9a-f]{16}$/) as string,
           name: 'approved_drug_count',
-          lane: 'P0',
+          lane: 'user',
           model: 'gpt-4',
           attempt: 1,
           latencyMs: 2341,
@@ -253,7 +253,7 @@ describe('one call', () => {
         tokensPerMinute: 60_000,
         headroom: 1,
         burstSeconds: 60,
-        lanes: [{ name: 'P0', reserve: 0 }, 'P1', 'P2'],
+        lanes: [{ name: 'user', reserve: 0 }, 'normal', 'background'],
       });
       const { caller } = scripted(now, () => after(1, 'ok'), { limiter, estimateTokens: () => 5000 });
       caller.call('a').subscribe();
@@ -343,7 +343,7 @@ describe('a group of calls', () => {
   it('has its results by name, in the order of the requests', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(now, (request) => after(request.length, request));
-      caller.callAll({ slow: 'a long one', fast: 'short' }, { lane: 'P0' }).subscribe(note('all'));
+      caller.callAll({ slow: 'a long one', fast: 'short' }, { lane: 'user' }).subscribe(note('all'));
       caller.callAll({}).subscribe(note('none'));
       flush();
       expect(log.filter((line) => !line.includes('sent'))).toEqual(['none: {} at 0', 'all: {"slow":"a long one","fast":"short"} at 10']);
@@ -367,7 +367,7 @@ describe('a group of calls', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(now, () => NEVER, {
         ...presets.modelCaller.production,
-        retry: { maxAttempts: 9, initialMs: 100, jitter: 'none', budget: Infinity },
+        retry: { maxAttempts: 9, initialMs: 100, jitter: 'none', maxShare: Infinity },
       });
       const requests = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]));
       caller.callAll(requests, { deadlineMs: 12_000 }).subscribe(note('result'));
@@ -599,7 +599,7 @@ describe('a hedge', () => {
         hedge: { delayMs: 50 },
         onEvent: (event) => events.push(event),
       });
-      caller.call('a', { lane: 'P0' }).subscribe(note('result'));
+      caller.call('a', { lane: 'user' }).subscribe(note('result'));
       advance(60);
       expect(caller.snapshot()).toMatchObject({ executing: 2, queued: 0 });
       flush();
@@ -608,8 +608,8 @@ describe('a hedge', () => {
         [2, 'success', 20, 0],
         [1, 'cancelled', 70, 0],
       ]);
-      expect(events.filter(({ type }) => type === 'hedged')).toMatchObject([{ operator: 'createModelCaller', lane: 'P0', afterMs: 50 }]);
-      expect(events.filter(({ type }) => type === 'settled')).toMatchObject([{ operator: 'createModelCaller', lane: 'P0' }]);
+      expect(events.filter(({ type }) => type === 'hedged')).toMatchObject([{ operator: 'createModelCaller', lane: 'user', afterMs: 50 }]);
+      expect(events.filter(({ type }) => type === 'settled')).toMatchObject([{ operator: 'createModelCaller', lane: 'user' }]);
       expect(caller.snapshot()).toMatchObject({ executing: 0 });
     });
   });
@@ -617,10 +617,10 @@ describe('a hedge', () => {
   it('is for the most urgent lane, or those that are named, and not for a `parse` that fails', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log } = scripted(now, () => after(100, 'ok'), { hedge: { delayMs: 50 } });
-      caller.call('a', { lane: 'P1' }).subscribe();
+      caller.call('a', { lane: 'normal' }).subscribe();
       flush();
-      const named = scripted(now, () => after(100, 'ok'), { hedge: { delayMs: 50, lanes: ['P1'] } });
-      named.caller.call('b', { lane: 'P1' }).subscribe();
+      const named = scripted(now, () => after(100, 'ok'), { hedge: { delayMs: 50, lanes: ['normal'] } });
+      named.caller.call('b', { lane: 'normal' }).subscribe();
       flush();
       const broken = scripted(now, () => after(10, 'ok'), {
         hedge: { delayMs: 50 },
@@ -628,7 +628,7 @@ describe('a hedge', () => {
           throw new Error('no');
         },
       });
-      broken.caller.call('c', { lane: 'P0' }).subscribe(broken.note('c'));
+      broken.caller.call('c', { lane: 'user' }).subscribe(broken.note('c'));
       flush();
       expect([log.length, named.log.length, broken.log]).toEqual([1, 3, ['c sent at 200', 'c: no at 210']]);
     });
@@ -637,7 +637,7 @@ describe('a hedge', () => {
   it('is tried again as a whole, cut off attempt by attempt, as long as the next pause ends before the deadline', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(now, () => NEVER, { hedge: { delayMs: 30 }, timeoutMs: 100, deadlineMs: 500 });
-      caller.call('a', { lane: 'P0' }).subscribe(note('result'));
+      caller.call('a', { lane: 'user' }).subscribe(note('result'));
       flush();
       expect(log.filter((line) => line.includes('sent'))).toEqual(['a sent at 0', 'a sent at 30', 'a sent at 230', 'a sent at 260']);
       expect(log.at(-1)).toBe('result: FLOW_DEADLINE at 360');
@@ -651,7 +651,7 @@ describe('a hedge', () => {
         hedge: { delayMs: 50 },
       });
       caller.call('slow').subscribe();
-      caller.call('a', { lane: 'P0' }).subscribe(note('result'));
+      caller.call('a', { lane: 'user' }).subscribe(note('result'));
       flush();
       expect(log).toEqual(['slow sent at 0', 'a sent at 200', 'result: "a" at 210']);
       expect(records.at(-1)).toMatchObject({ queuedMs: 200, attempt: 1 });
@@ -660,7 +660,7 @@ describe('a hedge', () => {
 });
 
 describe('the lanes', () => {
-  it('give P0 exactly the next free slot, with 2,000 of P2 before it', () => {
+  it('give user exactly the next free slot, with 2,000 of background before it', () => {
     virtualTime(({ flush, now }) => {
       const sent: string[] = [];
       const caller = createModelCaller({
@@ -671,13 +671,13 @@ describe('the lanes', () => {
         concurrency: 4,
         maxQueued: Infinity,
       });
-      for (let i = 0; i < 2000; i++) caller.call(`P2 ${i}`, { lane: 'P2' }).subscribe();
+      for (let i = 0; i < 2000; i++) caller.call(`background ${i}`, { lane: 'background' }).subscribe();
       const urgent: { askedAt: number; sentBefore: number; answeredAt: number; name: string }[] = [];
       const asking = timer(2, 20).subscribe((n) => {
-        const name = `P0 ${n}`;
+        const name = `user ${n}`;
         const one = { askedAt: now(), sentBefore: sent.length, answeredAt: 0, name };
         urgent.push(one);
-        caller.call(name, { lane: 'P0' }).subscribe(() => (one.answeredAt = now()));
+        caller.call(name, { lane: 'user' }).subscribe(() => (one.answeredAt = now()));
         if (n === 99) asking.unsubscribe();
       });
       flush();
@@ -693,22 +693,22 @@ describe('the lanes', () => {
     });
   });
 
-  it('leave every lower lane its floor while P0 alone is too much', () => {
+  it('leave every lower lane its floor while user alone is too much', () => {
     virtualTime(({ advance, now }) => {
-      const done = { P0: 0, P1: 0, P2: 0 };
+      const done = { user: 0, normal: 0, background: 0 };
       const { caller } = scripted(now, () => after(5, 'ok'), { concurrency: 4, maxQueued: Infinity });
-      for (const lane of ['P1', 'P2'] as const)
+      for (const lane of ['normal', 'background'] as const)
         for (let i = 0; i < 2000; i++) caller.call(lane, { lane }).subscribe({ next: () => done[lane]++, error: () => undefined });
       // 1,600 a second, twice what four slots can do.
       const flood = timer(0, 5)
-        .pipe(mergeMap(() => from(Array.from({ length: 8 }, () => caller.call('P0', { lane: 'P0' }))).pipe(mergeMap((call) => call))))
-        .subscribe(() => done.P0++);
+        .pipe(mergeMap(() => from(Array.from({ length: 8 }, () => caller.call('user', { lane: 'user' }))).pipe(mergeMap((call) => call))))
+        .subscribe(() => done.user++);
       advance(5000);
-      const all = done.P0 + done.P1 + done.P2;
+      const all = done.user + done.normal + done.background;
       expect(all).toBeGreaterThan(3980);
-      expect(done.P1 / all).toBeGreaterThanOrEqual(0.0995);
-      expect(done.P2 / all).toBeGreaterThanOrEqual(0.0995);
-      expect(done.P0 / all).toBeGreaterThan(0.79);
+      expect(done.normal / all).toBeGreaterThanOrEqual(0.0995);
+      expect(done.background / all).toBeGreaterThanOrEqual(0.0995);
+      expect(done.user / all).toBeGreaterThan(0.79);
       flood.unsubscribe();
       caller.close();
       advance(10);
@@ -719,7 +719,7 @@ describe('the lanes', () => {
     virtualTime(({ flush, now }) => {
       const laned = scripted(now, () => after(1, 'ok'), { limiter: createLimiter({ queue: lanes([{ name: 'now' }, { name: 'later' }]) }) });
       laned.caller.call('a').subscribe(laned.note('a'));
-      laned.caller.call('b', { lane: 'P0' }).subscribe(laned.note('b'));
+      laned.caller.call('b', { lane: 'user' }).subscribe(laned.note('b'));
       const plain = scripted(now, () => after(1, 'ok'), { limiter: createLimiter() });
       plain.caller.call('c').subscribe(plain.note('c'));
       flush();
@@ -847,7 +847,7 @@ describe('what is told', () => {
         byCode: { HTTP_503: { count: 1, rate: 1 / 8 } },
       });
       expect(calls.latencyMs.p50).toBeGreaterThan(980);
-      expect(lanes['P2']).toMatchObject({ attempts: 8, promptTokens: 7 * 850, completionTokens: 7 * 120 });
+      expect(lanes['background']).toMatchObject({ attempts: 8, promptTokens: 7 * 850, completionTokens: 7 * 120 });
     });
   });
 
@@ -855,13 +855,13 @@ describe('what is told', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
       const { caller } = scripted(now, () => after(1, 'ok'), { onEvent: (event) => events.push(event) });
-      caller.call('a', { lane: 'P1' }).subscribe();
+      caller.call('a', { lane: 'normal' }).subscribe();
       flush();
       expect(events.map((event) => `${event.type} ${event.operator} ${'lane' in event ? event.lane : ''}`)).toEqual([
-        'accepted createModelCaller P1',
-        'attemptStarted createModelCaller P1',
-        'attemptEnded createModelCaller P1',
-        'settled createModelCaller P1',
+        'accepted createModelCaller normal',
+        'attemptStarted createModelCaller normal',
+        'attemptEnded createModelCaller normal',
+        'settled createModelCaller normal',
       ]);
     });
   });

@@ -3,7 +3,7 @@ import { defer, EMPTY, expand, map, mergeMap, NEVER, of, takeLast, tap, throwErr
 import { describe, expect, it } from 'vitest';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createLimiter, isFlowError, per } from '../../operators/index.js';
+import { createLimiter, isFlowError, tokenBucket } from '../../operators/index.js';
 import { FlowModel } from '../../src/inspector/flow-model.js';
 import type { AnyStage, BatchRules, ItemResult, JournalEntry, StageResult } from '../../src/pipelines/create-stages.js';
 import { createStages } from '../../src/pipelines/create-stages.js';
@@ -101,7 +101,7 @@ class World {
 
   #once(): void {
     const { scheduler, flush, advance } = this.clock;
-    const rates = this.#flip(0.5) ? [per({ unit: 'requests', amount: 20, windowMs: 1000, burst: 1 + this.#draw(5) })] : [];
+    const rates = this.#flip(0.5) ? [tokenBucket({ unit: 'requests', amount: 20, windowMs: 1000, burst: 1 + this.#draw(5) })] : [];
     const limiter = createLimiter({ concurrency: this.#requests, rates, headroom: 1, scheduler });
     const model = new FlowModel();
     const scheduling = (['fair', 'priority', 'roundRobin'] as const)[this.#draw(3)] as NonNullable<BatchRules<string>['scheduling']>;

@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { concat, concatMap, EMPTY, ignoreElements, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createLimiter, isFlowError, lanes, per, toAsyncIterable } from '../../operators/index.js';
+import { createLimiter, isFlowError, lanes, toAsyncIterable, tokenBucket } from '../../operators/index.js';
 import type { FlowEvent } from '../../operators/types.js';
 import { FlowModel } from '../../src/inspector/flow-model.js';
 import type { AnyStage, DocumentResult, JournalEntry, StageResult } from '../../src/pipelines/create-stages.js';
@@ -357,7 +357,10 @@ describe('slots and permits', () => {
 
   it('cost what a stage or a step says, and come back with what was used', () => {
     virtualTime(({ flush }) => {
-      const limiter = createLimiter({ rates: [per({ unit: 'tokens', amount: 1000, windowMs: 1_000_000, burst: 1000 })], headroom: 1 });
+      const limiter = createLimiter({
+        rates: [tokenBucket({ unit: 'tokens', amount: 1000, windowMs: 1_000_000, burst: 1000 })],
+        headroom: 1,
+      });
       const seen: unknown[] = [];
       const left = () => Math.round(limiter.snapshot().tokens);
       createStages({
@@ -384,7 +387,10 @@ describe('slots and permits', () => {
   });
 
   it('that nobody can ever have are refused', () => {
-    const limiter = createLimiter({ rates: [per({ unit: 'tokens', amount: 10, windowMs: 1000, burst: 10, borrow: false })], headroom: 1 });
+    const limiter = createLimiter({
+      rates: [tokenBucket({ unit: 'tokens', amount: 10, windowMs: 1000, burst: 10, borrow: false })],
+      headroom: 1,
+    });
     const seen: string[] = [];
     createStages({ limiter, stages: [{ name: 'ask', cost: { tokens: 11 }, work: (text: string) => text }] })
       .run(['a'])

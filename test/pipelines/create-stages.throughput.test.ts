@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { EMPTY, expand } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createLimiter, per } from '../../operators/index.js';
+import { createLimiter, tokenBucket } from '../../operators/index.js';
 import type { BatchRules } from '../../src/pipelines/create-stages.js';
 import { createStages } from '../../src/pipelines/create-stages.js';
 import { explainThroughput } from '../../src/pipelines/throughput.js';
@@ -54,7 +54,7 @@ function papers(count: number, scope: Scope, scheduling: Scheduling): Run {
     const call = <R>(stage: keyof typeof seconds, paper: number, value: R) => watched.call(stage, paper, seconds[stage], value);
     const limiter = createLimiter({
       concurrency: 10,
-      rates: [per({ unit: 'requests', amount: 5, windowMs: 1000, burst: 10 })],
+      rates: [tokenBucket({ unit: 'requests', amount: 5, windowMs: 1000, burst: 10 })],
       headroom: 1,
       scheduler,
     });

@@ -24,7 +24,7 @@ function runner(options: Partial<ToolRunnerOptions> = {}): ToolRunner {
 }
 
 async function one(execute: Tool['execute'], options: Partial<Tool> = {}): Promise<ToolResult> {
-  const { results } = await runner({ tools: [tool('t', execute, options)] }).runAll([{ id: 'a', name: 't', input: {} }]);
+  const { results } = await runner({ tools: [tool('t', execute, options)] }).runAllAsync([{ id: 'a', name: 't', input: {} }]);
   expect(results).toHaveLength(1);
   return results[0]!;
 }
@@ -43,11 +43,11 @@ function ran(made: ToolRunner, ...given: Parameters<ToolRunner['run']>): string[
 }
 
 describe('results', () => {
-  it('come as calls end, and from runAll in the order of the calls, each with the id of its own call', async () => {
+  it('come as calls end, and from runAllAsync in the order of the calls, each with the id of its own call', async () => {
     const wait = tool('wait', (ms) => after(ms as number, `after ${String(ms)}`));
     const asked = [30, 10, 20].map((ms) => ({ id: `id ${String(ms)}`, name: 'wait', input: ms }));
     expect(ran(runner({ tools: [wait] }), asked)).toEqual(['10 id 10: after 10', '20 id 20: after 20', '30 id 30: after 30', '30 end']);
-    const { results, summary } = await runner({ tools: [wait] }).runAll(asked);
+    const { results, summary } = await runner({ tools: [wait] }).runAllAsync(asked);
     expect(results.map(({ tool_use_id, index, content }) => [tool_use_id, index, content])).toEqual([
       ['id 30', 0, 'after 30'],
       ['id 10', 1, 'after 10'],
@@ -64,7 +64,7 @@ describe('results', () => {
   });
 
   it('are there at once for no calls', async () => {
-    expect(await runner().runAll([])).toEqual({
+    expect(await runner().runAllAsync([])).toEqual({
       results: [],
       summary: { total: 0, successful: 0, failed: 0, durationMs: expect.any(Number) as number, details: [] },
     });
@@ -149,7 +149,7 @@ describe('results', () => {
 
   it('of one failure leave the others alone', async () => {
     const sometimes = tool('sometimes', (input) => (input === 1 ? fail('no') : input));
-    const { results, summary } = await runner({ tools: [sometimes] }).runAll(calls(3, 'sometimes'));
+    const { results, summary } = await runner({ tools: [sometimes] }).runAllAsync(calls(3, 'sometimes'));
     expect(results.map(said)).toEqual(['0', 'failed', '2']);
     expect(summary).toMatchObject({ total: 3, successful: 2, failed: 1 });
     expect(summary.details.map(({ success }) => success)).toEqual([true, false, true]);
@@ -157,15 +157,15 @@ describe('results', () => {
 
   it('are kept whole, and cut for the model only when asked', async () => {
     const long = tool('long', () => `${'a'.repeat(9)}😀${'b'.repeat(490)}`);
-    const whole = (await runner({ tools: [long] }).runAll(calls(1, 'long'))).results[0]!;
+    const whole = (await runner({ tools: [long] }).runAllAsync(calls(1, 'long'))).results[0]!;
     expect(whole).toMatchObject({ isTruncated: false });
     expect(whole.content).toHaveLength(501);
-    const cut = (await runner({ tools: [long], maxResultChars: 10 }).runAll(calls(1, 'long'))).results[0]!;
+    const cut = (await runner({ tools: [long], maxResultChars: 10 }).runAllAsync(calls(1, 'long'))).results[0]!;
     expect(cut).toMatchObject({ isTruncated: true, content: 'aaaaaaaaa\n[cut: only the first 9 of 501 characters]', value: whole.content });
   });
 
   it('become what the APIs take', async () => {
-    const { results } = await runner().runAll([
+    const { results } = await runner().runAllAsync([
       { id: 'a', name: 'echo', input: 'hi' },
       { id: 'b', name: 'none', input: {} },
     ]);
@@ -192,7 +192,7 @@ describe('calls that are not made', () => {
   });
 
   it('name the tools there are when theirs is unknown', async () => {
-    const { results } = await runner({ tools: [read, echo] }).runAll([{ id: 'a', name: 'raed', input: {} }]);
+    const { results } = await runner({ tools: [read, echo] }).runAllAsync([{ id: 'a', name: 'raed', input: {} }]);
     expect(results[0]).toMatchObject({
       is_error: true,
       attempts: 0,
@@ -202,7 +202,7 @@ describe('calls that are not made', () => {
 
   it('say what is wrong with their arguments and where, and no value', async () => {
     const input = { path: 4711, lines: [1, 'secret'] };
-    const { results } = await runner({ tools: [read] }).runAll([{ id: 'a', name: 'read', input }]);
+    const { results } = await runner({ tools: [read] }).runAllAsync([{ id: 'a', name: 'read', input }]);
     expect(results[0]).toMatchObject({ is_error: true, error: { code: 'invalid_arguments' } });
     const { error } = JSON.parse(results[0]!.content) as ToolFailure;
     expect(error.issues?.map(({ path }) => path)).toEqual(['path', 'lines.1']);
@@ -210,20 +210,20 @@ describe('calls that are not made', () => {
   });
 
   it('are no plain data', async () => {
-    const { results } = await runner({ tools: [read] }).runAll([{ id: 'a', name: 'read', input: { path: () => 'x' } }]);
+    const { results } = await runner({ tools: [read] }).runAllAsync([{ id: 'a', name: 'read', input: { path: () => 'x' } }]);
     expect(results[0]).toMatchObject({ error: { code: 'invalid_arguments', issues: [{ path: '', message: 'expected plain data' }] } });
   });
 
   it('have a schema that throws', async () => {
     const parameters = { safeParse: () => fail('broken') };
-    const { results } = await runner({ tools: [{ ...read, parameters }] }).runAll([{ id: 'a', name: 'read', input: {} }]);
+    const { results } = await runner({ tools: [{ ...read, parameters }] }).runAllAsync([{ id: 'a', name: 'read', input: {} }]);
     expect(results[0]).toMatchObject({ error: { code: 'failed', message: 'the arguments could not be checked' } });
     expect((results[0] as ToolFailure).cause).toMatchObject({ code: 'FLOW_CALLBACK', callback: 'parameters' });
   });
 
   it('repeat an id: the second is refused, and the first has its result', async () => {
     const asked = [...calls(2, 'echo'), { id: 'echo-0', name: 'echo', input: 'again' }];
-    const { results } = await runner().runAll(asked);
+    const { results } = await runner().runAllAsync(asked);
     expect(results.map((result) => [result.tool_use_id, result.index, said(result)])).toEqual([
       ['echo-0', 0, '0'],
       ['echo-1', 1, '1'],
@@ -234,7 +234,7 @@ describe('calls that are not made', () => {
   it('come after the end', async () => {
     const made = runner();
     made.close();
-    const { results } = await made.runAll(calls(1, 'echo'));
+    const { results } = await made.runAllAsync(calls(1, 'echo'));
     expect(results.map(said)).toEqual(['closed']);
     expect((results[0] as ToolFailure).cause).toSatisfy((cause) => isFlowError(cause, 'FLOW_CLOSED'));
   });
@@ -243,7 +243,9 @@ describe('calls that are not made', () => {
 describe('arguments', () => {
   it('are what the schema makes of them', async () => {
     const parameters = z.object({ n: z.coerce.number(), unit: z.string().default('ms') });
-    const { results } = await runner({ tools: [{ ...echo, parameters }] }).runAll([{ id: 'a', name: 'echo', input: { n: '5', more: 1 } }]);
+    const { results } = await runner({ tools: [{ ...echo, parameters }] }).runAllAsync([
+      { id: 'a', name: 'echo', input: { n: '5', more: 1 } },
+    ]);
     expect(results.map(said)).toEqual(['{"n":5,"unit":"ms"}']);
   });
 
@@ -251,7 +253,7 @@ describe('arguments', () => {
     const validate = (input: unknown) =>
       Promise.resolve(input === 'good' ? { value: 'GOOD' } : { issues: [{ message: 'bad', path: [{ key: 'a' }, 0] }] });
     const made = runner({ tools: [{ ...echo, parameters: { '~standard': { validate } } }] });
-    const { results } = await made.runAll([
+    const { results } = await made.runAllAsync([
       { id: 'a', name: 'echo', input: 'good' },
       { id: 'b', name: 'echo', input: 'no' },
     ]);
@@ -263,7 +265,7 @@ describe('arguments', () => {
     const input = { list: [{ deep: 1 }], when: new Date(0) };
     let seen: unknown;
     const made = runner({ tools: [tool('t', (args) => (seen = args))] });
-    const run = made.runAll([{ id: 'a', name: 't', input }]);
+    const run = made.runAllAsync([{ id: 'a', name: 't', input }]);
     input.list[0]!.deep = 2;
     await run;
     expect(seen).toEqual({ list: [{ deep: 1 }], when: new Date(0) });
@@ -274,7 +276,7 @@ describe('arguments', () => {
   it('that are nested as deep as memory allows do not break it', async () => {
     let deep: unknown = 'bottom';
     for (let i = 0; i < 3000; i++) deep = [deep];
-    const { results } = await runner({ tools: [tool('t', () => 'ok')] }).runAll([{ id: 'a', name: 't', input: deep }]);
+    const { results } = await runner({ tools: [tool('t', () => 'ok')] }).runAllAsync([{ id: 'a', name: 't', input: deep }]);
     expect(results).toHaveLength(1);
   });
 });
@@ -350,7 +352,7 @@ describe('limits', () => {
   it('of a closed shared limiter end in an error for each call', async () => {
     const limiter = createLimiter();
     limiter.close();
-    const { results } = await runner({ limiter }).runAll(calls(2, 'echo'));
+    const { results } = await runner({ limiter }).runAllAsync(calls(2, 'echo'));
     expect(results.map(said)).toEqual(['closed', 'closed']);
   });
 
@@ -495,7 +497,7 @@ describe('giving up', () => {
   });
 
   it('before the start makes no call', async () => {
-    const { results } = await runner().runAll(calls(2, 'echo'), { signal: AbortSignal.abort() });
+    const { results } = await runner().runAllAsync(calls(2, 'echo'), { signal: AbortSignal.abort() });
     expect(results.map((result) => [said(result), result.attempts])).toEqual([
       ['cancelled', 0],
       ['cancelled', 0],
@@ -587,7 +589,7 @@ describe('the guard', () => {
     ['a stream that ends in a no', () => of(true, false), 'permission denied'],
   ])('refuses with %s, and nothing is made', async (_what, guard, message) => {
     const execute = vi.fn();
-    const { results } = await runner({ tools: [tool('t', execute, { readOnly: true })], guard }).runAll([
+    const { results } = await runner({ tools: [tool('t', execute, { readOnly: true })], guard }).runAllAsync([
       { id: 'a', name: 't', input: {} },
     ]);
     expect(results[0]).toMatchObject({ is_error: true, attempts: 0, error: { code: 'permission_denied', message } });
@@ -600,7 +602,7 @@ describe('the guard', () => {
     ['a promise of true', () => Promise.resolve(true)],
     ['a stream that ends in true', () => of(false, true)],
   ])('lets a call go with %s', async (_what, guard) => {
-    const { results } = await runner({ guard }).runAll(calls(1, 'echo'));
+    const { results } = await runner({ guard }).runAllAsync(calls(1, 'echo'));
     expect(results.map(said)).toEqual(['0']);
   });
 
@@ -618,7 +620,7 @@ describe('the guard', () => {
       return true;
     };
     const read = tool('read', (args) => made.push(args) && 'text', { parameters: z.looseObject({ path: z.string() }) });
-    const { results } = await runner({ tools: [read], guard }).runAll([{ id: 'a', name: 'read', input }]);
+    const { results } = await runner({ tools: [read], guard }).runAllAsync([{ id: 'a', name: 'read', input }]);
     expect(results.map(said)).toEqual(['text']);
     expect(made).toEqual([{ path: 'notes.md' }]);
     expect(made[0]).toBe(asked[0]?.input);
@@ -634,7 +636,7 @@ describe('the guard', () => {
     };
     const tools = ['read', 'remove'].map((name) => tool(name, () => made.push(name), { parameters: { '~standard': { validate } } }));
     const call = { id: 'a', name: 'remove', input: {} };
-    const run = runner({ tools, guard: ({ name }) => asked.push(name) > 0 && name === 'read' }).runAll([call]);
+    const run = runner({ tools, guard: ({ name }) => asked.push(name) > 0 && name === 'read' }).runAllAsync([call]);
     call.name = 'read';
     expect((await run).results.map(({ name, is_error }) => [name, is_error])).toEqual([['remove', true]]);
     expect([asked, made]).toEqual([['remove'], []]);
@@ -685,7 +687,7 @@ describe('the guard', () => {
     };
     const stop = new AbortController();
     const made = runner({ tools: [tool('t', execute)], guard, concurrency: 1 });
-    const run = made.runAll([{ id: 'a', name: 't', input: {} }], { signal: stop.signal });
+    const run = made.runAllAsync([{ id: 'a', name: 't', input: {} }], { signal: stop.signal });
     expect(made.snapshot()).toMatchObject({ executing: 1 });
     stop.abort();
     answer(true);
@@ -804,7 +806,7 @@ describe('another attempt', () => {
     const made = flaky(70, { readOnly: true }, slowDown);
     const results = virtualTime(({ flush }) => {
       const all: ToolResult[] = [];
-      const own = runner({ tools: [plain(made)], retry: { ...retry, budget: 0.1 }, concurrency: 20 });
+      const own = runner({ tools: [plain(made)], retry: { ...retry, maxShare: 0.1 }, concurrency: 20 });
       own.run(calls(20, 'flaky')).subscribe((result) => all.push(result));
       flush();
       return all;
@@ -847,7 +849,7 @@ describe('another attempt', () => {
   it('keeps within its budget', () => {
     let count = 0;
     const down = tool('down', () => (count++, throwError(() => busy())), { readOnly: true });
-    const seen = ran(runner({ tools: [down], concurrency: 20, retry: { ...retry, maxAttempts: 2, budget: 0.1 } }), calls(20, 'down'));
+    const seen = ran(runner({ tools: [down], concurrency: 20, retry: { ...retry, maxAttempts: 2, maxShare: 0.1 } }), calls(20, 'down'));
     expect(seen).toHaveLength(21);
     expect(count).toBe(23);
   });
@@ -930,7 +932,7 @@ describe('a tool that makes calls', () => {
   });
 
   it('has to say so: with a slot in hand it would wait for itself', async () => {
-    const { results } = await runner({ tools: [echo, both(false)], concurrency: 1 }).runAll(calls(1, 'both'));
+    const { results } = await runner({ tools: [echo, both(false)], concurrency: 1 }).runAllAsync(calls(1, 'both'));
     expect((results[0] as ToolFailure).error.message).toContain('`runsTools` to be true for a tool that makes calls');
   });
 
@@ -950,7 +952,7 @@ describe('a tool that makes calls', () => {
       },
       { runsTools: true },
     );
-    await runner({ tools: [keeps] }).runAll(calls(1, 'keeps'));
+    await runner({ tools: [keeps] }).runAllAsync(calls(1, 'keeps'));
     await new Promise((resolve) => setTimeout(resolve, 10));
     expect(late).toEqual(['FLOW_CLOSED']);
   });
@@ -969,7 +971,7 @@ describe('a tool that makes calls', () => {
     );
     const stop = new AbortController();
     const made = runner({ tools: [hangs, waits] });
-    const run = made.runAll(calls(1, 'waits'), { signal: stop.signal });
+    const run = made.runAllAsync(calls(1, 'waits'), { signal: stop.signal });
     expect(signals).toHaveLength(2);
     stop.abort();
     expect((await run).results.map(said)).toEqual(['cancelled']);
@@ -994,7 +996,7 @@ describe('a context', () => {
     );
     const made = runner({ tools: [flaky], guard: (_call, given) => seen.push(given.context) > 0 });
     const asked = calls(1, 'flaky');
-    await made.runAll(asked, { context });
+    await made.runAllAsync(asked, { context });
     expect(seen).toHaveLength(4);
     await new Promise((resolve) =>
       made.run(asked, { context }).subscribe({
@@ -1019,7 +1021,7 @@ describe('a context', () => {
   it('is that of its own run, side by side, and undefined without one', async () => {
     const who = tool('who', (_args, { context }) => String(context));
     const made = runner({ tools: [who] });
-    const runs = await Promise.all([undefined, 'ada', 'bob'].map((context) => made.runAll(calls(1, 'who'), { context })));
+    const runs = await Promise.all([undefined, 'ada', 'bob'].map((context) => made.runAllAsync(calls(1, 'who'), { context })));
     expect(runs.map(({ results }) => said(results[0]))).toEqual(['undefined', 'ada', 'bob']);
   });
 });
@@ -1030,15 +1032,15 @@ describe('tools that come and go', () => {
     const late = tool('late', () => 'here');
     const asked = calls(1, 'late');
     const before = made.tools;
-    expect(said((await made.runAll(asked)).results[0])).toBe('unknown_tool');
+    expect(said((await made.runAllAsync(asked)).results[0])).toBe('unknown_tool');
     made.addTools([late]);
     expect([made.tools.map(({ name }) => name), before.map(({ name }) => name)]).toEqual([['echo', 'late'], ['echo']]);
-    expect(said((await made.runAll(asked)).results[0])).toBe('here');
+    expect(said((await made.runAllAsync(asked)).results[0])).toBe('here');
     made.removeTools(['late', 'late', 'never there']);
-    const { results } = await made.runAll(asked);
+    const { results } = await made.runAllAsync(asked);
     expect(results[0]).toMatchObject({ error: { code: 'unknown_tool', available: ['echo'] } });
     made.addTools([tool('late', () => 'again')]);
-    expect(said((await made.runAll(asked)).results[0])).toBe('again');
+    expect(said((await made.runAllAsync(asked)).results[0])).toBe('again');
   });
 
   it('are added all or none', () => {
@@ -1079,7 +1081,7 @@ describe('tools that come and go', () => {
     const made = createToolRunner({ tools: [], limiter });
     for (let i = 0; i < 100; i++) {
       made.addTools([tool('t', () => i)]);
-      expect(said((await made.runAll(calls(1, 't'))).results[0])).toBe(String(i));
+      expect(said((await made.runAllAsync(calls(1, 't'))).results[0])).toBe(String(i));
       made.removeTools(['t']);
     }
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
@@ -1113,7 +1115,7 @@ describe('a tool that sorts its own failures', () => {
     const retry = { maxAttempts: 2, initialMs: 1 };
     const own = tool('own', count('own'), { retry, classify: () => ({ class: 'transient' }) });
     const shared = tool('shared', count('shared'), { retry });
-    await runner({ tools: [own, shared], classify: () => ({ class: 'fatal' }) }).runAll([...calls(1, 'own'), ...calls(1, 'shared')]);
+    await runner({ tools: [own, shared], classify: () => ({ class: 'fatal' }) }).runAllAsync([...calls(1, 'own'), ...calls(1, 'shared')]);
     expect(made).toEqual({ own: 2, shared: 1 });
   });
 });
@@ -1147,9 +1149,9 @@ describe('the handle', () => {
     const slow = tool('slow', (_args, { id }) => new Promise((resolve) => setTimeout(resolve, 5, id)));
     const batch = tool('batch', (_args, { run }) => run(calls(2, 'slow')), { runsTools: true, format: () => 'batch' });
     const made = runner({ tools: [slow, batch], concurrency: 1 });
-    const run = made.runAll([...calls(2, 'slow'), ...calls(1, 'batch')]);
+    const run = made.runAllAsync([...calls(2, 'slow'), ...calls(1, 'batch')]);
     const drained = made.drain();
-    expect((await made.runAll(calls(1, 'slow'))).results.map(said)).toEqual(['closed']);
+    expect((await made.runAllAsync(calls(1, 'slow'))).results.map(said)).toEqual(['closed']);
     expect((await run).results.map(said)).toEqual(['slow-0', 'slow-1', 'batch']);
     expect(await drained).toEqual({ done: 5, aborted: 0, dropped: 0 });
   });
@@ -1157,7 +1159,7 @@ describe('the handle', () => {
   it('closes: every call has its error at once, and it tells what was under way', async () => {
     const hangs = tool('hangs', () => NEVER);
     const made = runner({ tools: [hangs], concurrency: 1 });
-    const run = made.runAll(calls(3, 'hangs'));
+    const run = made.runAllAsync(calls(3, 'hangs'));
     const drained = made.drain();
     made.close();
     expect((await run).results.map(said)).toEqual(['closed', 'closed', 'closed']);
@@ -1167,12 +1169,12 @@ describe('the handle', () => {
   it('drains on a signal, within a time, and when it is disposed of', async () => {
     const stop = new AbortController();
     const made = runner({ tools: [tool('hangs', () => NEVER)] }).shutdownOn(stop.signal, { timeoutMs: 5 });
-    const run = made.runAll(calls(1, 'hangs'));
+    const run = made.runAllAsync(calls(1, 'hangs'));
     stop.abort();
     expect((await run).results.map(said)).toEqual(['closed']);
     const left = runner();
     await left[Symbol.asyncDispose]();
-    expect((await left.runAll(calls(1, 'echo'))).results.map(said)).toEqual(['closed']);
+    expect((await left.runAllAsync(calls(1, 'echo'))).results.map(said)).toEqual(['closed']);
   });
 
   it('tells of everything, by the name of the tool, and of nothing a model has said', () => {

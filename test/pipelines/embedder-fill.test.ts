@@ -77,7 +77,7 @@ async function fill(
     model: 'text-embedding-3-small',
     ...(countTokens && { countTokens }),
   });
-  const results = await lastValueFrom(embedder.embedFrom(texts, { lane: 'P2' }).pipe(toArray()));
+  const results = await lastValueFrom(embedder.embedFrom(texts, { lane: 'background' }).pipe(toArray()));
   await embedder.drain();
   expect(results.filter(({ status }) => status === 'rejected')).toEqual([]);
   const shares = sizes.map((size) => size / LIMIT);

@@ -57,7 +57,7 @@ interface ModelRules {
   readonly answer?: (text: string) => unknown;
   readonly parse?: (text: string) => string;
   readonly repair?: { readonly ask: (text: string) => string };
-  readonly cache?: { readonly key: (text: string) => string; readonly store?: typeof store };
+  readonly cache?: { readonly key: (text: string) => string; readonly storage?: typeof store };
 }
 
 function models(rules: object, way: 'call' | 'stream' = 'call'): Make {
@@ -67,14 +67,14 @@ function models(rules: object, way: 'call' | 'stream' = 'call'): Make {
     const handle = createModelCaller<string, string, string>({
       call: work,
       stream: work,
-      retry: { initialMs: 5, jitter: 'none', budget: 1 },
+      retry: { initialMs: 5, jitter: 'none', maxShare: 1 },
       concurrency: 1,
       model: () => (at('model'), 'm'),
       estimateTokens: () => (at('estimateTokens'), 1),
       usage: () => (at('usage'), { inputTokens: 1 }),
       classify: (error, told) => (at('classify'), classifyError(error, told)),
       ...(parse && { parse: (text) => (at('parse'), parse(text)) }),
-      ...(repair && { repair: { ask: (text) => (at('ask'), repair.ask(text)) } }),
+      ...(repair && { fixAnswer: { ask: (text) => (at('ask'), repair.ask(text)) } }),
       ...(cache && { cache: { ...cache, key: (text) => (at('key'), cache.key(text)) } }),
       ...rest,
       onEvent,
@@ -82,7 +82,7 @@ function models(rules: object, way: 'call' | 'stream' = 'call'): Make {
     return {
       handle,
       call: (text, heard, signal) => {
-        handle[way](text, { signal, lane: 'P0' }).subscribe(ending(heard, signal));
+        handle[way](text, { signal, lane: 'user' }).subscribe(ending(heard, signal));
       },
     };
   };
@@ -91,11 +91,11 @@ function models(rules: object, way: 'call' | 'stream' = 'call'): Make {
 function tools(answer: (text: string) => unknown): Make {
   return (onEvent, at) => {
     const work = working(answer, at);
-    const retry = { initialMs: 5, jitter: 'none', budget: 1 } as const;
+    const retry = { initialMs: 5, jitter: 'none', maxShare: 1 } as const;
     const one = tool('t', (text) => work(text as string), {
       retry,
       parameters: { safeParse: (data) => (at('parameters'), { success: true, data }) },
-      spends: () => (at('spends'), {}),
+      cost: () => (at('cost'), {}),
       format: () => (at('format'), ''),
     });
     const handle = createToolRunner({
@@ -126,11 +126,11 @@ const subjects: Readonly<Record<string, Make>> = {
   'createModelCaller, hedge': models({ hedge: { delayMs: 3 } }),
   'createModelCaller, breaker, shared limiter': models({
     breaker: {},
-    limiter: createAccount({ concurrency: 1, lanes: ['P0'] }),
+    limiter: createAccount({ concurrency: 1, lanes: ['user'] }),
     concurrency: undefined,
   }),
   'createModelCaller, cache': models({ cache: { key: (text: string) => text } }),
-  'createModelCaller, slow cache': models({ cache: { key: () => 'the same', store: { ...store, get: () => late(undefined) } } }),
+  'createModelCaller, slow cache': models({ cache: { key: () => 'the same', storage: { ...store, get: () => late(undefined) } } }),
   'createModelCaller, repair': models({
     parse: (text: string) => {
       if (text === 'a') throw new Error('unreadable');
@@ -153,13 +153,13 @@ const subjects: Readonly<Record<string, Make>> = {
     return {
       handle,
       call: (text, heard, signal) => {
-        handle.embed(text, { signal, lane: 'P0' }).subscribe(ending(heard, signal));
+        handle.embed(text, { signal, lane: 'user' }).subscribe(ending(heard, signal));
       },
     };
   },
   createStages: (onEvent, at) => {
     const work = working(late, at);
-    const retry = { initialMs: 5, jitter: 'none', budget: 1 } as const;
+    const retry = { initialMs: 5, jitter: 'none', maxShare: 1 } as const;
     const handle = createStages({
       stages: [{ name: 's', work: (text: string) => work(text), cost: () => (at('cost'), {}), concurrency: 1, retry }],
       id: (text) => (at('id'), text),

@@ -89,7 +89,7 @@ function noting(name: string, sent: (who: string) => void) {
 }
 
 function lastLane(limit: object): string {
-  return 'limiter' in limit ? ((limit.limiter as Limiter).lanes?.at(-1) as string) : 'P2';
+  return 'limiter' in limit ? ((limit.limiter as Limiter).lanes?.at(-1) as string) : 'background';
 }
 
 describe.each(Object.entries(pipelines))('%s', (_what, asks) => {
@@ -132,7 +132,7 @@ const sharing: Record<string, (limit: object, start: () => Observable<unknown>) 
   createToolRunner: (limit, start) => createToolRunner({ tools: [tool('t', start)], ...limit }).run(calls(6, 't')),
   createEmbedder: (limit, start) => {
     const embedder = createEmbedder({ call: () => start() as Observable<number[][]>, maxSize: 1, ...limit });
-    return merge(...calls(6, 't').map(({ id }) => embedder.embed(id, { lane: 'P0' })));
+    return merge(...calls(6, 't').map(({ id }) => embedder.embed(id, { lane: 'user' })));
   },
 };
 

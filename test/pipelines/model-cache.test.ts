@@ -7,7 +7,7 @@ import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createAccount, isFlowError } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
-import type { ModelCacheOptions, ModelCallerOptions, ModelEntry, ModelStore } from '../../src/pipelines/create-model-caller.js';
+import type { AnswerStorage, ModelCacheOptions, ModelCallerOptions, ModelEntry } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
@@ -137,11 +137,11 @@ describe('a cache of answers', () => {
   it('makes the call anew in the lane of somebody more urgent while it waits, and once it is sent, lets it be', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log, records, models } = scripted(now, { concurrency: 1 });
-      for (const request of ['1', '2', '3', 'x']) ask(request, request, { lane: 'P2' });
-      ask('urgent', 'x', { lane: 'P0' });
+      for (const request of ['1', '2', '3', 'x']) ask(request, request, { lane: 'background' });
+      ask('urgent', 'x', { lane: 'user' });
       expect(models.snapshot()).toMatchObject({ queued: 3, executing: 1 });
       advance(15);
-      ask('late', 'x', { lane: 'P0' });
+      ask('late', 'x', { lane: 'user' });
       flush();
       expect(log.filter((line) => line.includes('x'))).toEqual([
         'x sent at 10',
@@ -149,7 +149,7 @@ describe('a cache of answers', () => {
         'urgent: re: x at 20',
         'late: re: x at 20',
       ]);
-      expect(records.map(({ lane }) => lane)).toEqual(['P2', 'P0', 'P2', 'P2']);
+      expect(records.map(({ lane }) => lane)).toEqual(['background', 'user', 'background', 'background']);
     });
   });
 
@@ -238,11 +238,11 @@ describe('hedge, repair and retries are behind the cache', () => {
       const { ask, log, records } = scripted(
         now,
         {
-          lanes: [{ name: 'P0' }],
+          lanes: [{ name: 'user' }],
           hedge: { delayMs: 5 },
           retry: { initialMs: 10, jitter: 'none' },
           parse: (answer) => (answer === 'bad' ? assertNever() : answer),
-          repair: { ask: (request) => `${request}!` },
+          fixAnswer: { ask: (request) => `${request}!` },
         },
         () => {
           sent++;
@@ -270,7 +270,7 @@ function storeOf(
   set: Way,
   entries = new Map<string, ModelEntry<string>>(),
   clock: SchedulerLike = asyncScheduler,
-): ModelStore<string> {
+): AnswerStorage<string> {
   const way = (how: Way, work: () => unknown): unknown => {
     if (how === 'never') return NEVER;
     if (how === 'broken') return assertNever();
@@ -292,7 +292,7 @@ describe.each(WAYS)('a store that reads %s', (get) => {
   it.each(WAYS)('and writes %s: everybody has his answer, and the fault is told', (set) => {
     virtualTime(({ advance, flush, now }) => {
       const entries = new Map<string, ModelEntry<string>>();
-      const { ask, log, models } = scripted(now, { cache: { store: storeOf(get, set, entries), timeoutMs: 50 } });
+      const { ask, log, models } = scripted(now, { cache: { storage: storeOf(get, set, entries), timeoutMs: 50 } });
       ask('a', 'x');
       if (get === 'never') expect(models.snapshot()).toMatchObject({ queued: 1, executing: 0 });
       advance(1);
@@ -319,13 +319,13 @@ describe.each(WAYS)('a store that reads %s', (get) => {
 
 it('what a store gives back by way of JSON is an answer, and anything else is none', async () => {
   const texts = new Map<string, string>();
-  const store: ModelStore<{ n: number }> = {
+  const store: AnswerStorage<{ n: number }> = {
     get: (key) => Promise.resolve(JSON.parse(texts.get(key) ?? 'null') as ModelEntry<{ n: number }> | null),
     set: (key, entry) => Promise.resolve(texts.set(key, JSON.stringify(entry))),
     delete: (key) => Promise.resolve(texts.delete(key)),
   };
   let calls = 0;
-  const make = () => createModelCaller({ call: () => ({ n: ++calls }), cache: { key: () => 'x', store, ttlMs: 60_000 } });
+  const make = () => createModelCaller({ call: () => ({ n: ++calls }), cache: { key: () => 'x', storage: store, ttlMs: 60_000 } });
   expect(await make().callAsync('first')).toEqual({ n: 1 });
   expect(await make().callAsync('second')).toEqual({ n: 1 });
   for (const text of ['5', '"text"', '[]', '{}', '{"value":7}', '{"value":7,"expiresAt":"soon"}', '{"value":7,"expiresAt":1}']) {
@@ -338,7 +338,7 @@ it('what a store gives back by way of JSON is an answer, and anything else is no
 it('while an answer is being stored, it is known; draining waits for that, and closing does not', () => {
   for (const end of ['drain', 'close'] as const) {
     virtualTime(({ advance, flush, now }) => {
-      const { ask, log, models } = scripted(now, { cache: { store: storeOf('now', 'never'), timeoutMs: 100 } });
+      const { ask, log, models } = scripted(now, { cache: { storage: storeOf('now', 'never'), timeoutMs: 100 } });
       models.events.subscribe({ complete: () => log.push(`end at ${String(now())}`) });
       ask('a', 'x');
       advance(20);
@@ -379,7 +379,7 @@ const step = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('ask' as const),
       request: fc.constantFrom('a', 'a', 'b', 'slow', 'bad'),
-      lane: fc.constantFrom('P0', 'P2', 'P2'),
+      lane: fc.constantFrom('user', 'background', 'background'),
       waitMs: fc.constantFrom(Infinity, Infinity, 0, 7, 12, 40),
       by: fc.constantFrom('unsubscribe' as const, 'signal' as const),
     }),
@@ -421,13 +421,13 @@ it('whatever is asked, left, forgotten and ended over whatever store, everybody 
             to.add(() => running--);
             to.add(work(request).subscribe(to));
           }),
-        limiter: createAccount({ concurrency, scheduler: clock, lanes: ['P0', 'P1', 'P2'] }),
+        limiter: createAccount({ concurrency, scheduler: clock, lanes: ['user', 'normal', 'background'] }),
         parse: (answer) => (answer === 'garbled' ? assertNever() : answer.replace('!', '')),
-        ...(repairs && { repair: { ask: (request: string) => `${request}!` } }),
-        ...(hedged && { hedge: { delayMs: 8, budget: Infinity } }),
+        ...(repairs && { fixAnswer: { ask: (request: string) => `${request}!` } }),
+        ...(hedged && { hedge: { delayMs: 8, maxShare: Infinity } }),
         retry: false,
         deadlineMs,
-        cache: { key: (request) => request, store: storeOf(get, set, new Map(), clock), ttlMs, timeoutMs: 15 },
+        cache: { key: (request) => request, storage: storeOf(get, set, new Map(), clock), ttlMs, timeoutMs: 15 },
         scheduler: clock,
       });
       const leaks = leakCheck({ scheduler: clock, holders: { models } });

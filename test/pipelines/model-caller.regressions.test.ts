@@ -47,7 +47,7 @@ describe('a hedged call', () => {
           hedge: { delayMs: 500 },
         },
       );
-      models.callAll({ a: 'a', b: 'bad', c: 'c', d: 'd' }, { lane: 'P0' }).subscribe(failed);
+      models.callAll({ a: 'a', b: 'bad', c: 'c', d: 'd' }, { lane: 'user' }).subscribe(failed);
       flush();
       expect(log).toEqual(['a at 0', 'bad at 0', 'status 400 at 50']);
       expect(ends()).toEqual(['b error', 'a cancelled']);
@@ -57,11 +57,11 @@ describe('a hedged call', () => {
   it('is not made again after 400, and after 503 only with the pause of a retry', () => {
     virtualTime(({ flush, now }) => {
       const refused = over(now, () => failsAfter(10, status(400)), { hedge: { delayMs: 500 } });
-      refused.models.call('a', { lane: 'P0' }).subscribe(refused.failed);
+      refused.models.call('a', { lane: 'user' }).subscribe(refused.failed);
       flush();
       expect(refused.log).toEqual(['a at 0', 'status 400 at 10']);
       const down = over(now, () => failsAfter(10, status(503)), { hedge: { delayMs: 500 } });
-      down.models.call('b', { lane: 'P0' }).subscribe(down.failed);
+      down.models.call('b', { lane: 'user' }).subscribe(down.failed);
       flush();
       expect(down.log).toEqual(['b at 10', 'b at 120', 'b at 330', 'status 503 at 340']);
     });
@@ -73,7 +73,7 @@ describe('a hedged call', () => {
       const { models, log, records } = over(now, () => (++sent === 1 ? failsAfter(80, status(503)) : after(50, 'second')), {
         hedge: { delayMs: 50 },
       });
-      models.call('a', { lane: 'P0' }).subscribe((answer) => log.push(`${answer} at ${now()}`));
+      models.call('a', { lane: 'user' }).subscribe((answer) => log.push(`${answer} at ${now()}`));
       flush();
       expect(log).toEqual(['a at 0', 'a at 50', 'second at 100']);
       expect(records.map(({ attempt, errorCode }) => [attempt, errorCode])).toEqual([
@@ -87,7 +87,7 @@ describe('a hedged call', () => {
     virtualTime(({ flush, now }) => {
       const types: string[] = [];
       const { models } = over(now, () => after(100, 'a'), { hedge: { delayMs: 50 }, onEvent: ({ type }) => types.push(type) });
-      models.call('a', { lane: 'P0' }).subscribe();
+      models.call('a', { lane: 'user' }).subscribe();
       flush();
       expect(types).toEqual(['accepted', 'attemptStarted', 'hedged', 'attemptStarted', 'attemptEnded', 'attemptEnded', 'settled']);
     });
@@ -95,7 +95,9 @@ describe('a hedged call', () => {
 
   it('names lanes that there are', () => {
     const call = () => of('a');
-    expect(() => createModelCaller({ call, hedge: { lanes: ['P9'] } })).toThrow('`hedge.lanes` to be lanes that there are (P0, P1, P2)');
+    expect(() => createModelCaller({ call, hedge: { lanes: ['P9'] } })).toThrow(
+      '`hedge.lanes` to be lanes that there are (user, normal, background)',
+    );
   });
 });
 

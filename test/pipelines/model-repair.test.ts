@@ -33,7 +33,7 @@ function scripted(now: () => number, answers: readonly (string | Observable<stri
       if (Number.isNaN(n)) throw new SyntaxError(`${answer} is no number`);
       return n;
     },
-    repair: { rounds: 2, ask: (request, answer, fault) => `${request} not ${answer}: ${(fault as Error).name}` },
+    fixAnswer: { rounds: 2, ask: (request, answer, fault) => `${request} not ${answer}: ${(fault as Error).name}` },
     retry: { initialMs: 5, jitter: 'none' },
     onRecord: (record) => records.push(record),
     ...options,
@@ -50,7 +50,7 @@ describe('an answer that cannot be read', () => {
   it('is asked about, with request, answer and fault, until one can be read', () => {
     virtualTime(({ flush, now }) => {
       const { ask, log, records } = scripted(now, ['one', 'two', '3']);
-      ask('q', { lane: 'P0', name: 'count', traceId: 't' });
+      ask('q', { lane: 'user', name: 'count', traceId: 't' });
       flush();
       expect(log).toEqual([
         'q (1) sent at 0',
@@ -59,9 +59,9 @@ describe('an answer that cannot be read', () => {
         '3 at 30',
       ]);
       expect(records.map(({ errorCode, lane, name, traceId }) => [errorCode, lane, name, traceId])).toEqual([
-        ['PARSE_FAILED', 'P0', 'count', 't'],
-        ['PARSE_FAILED', 'P0', 'count', 't'],
-        [null, 'P0', 'count', 't'],
+        ['PARSE_FAILED', 'user', 'count', 't'],
+        ['PARSE_FAILED', 'user', 'count', 't'],
+        [null, 'user', 'count', 't'],
       ]);
       expect(new Set(records.map(({ spanId }) => spanId)).size).toBe(3);
     });
@@ -69,7 +69,7 @@ describe('an answer that cannot be read', () => {
 
   it('after the last round is the error that `parse` threw at it', () => {
     virtualTime(({ flush, now }) => {
-      const { ask, log } = scripted(now, ['one', 'two'], { repair: { ask: () => 'again' } });
+      const { ask, log } = scripted(now, ['one', 'two'], { fixAnswer: { ask: () => 'again' } });
       ask('q');
       flush();
       expect(log).toEqual(['q (1) sent at 0', 'again (1) sent at 10', 'two is no number at 20']);
@@ -93,7 +93,7 @@ describe('an answer that cannot be read', () => {
       const { ask, log, models } = scripted(now, ['one', '1', 'two', '2'], {
         concurrency: 1,
         deadlineMs: 25,
-        repair: { ask: (q) => `${q}!` },
+        fixAnswer: { ask: (q) => `${q}!` },
       });
       ask('a');
       ask('b');
@@ -118,7 +118,7 @@ describe('an answer that cannot be read', () => {
       const ask = (): never => {
         throw new Error('no idea');
       };
-      const { ask: start, log } = scripted(now, ['one'], { repair: { ask } });
+      const { ask: start, log } = scripted(now, ['one'], { fixAnswer: { ask } });
       start('q');
       flush();
       expect(log).toEqual(['q (1) sent at 0', 'FLOW_CALLBACK at 10']);
@@ -164,16 +164,16 @@ it('whatever the answers, wherever it is left, and however often it may be asked
             return how === 'silent' ? after(1000, '9') : after(6, how === 'good' ? '1' : 'text');
           });
           const { models, records, log } = scripted(now, answers, {
-            repair: { rounds: most, ask: (request) => `${request}!` },
+            fixAnswer: { rounds: most, ask: (request) => `${request}!` },
             retry: { initialMs: 3, jitter: 'none', maxAttempts: 2 },
             timeoutMs: 40,
             deadlineMs: 70,
-            ...(isHedged && { hedge: { delayMs: 20, budget: Infinity } }),
+            ...(isHedged && { hedge: { delayMs: 20, maxShare: Infinity } }),
           });
           const controller = new AbortController();
           let ends = 0;
           const call = models
-            .call('q', { lane: 'P0', signal: controller.signal })
+            .call('q', { lane: 'user', signal: controller.signal })
             .subscribe({ error: () => ends++, complete: () => ends++ });
           advance(leaveMs);
           const isOver = ends > 0;

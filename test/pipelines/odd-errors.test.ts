@@ -17,7 +17,7 @@ expectNoUnhandledRejections();
 
 type Work = () => Observable<string>;
 type Rules = Partial<ModelCallerOptions<string, string, string>>;
-const retry = { maxAttempts: 2, initialMs: 0, budget: 1, maxThrottledMs: 0 };
+const retry = { maxAttempts: 2, initialMs: 0, maxShare: 1, maxThrottledMs: 0 };
 const newBudget = () => createBudget({ limits: [{ tokens: 1000 }] });
 
 const callers: Readonly<Record<string, Rules>> = {
@@ -25,7 +25,7 @@ const callers: Readonly<Record<string, Rules>> = {
   'with retries and a breaker': { retry, breaker: {} },
   'with hedges': { retry: false, hedge: { delayMs: 0 } },
   'with a cache': { retry, cache: { key: (question) => question } },
-  'with repair': { retry, parse: (answer) => answer, repair: { rounds: 1, ask: (question) => question } },
+  'with repair': { retry, parse: (answer) => answer, fixAnswer: { rounds: 1, ask: (question) => question } },
 };
 
 const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = {
@@ -49,7 +49,7 @@ const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = 
           `createModelCaller ${how}, callAsync`,
           async (work: unknown) => {
             const { models, isFree } = make(work);
-            return { ...(await failureOf(models.callAsync('q', { lane: 'P0' }))), isFree: isFree() };
+            return { ...(await failureOf(models.callAsync('q', { lane: 'user' }))), isFree: isFree() };
           },
         ],
         [
@@ -74,9 +74,9 @@ const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = 
       `createToolRunner ${again ? 'with' : 'without'} retries`,
       async (work: unknown) => {
         const budget = newBudget();
-        const bad = tool('bad', work as Work, { spends: () => ({ inputTokens: 100 }), ...(again && { readOnly: true, retry: again }) });
+        const bad = tool('bad', work as Work, { cost: () => ({ inputTokens: 100 }), ...(again && { readOnly: true, retry: again }) });
         const tools = createToolRunner({ tools: [bad], budget });
-        const { results } = await tools.runAll([{ id: 'a', name: 'bad', input: {} }]);
+        const { results } = await tools.runAllAsync([{ id: 'a', name: 'bad', input: {} }]);
         const isFree = tools.snapshot().executing === 0 && budget.snapshot().inFlightTokens === 0;
         return { error: results[0]?.is_error && results[0].cause, isFree };
       },

@@ -64,7 +64,7 @@ function runnerCase(rules: (answer: Answer) => Partial<ToolRunnerOptions>, ofToo
     };
     const one = tool('t', ofTool ? () => 1 : ending, ofTool?.(ending));
     const runner = createToolRunner({ tools: [one], ...rules(ending) });
-    void runner.runAll([{ id: 'a', name: 't', input: {} }]);
+    void runner.runAllAsync([{ id: 'a', name: 't', input: {} }]);
   };
 }
 
@@ -77,7 +77,7 @@ function storeCase(method: StoreMethod): Case {
       return answer();
     };
     const store = { get: () => undefined, set: () => undefined, delete: () => undefined, [method]: ending };
-    const models = createModelCaller({ call: () => Promise.resolve('a'), cache: { key: (q: string) => q, store } });
+    const models = createModelCaller({ call: () => Promise.resolve('a'), cache: { key: (q: string) => q, storage: store } });
     ignore(models.callAsync('q'));
     if (method === 'delete') models.forget('q');
   };

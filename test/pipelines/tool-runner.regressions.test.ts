@@ -22,7 +22,7 @@ const untouchable: object = new Proxy({}, { get: fail, has: fail, getPrototypeOf
 /** One call of a tool; also that no slot is left in use. */
 async function one(made: Tool, options: Partial<ToolRunnerOptions> = {}, input: unknown = {}): Promise<ToolResult> {
   const runner = createToolRunner({ tools: [made], ...options });
-  const { results } = await runner.runAll([{ id: 'a', name: made.name, input }]);
+  const { results } = await runner.runAllAsync([{ id: 'a', name: made.name, input }]);
   expect(results).toHaveLength(1);
   expect(runner.snapshot()).toMatchObject({ open: 0, executing: 0, queued: 0 });
   return results[0]!;
@@ -167,7 +167,7 @@ describe('answers of tools, guards and schemas', () => {
       }
     });
     const runner = createToolRunner({ tools: [parts], concurrency: 1, timeoutMs: 20 });
-    const { results } = await runner.runAll(calls(1, 'parts'));
+    const { results } = await runner.runAllAsync(calls(1, 'parts'));
     expect([said(results[0]), running, runner.snapshot().executing]).toEqual(['timeout', 1, 1]);
     ends[0]?.();
     await new Promise((resolve) => setImmediate(resolve));
@@ -293,7 +293,7 @@ describe('the tools of a runner', () => {
     given.push(tool('late', () => 'ok'));
     expect(() => (runner.tools as Tool[]).push(tool('later', () => 'ok'))).toThrow(TypeError);
     expect(runner.tools.map(({ name }) => name)).toEqual(['read']);
-    const { results } = await runner.runAll([{ id: '1', name: 'late', input: {} }]);
+    const { results } = await runner.runAllAsync([{ id: '1', name: 'late', input: {} }]);
     expect(results[0]).toMatchObject({ is_error: true, error: { code: 'unknown_tool' } });
   });
 });

@@ -331,7 +331,7 @@ export const BUGS: readonly Bug[] = [
     'BidderTicket.begin',
     'try {\n      this.bidder.granted(this);\n    } catch (error) {\n      report(error);\n    }',
     'this.bidder.granted(this);',
-    82_340,
+    344_535,
   ),
   was(
     'a bidder that throws at whatever refuses it',

@@ -6,7 +6,7 @@ import { firstValueFrom } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { classifyError } from '../../operators/index.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch, fromEventStream } from '../../src/adapters/fetch.js';
+import { fromEventStream, limitFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
 import { keepOrigin } from '../../src/pipelines/keep-origin.js';
@@ -87,11 +87,11 @@ const senders: readonly (readonly [string, (baseUrl: string) => Promise<unknown>
         messages: prompt.messages,
       }),
   ],
-  ['createFetch, POST', (baseUrl) => createFetch()(`${baseUrl}/x`, { method: 'POST', body: 'SECRET-PROMPT' })],
-  ['createFetch, GET with a key', (baseUrl) => createFetch()(`${baseUrl}/x`, { headers: KEY })],
+  ['limitFetch, POST', (baseUrl) => limitFetch()(`${baseUrl}/x`, { method: 'POST', body: 'SECRET-PROMPT' })],
+  ['limitFetch, GET with a key', (baseUrl) => limitFetch()(`${baseUrl}/x`, { headers: KEY })],
   [
-    'createFetch, a Request',
-    (baseUrl) => createFetch()(new Request(`${baseUrl}/x`, { method: 'POST', body: 'SECRET-PROMPT', headers: KEY })),
+    'limitFetch, a Request',
+    (baseUrl) => limitFetch()(new Request(`${baseUrl}/x`, { method: 'POST', body: 'SECRET-PROMPT', headers: KEY })),
   ],
   [
     'fromEventStream',

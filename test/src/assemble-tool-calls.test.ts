@@ -375,7 +375,7 @@ describe('with the real clients', () => {
     const stream = fromStream((signal) => client.chat.completions.create({ model: 'm', messages, stream: true }, { signal }));
     const calls = await lastValueFrom(stream.pipe(assembleToolCalls(), toArray()));
     expect(calls).toEqual([{ id: 'call_1', name: 'read', input }]);
-    const { results } = await runner.runAll(calls);
+    const { results } = await runner.runAllAsync(calls);
     const called = calls.map(({ id, name, input: args }) => ({
       id,
       type: 'function' as const,
@@ -393,7 +393,7 @@ describe('with the real clients', () => {
     const stream = fromStream((signal) => client.responses.create({ model: 'm', input: items, stream: true }, { signal }));
     const calls = await lastValueFrom(stream.pipe(assembleToolCalls(), toArray()));
     expect(calls).toEqual([{ id: 'call_1', name: 'read', input }]);
-    const { results } = await runner.runAll(calls);
+    const { results } = await runner.runAllAsync(calls);
     for (const { id, name, input: args } of calls)
       items.push({ type: 'function_call', call_id: id, name, arguments: JSON.stringify(args) });
     items.push(...toToolResults(results, 'responses'));
@@ -408,7 +408,7 @@ describe('with the real clients', () => {
     const stream = fromStream((signal) => client.messages.create({ model: 'm', max_tokens: 99, messages, stream: true }, { signal }));
     const calls = await lastValueFrom(stream.pipe(assembleToolCalls(), toArray()));
     expect(calls).toEqual([{ id: 'toolu_1', name: 'read', input }]);
-    const { results } = await runner.runAll(calls);
+    const { results } = await runner.runAllAsync(calls);
     messages.push(
       { role: 'assistant', content: calls.map((call) => ({ type: 'tool_use', ...call })) },
       ...toToolResults(results, 'anthropic'),
@@ -461,7 +461,7 @@ describe('toToolResults', () => {
   const results = async (): Promise<readonly ToolResult[]> => {
     const runner = createToolRunner({ tools: [tool('read', () => 'four')] });
     return (
-      await runner.runAll([
+      await runner.runAllAsync([
         { id: 'a', name: 'read', input: {} },
         { id: 'b', name: 'write', input: {} },
       ])

@@ -5,8 +5,8 @@ import * as z from 'zod';
 import { captureContext } from '#async-context';
 import { createLimiter } from '../../operators/index.js';
 import { limitEmbeddingModel } from '../../src/adapters/ai-sdk.js';
-import { createFetch } from '../../src/adapters/fetch.js';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
@@ -46,8 +46,8 @@ describe('the asynchronous context', LONG, () => {
         if (!answer.endsWith('!')) throw new Error('again');
         return answer;
       },
-      repair: { ask: (request) => `${request}!` },
-      cache: { key: (request) => request, store: { get: later, set: later, delete: later } },
+      fixAnswer: { ask: (request) => `${request}!` },
+      cache: { key: (request) => request, storage: { get: later, set: later, delete: later } },
     });
     await Promise.all(['a', 'b', 'c'].flatMap((whose) => user.run(whose, () => [models.callAsync(whose), models.callAsync(whose)])));
     expect(seen.toSorted()).toEqual(['a by a', 'a! by a', 'b by b', 'b! by b', 'c by c', 'c! by c']);
@@ -81,7 +81,7 @@ describe('the asynchronous context', LONG, () => {
           Promise.all([
             models.callAsync(whose),
             lastValueFrom(models.stream(whose)),
-            tools.runAll([{ id: whose, name: 'echo', input: { whose } }]),
+            tools.runAllAsync([{ id: whose, name: 'echo', input: { whose } }]),
           ]),
         ),
       ),
@@ -100,7 +100,7 @@ describe('the asynchronous context', LONG, () => {
       listTools: () => Promise.resolve({ tools: [] }),
       callTool: ({ name }: { readonly name: string }) => note(name).then(() => ({ content: [] })),
     };
-    const caller = createMcpCaller(client as never);
+    const caller = limitMcp(client as never);
     const model = {
       maxEmbeddingsPerCall: 1,
       doEmbed: ({ values }: { readonly values: string[] }) => note(values[0] as string).then(() => ({ embeddings: [[1]], warnings: [] })),
@@ -119,7 +119,7 @@ describe('the asynchronous context', LONG, () => {
 
   it('makes a request that waited one of its own caller, in all its attempts', async () => {
     const seen: [url: string, user: string | undefined][] = [];
-    const limited = createFetch({
+    const limited = limitFetch({
       limiter: createLimiter({ concurrency: 1 }),
       retry: { initialMs: 1, jitter: 'none' },
       fetch: async (url) => {

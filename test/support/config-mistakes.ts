@@ -44,7 +44,10 @@ export const configMistakes: readonly { readonly text: string; readonly messages
     text: 'limits: { lanes: [now, now] }\n',
     messages: ['`limits.lanes[1]`, line 1: expected each name once, got one for the second time'],
   },
-  { text: 'lane: P7\n', messages: ['`lane`, line 1: expected one of `P0`, `P1`, `P2`, or `limits.lanes` that name it, got a text'] },
+  {
+    text: 'lane: P7\n',
+    messages: ['`lane`, line 1: expected one of `user`, `normal`, `background`, or `limits.lanes` that name it, got a text'],
+  },
   {
     text: 'batches: { scheduling: prioritty }\n',
     messages: ['`batches.scheduling`, line 1: expected one of `fair`, `priority`, `roundRobin` (did you mean `priority`?), got a text'],

@@ -1,12 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
-import { embedMany, generateText, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
+import { embedMany, generateText } from 'ai';
 import OpenAI from 'openai';
 import { seededRandom } from '../../marbles/random.js';
 import type { Limiter } from '../../operators/index.js';
 import { limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 
@@ -63,7 +63,7 @@ function callersOf(baseUrl: string, limiter: Limiter | undefined): Readonly<Reco
     ...MODEL,
     maxTokens: MAX_TOKENS,
     ...(limiter && { maxRetries: 0 }),
-    configuration: { baseURL: baseUrl, ...(limiter && { fetch: createFetch({ limiter }) }) },
+    configuration: { baseURL: baseUrl, ...(limiter && { fetch: limitFetch({ limiter }) }) },
   });
   const embeddings = limiter
     ? limitEmbeddings((fetch) => new OpenAIEmbeddings({ ...KEY, ...MODEL, configuration: { baseURL: baseUrl, fetch } }), { limiter })

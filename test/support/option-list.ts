@@ -23,20 +23,23 @@ const VALUES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What can be said to each function that `operators/index.ts` exports, read from its types: `maxSize`, `retry.factor`, `lanes[0].floor` for
+ * What can be said to each function that `sluice/operators` and `sluice/interop` export, read from its types: `maxSize`, `retry.factor`, `lanes[0].floor` for
  * its options, the names of its other parameters, and for the methods of what it returns `LimiterJob.timeoutMs` (fields of an object, by
  * the name of its type) or `penalize.pauseMs`.
  */
 export function optionLists(): ReadonlyMap<string, readonly string[]> {
-  const index = join(operators, 'index.ts');
-  const program = programOfOwn([index], ['rxjs']);
+  const entries = [join(operators, 'index.ts'), join(operators, '../src/interop.ts')];
+  const program = programOfOwn(entries, ['rxjs']);
   const checker = program.getTypeChecker();
-  const source = program.getSourceFile(index);
-  const exported = source && checker.getSymbolAtLocation(source);
-  if (exported === undefined) throw new Error(`cannot read the types of ${index}`);
+  const exported = entries.flatMap((entry) => {
+    const source = program.getSourceFile(entry);
+    const symbol = source && checker.getSymbolAtLocation(source);
+    if (symbol === undefined) throw new Error(`cannot read the types of ${entry}`);
+    return checker.getExportsOfModule(symbol);
+  });
   const reader = new Reader(checker);
   return new Map(
-    checker.getExportsOfModule(exported).flatMap((symbol) => {
+    exported.flatMap((symbol) => {
       const declaration = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
       return declaration.flags & ts.SymbolFlags.Function ? [[symbol.name, reader.function(declaration)] as const] : [];
     }),

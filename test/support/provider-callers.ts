@@ -2,17 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import Anthropic from '@anthropic-ai/sdk';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled } from '@openai/agents';
-import {
-  embed,
-  generateImage,
-  generateSpeech,
-  generateText,
-  rerank,
-  transcribe,
-  wrapEmbeddingModel,
-  wrapImageModel,
-  wrapLanguageModel,
-} from 'ai';
+import { embed, generateImage, generateSpeech, generateText, rerank, transcribe } from 'ai';
 import { createAgent } from 'langchain';
 import OpenAI from 'openai';
 import { lastValueFrom } from 'rxjs';
@@ -30,10 +20,10 @@ import {
   limitTranscriptionModel,
 } from '../../src/adapters/ai-sdk.js';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import type { CallJob } from '../../src/adapters/support/call-job.js';
@@ -83,8 +73,8 @@ const compatible = (fetch: Fetch) => createOpenAICompatible({ name: 'local', bas
 
 /** One of each kind, whose calls have a job and a record. */
 export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
-  createFetch: (given) => {
-    const limited = createFetch({ ...rulesOf(given), fetch: given.fetch });
+  limitFetch: (given) => {
+    const limited = limitFetch({ ...rulesOf(given), fetch: given.fetch });
     return async (text) => jsonOf(await limited(`${BASE}/chat/completions`, { method: 'POST', body: JSON.stringify(chatOf(text)) }));
   },
   limitOpenAI: (given) => {
@@ -225,14 +215,14 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
       if (end.type !== 'document' || end.items[0]?.status !== 'fulfilled') throw new Error('the document failed', { cause: end });
     };
   },
-  'createMcpCaller over HTTP': (given) => {
+  'limitMcp over HTTP': (given) => {
     const { limiter, clock, fetch, job } = given;
     const gate = (text: string, signal: AbortSignal | null) =>
       fetch(`${BASE}/chat/completions`, { method: 'POST', body: JSON.stringify(chatOf(text)), signal });
     const caller = clientBehind(gate, (response) => {
       limiter.observe(response);
     }).then((mcp) =>
-      createMcpCaller(mcp, {
+      limitMcp(mcp, {
         limiter,
         scheduler: clock,
         random: () => 0.5,
@@ -258,7 +248,7 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
     const runner = createToolRunner({ tools: [ask], limiter, scheduler: clock, random: () => 0.5, ...(job?.lane && { lane: job.lane }) });
     let asked = 0;
     return async (text) => {
-      const { results } = await runner.runAll([{ id: String(asked++), name: 'ask', input: { text } }]);
+      const { results } = await runner.runAllAsync([{ id: String(asked++), name: 'ask', input: { text } }]);
       if (results[0]?.is_error !== false) throw new Error('the tool failed', { cause: results[0] });
     };
   },

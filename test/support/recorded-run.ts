@@ -20,7 +20,7 @@ export function recordedRun({
   maxSize = 8,
   throttledEvery = Infinity,
   poisoned = [],
-  lanes: names = ['P0', 'P1'],
+  lanes: names = ['user', 'normal'],
 }: RunOptions): FlowEvent[] {
   const events: FlowEvent[] = [];
   let calls = 0;

@@ -39,7 +39,7 @@ function runOurs(tasks: readonly Task[], options: Partial<ToolRunnerOptions> = {
     execute: (i, { signal }) => (tasks[i as number] as Task)(signal),
     ...tool,
   };
-  return createToolRunner({ tools: [task], ...options }).runAll(
+  return createToolRunner({ tools: [task], ...options }).runAllAsync(
     tasks.map((_, i) => ({ id: `id ${String(i)}`, name: 'task', input: i })),
     run,
   );
@@ -174,7 +174,7 @@ describe('waves of tool calls', () => {
   };
   const ours: Waves = async (calls, concurrency, execute) => {
     const task: Tool = { name: 'task', description: 'A task.', parameters: z.unknown(), execute };
-    return (await createToolRunner({ tools: [task], concurrency }).runAll(calls)).results;
+    return (await createToolRunner({ tools: [task], concurrency }).runAllAsync(calls)).results;
   };
   const calls = numbers(9).map((i): ToolCall => ({ id: `id ${String(i)}`, name: 'task', input: { i } }));
 
@@ -226,7 +226,7 @@ describe('a class that counts running calls', () => {
   const ours: typeof theirs = (tasks, concurrency, signal) => {
     const task: Tool = { name: 'task', description: 'A task.', parameters: z.number(), execute: (i) => (tasks[i as number] as Task)() };
     const runner = createToolRunner({ tools: [task], concurrency });
-    const all = tasks.map((_, i) => runner.runAll([{ id: 'id', name: 'task', input: i }], signal ? { signal } : {}));
+    const all = tasks.map((_, i) => runner.runAllAsync([{ id: 'id', name: 'task', input: i }], signal ? { signal } : {}));
     return { all, waiting: () => runner.snapshot().queued };
   };
 
@@ -466,7 +466,7 @@ describe('a tool that runs tools', () => {
       }),
     );
     const runner = createToolRunner({ tools: [...all, createBatchTool()], ...options });
-    const { results } = await runner.runAll([{ id: 'id', name: 'batch', input: { tool_calls } }], { signal });
+    const { results } = await runner.runAllAsync([{ id: 'id', name: 'batch', input: { tool_calls } }], { signal });
     return String(results[0]?.content);
   };
   const reads = (count: number) => numbers(count).map((i) => ({ tool: 'read', parameters: { path: String(i) } }));

@@ -8,23 +8,24 @@ import { describe, expectTypeOf, it } from 'vitest';
 import { createLimiter, switchLatest, toStore } from '../../operators/index.js';
 import type { AguiEvent, AguiFlowEvent, AguiFlowOptions, AguiMiddleware } from '../../src/adapters/ag-ui.js';
 import { aguiFlow, coalesceEvents, run$ } from '../../src/adapters/ag-ui.js';
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import { createToolRunner } from '../../src/index.js';
 
 declare const input: RunAgentInput;
+declare const input0: Parameters<v0.HttpAgent['run']>[0];
 
 /** Both clients have an RxJS of their own, nested, whose types are not those of the one here. */
 describe('aguiFlow', () => {
   const limiter = createLimiter();
   const flow = aguiFlow({
-    fetch: createFetch({ limiter }),
+    fetch: limitFetch({ limiter }),
     key: ({ threadId }) => threadId,
     coalesce: { pace: 'frame', maxChars: 100 },
     tools: createToolRunner({ tools: [] }),
     cancelledAs: 'error',
     onSupersede: ({ runId, reason }) => fetch(`https://host/stop/${runId}?${reason}`),
     limiter,
-    job: ({ threadId }) => ({ lane: 'P1', key: threadId, cost: { tokens: 100 } }),
+    job: ({ threadId }) => ({ lane: 'normal', key: threadId, cost: { tokens: 100 } }),
   });
 
   it('is what an agent of either version takes, as functions', () => {
@@ -64,7 +65,7 @@ describe('run$', () => {
 
   it('is an Observable of ours, of the events of the agent', () => {
     expectTypeOf(run$(agent, input)).toEqualTypeOf<Observable<BaseEvent>>();
-    expectTypeOf(run$(new v0.HttpAgent({ url: '' }), input as never)).toEqualTypeOf<Observable<BaseEvent0>>();
+    expectTypeOf(run$(new v0.HttpAgent({ url: '' }), input0)).toEqualTypeOf<Observable<BaseEvent0>>();
     const own = { run: (_: { threadId: string; runId: string; more: number }) => new Subject<{ type: 'A' } | { type: 'B'; b: number }>() };
     expectTypeOf(run$(own, { threadId: '', runId: '', more: 1 })).toEqualTypeOf<Observable<{ type: 'A' } | { type: 'B'; b: number }>>();
     // @ts-expect-error -- the agent wants more

@@ -16,7 +16,7 @@ describe('sluice/anthropic', () => {
       limiter: createLimiter(),
       job: (request) => {
         expectTypeOf(request).toEqualTypeOf<HttpRequest>();
-        return { lane: 'P2' };
+        return { lane: 'background' };
       },
     });
     expectTypeOf<HttpRules>().toExtend<CallRules>();

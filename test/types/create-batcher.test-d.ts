@@ -42,7 +42,7 @@ describe('createBatcher', () => {
 
   it('loads many, clears and primes', () => {
     const batcher = createBatcher(lengths, { cache: lruCache({ maxEntries: 10, ttlMs: 1000 }) });
-    expectTypeOf(batcher.loadMany(['a'], { lane: 'urgent' })).toEqualTypeOf<Promise<Settled<string, number>[]>>();
+    expectTypeOf(batcher.loadManyAsync(['a'], { lane: 'urgent' })).toEqualTypeOf<Promise<Settled<string, number>[]>>();
     expectTypeOf(batcher.clear('a').clearAll().prime('a', 1)).toEqualTypeOf<Batcher<string, number>>();
     expectTypeOf(batcher.snapshot().cached).toEqualTypeOf<number>();
   });
@@ -66,7 +66,7 @@ describe('createBatcher', () => {
     // @ts-expect-error not a value of the work
     void batcher.prime('a', 'one');
     // @ts-expect-error not a list of items
-    void batcher.loadMany('ab');
+    void batcher.loadManyAsync('ab');
     // @ts-expect-error there is no source
     createBatcher(lengths, { onSourceError: 'drain' });
   });

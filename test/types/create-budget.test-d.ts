@@ -13,13 +13,13 @@ describe('createBudget', () => {
     expectTypeOf(budget.snapshot()).toEqualTypeOf<BudgetSnapshot>();
     budget.reserve({ model: 'small', key: 'acme', inputTokens: 5, outputTokens: 5 }).settle({ inputTokens: 4 });
     createBudget({ onWarn: (warning) => expectTypeOf(warning).toEqualTypeOf<BudgetLimitSnapshot>() });
-    createBudget({ store: { load: () => undefined, save: (saved) => expectTypeOf(saved).toEqualTypeOf<SavedBudget>() } });
+    createBudget({ storage: { load: () => undefined, save: (saved) => expectTypeOf(saved).toEqualTypeOf<SavedBudget>() } });
     // @ts-expect-error which model?
     budget.reserve({ inputTokens: 5 });
     // @ts-expect-error not a limit
     createBudget({ limits: [{ eur: 5 }] });
     // @ts-expect-error a store that answers later cannot hold a call back
-    createBudget({ store: { load: () => Promise.resolve(undefined), save: () => undefined } });
+    createBudget({ storage: { load: () => Promise.resolve(undefined), save: () => undefined } });
   });
 
   it('is one of several things that calls can be charged to', () => {

@@ -15,7 +15,7 @@ describe('createEmbedder', () => {
     expectTypeOf(embedder).toEqualTypeOf<Embedder>();
     expectTypeOf(embedder).toExtend<Handle>();
     expectTypeOf(embedder.embed('a')).toEqualTypeOf<Observable<Float32Array>>();
-    expectTypeOf(embedder.embedAsync('a', { lane: 'P0' })).toEqualTypeOf<Promise<Float32Array>>();
+    expectTypeOf(embedder.embedAsync('a', { lane: 'user' })).toEqualTypeOf<Promise<Float32Array>>();
     expectTypeOf(embedder.embedFrom(['a'])).toEqualTypeOf<Observable<Settled<string, Float32Array>>>();
     expectTypeOf(createEmbedder({ call: () => of([]), limiter: createLimiter(), provider: providers.gemini })).toEqualTypeOf<Embedder>();
     expectTypeOf(createEmbedder({ call: () => of([]), model: 'for its price' })).toEqualTypeOf<Embedder>();

@@ -12,6 +12,7 @@ import type {
   LimiterOptions,
   LimiterSnapshot,
   MergeLane,
+  Place,
 } from '../../operators/index.js';
 import {
   byCost,
@@ -22,16 +23,15 @@ import {
   heldBy,
   keyedLimiter,
   lanes,
-  per,
   perMinute,
   roundRobin,
-  strict,
+  slidingWindow,
+  tokenBucket,
 } from '../../operators/index.js';
-import type { Place } from '../../operators/index.js';
 
 const limiter = createLimiter({
   concurrency: 4,
-  rates: [perMinute('tokens', 90_000), per({ unit: 'images', amount: 5, windowMs: 1000, burst: 5 })],
+  rates: [perMinute('tokens', 90_000), tokenBucket({ unit: 'images', amount: 5, windowMs: 1000, burst: 5 })],
   queue: lanes([{ name: 'p0' }, { name: 'p1', floor: 0.2 }], { key: ({ key }: LimiterJob) => key }),
   learn: fromHeaders(),
 });
@@ -131,7 +131,7 @@ describe('createLimiter', () => {
   });
 
   it('refuses wrong options and jobs', () => {
-    createLimiter({ rates: [strict({ unit: 'requests', amount: 60, windowMs: 1000 })] });
+    createLimiter({ rates: [slidingWindow({ unit: 'requests', amount: 60, windowMs: 1000 })] });
     // @ts-expect-error only a value that was made for it
     createLimiter({ rates: [{ unit: 'requests', amount: 60 }] });
     // @ts-expect-error only a value that was made for it

@@ -6,6 +6,7 @@ import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type {
+  AnswerStorage,
   ChatChunk,
   ChatCompletion,
   ChatRequest,
@@ -13,7 +14,6 @@ import type {
   ModelCallerSnapshot,
   ModelClient,
   ModelEntry,
-  ModelStore,
 } from '../../src/pipelines/create-model-caller.js';
 import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { presets } from '../../src/pipelines/presets.js';
@@ -29,7 +29,7 @@ describe('createModelCaller', () => {
     const models = createModelCaller({ call });
     expectTypeOf(models).toEqualTypeOf<ModelCaller<Question, { answer: number }, never>>();
     expectTypeOf(models.call({ text: 'a' })).toEqualTypeOf<Observable<{ answer: number }>>();
-    expectTypeOf(models.callAsync({ text: 'a' }, { lane: 'P0' })).toEqualTypeOf<Promise<{ answer: number }>>();
+    expectTypeOf(models.callAsync({ text: 'a' }, { lane: 'user' })).toEqualTypeOf<Promise<{ answer: number }>>();
     // @ts-expect-error -- no question
     void models.call('a');
     expectTypeOf(models).toExtend<Handle>();
@@ -70,7 +70,7 @@ describe('createModelCaller', () => {
     createModelCaller({
       call,
       parse: ({ answer }) => String(answer),
-      repair: {
+      fixAnswer: {
         ask: (question, answer, fault) => {
           expectTypeOf(question).toEqualTypeOf<Question>();
           expectTypeOf(answer).toEqualTypeOf<{ answer: number }>();
@@ -80,13 +80,13 @@ describe('createModelCaller', () => {
       },
     });
     // @ts-expect-error -- no question
-    createModelCaller({ call, parse: String, repair: { ask: () => 'again' } });
+    createModelCaller({ call, parse: String, fixAnswer: { ask: () => 'again' } });
   });
 
   it('keeps results in any store for them: a map is one', () => {
     const store = new Map<string, ModelEntry<string>>();
-    expectTypeOf(store).toExtend<ModelStore<string>>();
-    const models = createModelCaller({ call, parse: ({ answer }) => String(answer), cache: { key: ({ text }) => text, store } });
+    expectTypeOf(store).toExtend<AnswerStorage<string>>();
+    const models = createModelCaller({ call, parse: ({ answer }) => String(answer), cache: { key: ({ text }) => text, storage: store } });
     expectTypeOf(models).toEqualTypeOf<ModelCaller<Question, string, never>>();
     expectTypeOf(models.forget({ text: 'a' })).toEqualTypeOf<void>();
     const parsed = createModelCaller({ call, parse: ({ answer }) => String(answer), cache: { key: ({ text }) => text } });
@@ -94,7 +94,7 @@ describe('createModelCaller', () => {
     const plain = createModelCaller({ call, cache: { key: ({ text }) => text } });
     expectTypeOf(plain).toEqualTypeOf<ModelCaller<Question, { answer: number }, never>>();
     // @ts-expect-error -- of other results
-    createModelCaller({ call, parse: ({ answer }) => answer, cache: { key: ({ text }) => text, store } });
+    createModelCaller({ call, parse: ({ answer }) => answer, cache: { key: ({ text }) => text, storage: store } });
     // @ts-expect-error -- no text
     createModelCaller({ call, cache: { key: ({ text }: Question) => text.length } });
     createModelCaller({

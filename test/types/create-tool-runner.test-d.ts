@@ -70,7 +70,7 @@ describe('createToolRunner', () => {
     const calls: ToolCall[] = [{ id: 'a', name: 'read', input: {} }];
     expectTypeOf(runner).toEqualTypeOf<ToolRunner>();
     expectTypeOf(runner.run(calls)).toEqualTypeOf<Observable<ToolResult>>();
-    expectTypeOf(runner.runAll(calls)).toEqualTypeOf<Promise<ToolRun>>();
+    expectTypeOf(runner.runAllAsync(calls)).toEqualTypeOf<Promise<ToolRun>>();
     expectTypeOf(runner.mapCalls()).toEqualTypeOf<OperatorFunction<ToolCall, ToolResult>>();
     expectTypeOf(runner.snapshot().tools).toExtend<Readonly<Record<string, { readonly executing: number }>>>();
     expectTypeOf(runner).toExtend<AsyncDisposable>();
@@ -94,7 +94,7 @@ describe('createToolRunner', () => {
     createToolRunner({ tools: [read], guard: async ({ input }, { attempt }) => Promise.resolve(input === attempt || 'no') });
     createToolRunner({ tools: [read], guard: () => of(false) });
     const blocks = [{ type: 'tool_use', id: 'a', name: 'read', input: {}, caller: 'model' }] as const;
-    void createToolRunner({ tools: [read] }).runAll(blocks);
+    void createToolRunner({ tools: [read] }).runAllAsync(blocks);
   });
 
   it('refuses wrong options', () => {
@@ -107,7 +107,7 @@ describe('createToolRunner', () => {
     // @ts-expect-error not an option
     createToolRunner({ tools: [read], timeout: 5 });
     // @ts-expect-error not a call
-    void createToolRunner({ tools: [read] }).runAll([{ name: 'read' }]);
+    void createToolRunner({ tools: [read] }).runAllAsync([{ name: 'read' }]);
   });
 
   it('has readonly options', () => {
@@ -131,9 +131,9 @@ describe('a context', () => {
   it('is what the tools need, and then every run has to have it', () => {
     const runner = createToolRunner({ tools: [plain, ofUser] });
     expectTypeOf(runner).toEqualTypeOf<ToolRunner<User>>();
-    void runner.runAll([], { context: { user: 'a' } });
+    void runner.runAllAsync([], { context: { user: 'a' } });
     // @ts-expect-error there is no context
-    void runner.runAll([]);
+    void runner.runAllAsync([]);
     // @ts-expect-error there is none in the options
     void runner.run([], {});
     // @ts-expect-error another context
@@ -147,15 +147,15 @@ describe('a context', () => {
 
   it('is named where several tools need different ones', () => {
     const runner = createToolRunner<User & Db>({ tools: [plain, ofUser, ofDb], guard: (_call, { context }) => context.db > 0 });
-    void runner.runAll([], { context: { user: 'a', db: 1 } });
+    void runner.runAllAsync([], { context: { user: 'a', db: 1 } });
     // @ts-expect-error one is missing
-    void runner.runAll([], { context: { user: 'a' } });
+    void runner.runAllAsync([], { context: { user: 'a' } });
     // @ts-expect-error neither is all of it
     createToolRunner({ tools: [ofUser, ofDb] });
   });
 
   it('is anything where nobody looks at it', () => {
-    void createToolRunner({ tools: [plain] }).runAll([], { context: 5 });
+    void createToolRunner({ tools: [plain] }).runAllAsync([], { context: 5 });
     createToolRunner({ tools: [{ name: 'a', ...about, execute: (_args, { context }) => expectTypeOf(context).toBeUnknown() }] });
   });
 

@@ -74,13 +74,13 @@ describe('what clients answer is taken as it is', () => {
   it('the calls of a chat completion, of the clients and of our own API', () => {
     expectTypeOf(fromChatToolCalls).toBeCallableWith({} as OpenAI.ChatCompletionMessage['tool_calls']);
     const calls = (answer: ChatCompletion) => answer.choices.flatMap(({ message }) => fromChatToolCalls(message.tool_calls));
-    expectTypeOf(runner.runAll).toBeCallableWith(calls({} as ChatCompletion));
+    expectTypeOf(runner.runAllAsync).toBeCallableWith(calls({} as ChatCompletion));
   });
 
   it('the blocks of a message of Anthropic', () => {
     const calls = (message: Anthropic.Message) => message.content.filter((block) => block.type === 'tool_use');
     const older = (message: Anthropic0.Message) => message.content.filter((block) => block.type === 'tool_use');
-    expectTypeOf(runner.runAll).toBeCallableWith(calls({} as Anthropic.Message));
-    expectTypeOf(runner.runAll).toBeCallableWith(older({} as Anthropic0.Message));
+    expectTypeOf(runner.runAllAsync).toBeCallableWith(calls({} as Anthropic.Message));
+    expectTypeOf(runner.runAllAsync).toBeCallableWith(older({} as Anthropic0.Message));
   });
 });

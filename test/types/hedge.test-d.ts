@@ -23,7 +23,7 @@ describe('hedge', () => {
     void hedge(() => of(1), {
       delayMs: () => 50,
       backend: {},
-      budget: 0.2,
+      maxShare: 0.2,
       maxHedges: 2,
       limiter: createLimiter(),
       job: { lane: 'p0' },

@@ -18,7 +18,7 @@ describe('limitEmbeddings', () => {
     expectTypeOf(embeddings).toExtend<EmbeddingsInterface>();
     expectTypeOf(embeddings).toExtend<Handle>();
     expectTypeOf(embeddings.embedDocuments(['a'])).toEqualTypeOf<Promise<number[][]>>();
-    expectTypeOf(embeddings.embedQuery('a', { lane: 'P1', deadlineMs: 5 })).toEqualTypeOf<Promise<number[]>>();
+    expectTypeOf(embeddings.embedQuery('a', { lane: 'normal', deadlineMs: 5 })).toEqualTypeOf<Promise<number[]>>();
     expectTypeOf(embeddings.embedSettled(['a'])).toEqualTypeOf<Promise<Settled<string, number[]>[]>>();
     expectTypeOf(embeddings.drain()).toEqualTypeOf<Promise<Drained>>();
   });
@@ -46,7 +46,7 @@ describe('the middleware', () => {
     const limiter = createLimiter({ concurrency: 2 });
     const search = tool(() => 'found', { name: 'search', schema: { type: 'object' } });
     const middleware = [
-      createModelMiddleware({ limiter, job: ({ messages }) => ({ lane: messages.length > 9 ? 'P1' : 'P0', cost: { tokens: 5 } }) }),
+      createModelMiddleware({ limiter, job: ({ messages }) => ({ lane: messages.length > 9 ? 'normal' : 'user', cost: { tokens: 5 } }) }),
       createToolMiddleware({ toolConcurrency: { search: 2 }, timeoutMs: 500, job: (name) => ({ lane: name }) }),
     ] as const;
     const agent = createAgent({ model: fakeModel(), tools: [search], middleware });

@@ -26,7 +26,7 @@ describe('sluice/openai-agents', () => {
       limiter: createLimiter(),
       job: (request) => {
         expectTypeOf(request).toEqualTypeOf<ModelRequest>();
-        return { lane: 'P2', cost: { tokens: request.modelSettings.maxTokens ?? 1000 } };
+        return { lane: 'background', cost: { tokens: request.modelSettings.maxTokens ?? 1000 } };
       },
     });
     expectTypeOf<ModelRules>().toExtend<CallRules>();

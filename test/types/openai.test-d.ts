@@ -2,7 +2,7 @@ import type { AzureOpenAI, OpenAI } from 'openai';
 import type { Observable } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import { createLimiter } from '../../operators/index.js';
-import type { FetchOptions } from '../../src/adapters/fetch.js';
+import type { LimitFetchOptions } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions, OpenAIChatParams, OpenAIChatRequest } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { createEmbedder, type Embedder } from '../../src/pipelines/create-embedder.js';
@@ -15,8 +15,8 @@ const messages = [{ role: 'user' as const, content: 'a' }];
 describe('sluice/openai', () => {
   it('limits a client without changing its class', () => {
     expectTypeOf(limitOpenAI(client)).toEqualTypeOf<OpenAI>();
-    expectTypeOf(limitOpenAI(azure, { limiter: createLimiter(), job: { lane: 'P0' }, deadlineMs: 1000 })).toEqualTypeOf<AzureOpenAI>();
-    expectTypeOf<FetchOptions>().toEqualTypeOf<LimitOpenAIOptions>();
+    expectTypeOf(limitOpenAI(azure, { limiter: createLimiter(), job: { lane: 'user' }, deadlineMs: 1000 })).toEqualTypeOf<AzureOpenAI>();
+    expectTypeOf<LimitFetchOptions>().toEqualTypeOf<LimitOpenAIOptions>();
     // @ts-expect-error -- no client
     limitOpenAI('a key');
     // @ts-expect-error -- that is what the client calls it

@@ -211,7 +211,7 @@ it('stands whatever is told and asked of it, and says so where it cannot', async
         return { unsubscribe: () => undefined };
       },
     };
-    const item = { operator: 'batchMap', lane: 'P0', instance: 'a', seq: 0 };
+    const item = { operator: 'batchMap', lane: 'user', instance: 'a', seq: 0 };
     const call = { ...item, batchId: 'b', size: 1e9, weight: 1e308, attempt: 1, splitDepth: 0 };
     for (let i = 0; i < 60; i++) tell({ ...item, type: 'accepted', lane: `${'name'.repeat(50)}${String(i)}`, seq: i + 1, queued: 0 });
     tell({ ...item, type: 'accepted', queued: 1e300 });

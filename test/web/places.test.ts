@@ -175,7 +175,7 @@ describe('an inspector', () => {
       '\u202Etxt.exe',
       '<img src=x onerror="globalThis.hacked = 1">',
       '__proto__',
-      'P1',
+      'normal',
     ];
     const events = recordedRun({ items: 60, throttledEvery: 4, lanes: names });
     const opened = await open();

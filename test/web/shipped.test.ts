@@ -58,7 +58,7 @@ it('`sluice inspect` shows the numbers of a file, and follows it', async () => {
 
 it('a report opens from the disk without any request, does nothing that a lane is named after, and shows the numbers of its file', async () => {
   const evil = '</script><script>globalThis.hacked = true</script><img src="https://example.com/x" onerror="globalThis.hacked = true">';
-  const events = recordedRun({ items: 40, throttledEvery: 5, lanes: [evil, 'P1'] });
+  const events = recordedRun({ items: 40, throttledEvery: 5, lanes: [evil, 'normal'] });
   writeFileSync(file('evil.jsonl'), asLines(events));
   expect(await runHere(['inspect', 'evil.jsonl', '--html', 'evil.html'], { cwd })).toMatchObject({ code: 0, stderr: '' });
   const url = pathToFileURL(file('evil.html')).href;

@@ -6,11 +6,11 @@ import {
   heldBy,
   keyedLimiter,
   lanes,
-  per,
   perMinute,
   roundRobin,
-  strict,
+  slidingWindow,
   strictWithFloor,
+  tokenBucket,
   weighted,
 } from '../../operators/index.js';
 import { Budget, type PageBill, PageBudget, type RateKind, type RatePlan } from './budget.js';
@@ -193,7 +193,7 @@ export class SharedLimiter implements Actor {
       concurrency: slots,
       rates: [
         ...ratesOf(this.#budget.plan, scale),
-        ...(isNew ? [per({ unit: 'pages', amount: pages, windowMs: 50, burst: Math.min(pages, 12) })] : []),
+        ...(isNew ? [tokenBucket({ unit: 'pages', amount: pages, windowMs: 50, burst: Math.min(pages, 12) })] : []),
       ],
     });
   }
@@ -574,11 +574,11 @@ function lazily(world: World, answer: (resolve: (value: string) => void, reject:
 const tokenRates = {
   none: [],
   many: [perMinute('tokens', 60_000)],
-  few: [per({ unit: 'tokens', amount: 5, windowMs: 50, burst: 5 })],
+  few: [tokenBucket({ unit: 'tokens', amount: 5, windowMs: 50, burst: 5 })],
 };
 
 function ratesOf({ kind, everyMs, burst, perMinute: aMinute }: RatePlan, scale: number) {
   if (kind === 'bucket') return [perMinute('requests', (60_000 / everyMs) * scale, { burst: burst * scale })];
-  if (kind === 'strict') return [strict({ unit: 'requests', amount: aMinute * scale, windowMs: 60_000 })];
+  if (kind === 'strict') return [slidingWindow({ unit: 'requests', amount: aMinute * scale, windowMs: 60_000 })];
   return [];
 }

@@ -10,7 +10,7 @@ import { Width } from './width.js';
 import { Calls, type Item, valueOf } from './work.js';
 import type { Act, Actor, World } from './world.js';
 
-type Way = 'load' | 'loadAsync' | 'loadSettled' | 'loadMany';
+type Way = 'load' | 'loadAsync' | 'loadSettled' | 'loadManyAsync';
 
 interface Load {
   readonly item: Item;
@@ -142,7 +142,12 @@ export class BatcherActor implements Actor {
       this.world.at('drained', this.index);
       // A promise is heard of in its own turn.
       for (const { item, state, way } of this.#loads)
-        if (state === 'waiting' && way !== 'loadAsync' && way !== 'loadMany' && this.#calls.all.some((call) => call.items.includes(item)))
+        if (
+          state === 'waiting' &&
+          way !== 'loadAsync' &&
+          way !== 'loadManyAsync' &&
+          this.#calls.all.some((call) => call.items.includes(item))
+        )
           this.world.problem('drain resolves before all has settled');
     });
   }
@@ -170,7 +175,7 @@ export class BatcherActor implements Actor {
     const { world } = this;
     const first = this.supply.next();
     const n = first.n;
-    const way = world.choose<Way>(`load ${n}`, 'load', 'load', 'loadAsync', 'loadSettled', 'loadMany');
+    const way = world.choose<Way>(`load ${n}`, 'load', 'load', 'loadAsync', 'loadSettled', 'loadManyAsync');
     const signalled = world.choose<'none' | 'own' | 'shared'>(`load signal ${n}`, way === 'loadAsync' ? 'own' : 'none', 'own', 'shared');
     const own = new AbortController();
     const signal = signalled === 'none' ? undefined : signalled === 'own' ? own.signal : this.#shared.signal;
@@ -181,7 +186,7 @@ export class BatcherActor implements Actor {
       ...(deadline !== Infinity && { deadlineMs: deadline }),
       ...(lane && { lane: 'urgent' }),
     };
-    const items = way === 'loadMany' ? [first, this.supply.next()] : [first];
+    const items = way === 'loadManyAsync' ? [first, this.supply.next()] : [first];
     const loads = items.map((item): Load => ({ item, way, state: 'waiting', leave: () => undefined }));
     this.#loads.push(...loads);
     world.say(`${way} ${items.map(valueOf).join(' ')} signal ${signalled} key ${first.key}${first.poison ? ' poison' : ''}`);
@@ -189,10 +194,10 @@ export class BatcherActor implements Actor {
       own.abort();
     };
     const load = loads[0]!;
-    if (way === 'loadMany') {
+    if (way === 'loadManyAsync') {
       for (const each of loads) if (signalled === 'own') each.leave = abort;
-      void this.#batcher.loadMany(items, options).then((all) => {
-        if (all.length !== loads.length) world.problem(`loadMany answers ${all.length} of ${loads.length}`);
+      void this.#batcher.loadManyAsync(items, options).then((all) => {
+        if (all.length !== loads.length) world.problem(`loadManyAsync answers ${all.length} of ${loads.length}`);
         all.forEach((settled, i) => {
           world.try(() => {
             this.#given(loads[i]!, settled);
@@ -288,7 +293,7 @@ export class BatcherActor implements Actor {
     if (this.#closed === 'closed' && this.#calls.open > 0) this.world.problem(`close() leaves ${this.#calls.open} call(s)`);
     if (this.#closed !== 'closed') return;
     for (const { state, way } of this.#loads)
-      if (state === 'waiting' && way !== 'loadMany') this.world.problem(`close() leaves a ${way} unsettled`);
+      if (state === 'waiting' && way !== 'loadManyAsync') this.world.problem(`close() leaves a ${way} unsettled`);
   }
 
   get open(): number {

@@ -100,7 +100,7 @@ export function policyActor(world: World, supply: Supply, script: Script, limite
     random: shots.callback('random', () => 0.5),
     classify: shots.callback('classify', make.classifyError),
     ...(choose('repair', 'retry', 'none') === 'retry' && {
-      retry: make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none', maxAttempts: 3, budget: 0.2 }),
+      retry: make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none', maxAttempts: 3, maxShare: 0.2 }),
     }),
     ...(limiter && { limiter: limiter.limiter }),
     ...(breaker && { breaker: breaker.breaker }),

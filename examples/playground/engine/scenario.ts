@@ -33,9 +33,9 @@ const field = (label: string, unit: string, min: number, max: number, step: numb
 
 /** What may be set, and from where to where. The order is that of the page. */
 export const FIELDS: Readonly<Record<NumberName, Field>> = {
-  p0: field('Load P0', 'items/s', 0, 500, 0.5, 'the urgent lane'),
-  p1: field('Load P1', 'items/s', 0, 500, 0.5, 'the middle lane'),
-  p2: field('Load P2', 'items/s', 0, 500, 0.5, 'the lane that can wait'),
+  p0: field('Load user', 'items/s', 0, 500, 0.5, 'the urgent lane'),
+  p1: field('Load normal', 'items/s', 0, 500, 0.5, 'the middle lane'),
+  p2: field('Load background', 'items/s', 0, 500, 0.5, 'the lane that can wait'),
   burst: field('Bursts', '×', 1, 10, 0.5, 'how many times as dense items come for a part of every 4 s'),
   tokens: field('Item', 'tokens', 1, 2000, 1, 'size of a mean item'),
   windowMs: field('Window', 'ms', 5, 2000, 5, 'longest a batch is held for company'),
@@ -120,13 +120,13 @@ export function presetOf(hash: string): { readonly preset: PresetName; readonly 
 export function fromHash(hash: string, own: Scenario): { readonly state: State; readonly problems: readonly string[] } {
   const { preset, problems: first } = presetOf(hash);
   const problems = [...first];
-  const scenario: Record<string, unknown> = { ...own };
+  const changes: Record<string, unknown> = {};
   let speed = 1;
   let atMs: number | undefined;
   for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ''))) {
     if (name === 'preset') continue;
     if (name === 'fairness') {
-      if (Object.hasOwn(FAIRNESS, text)) scenario[name] = text;
+      if (Object.hasOwn(FAIRNESS, text)) changes[name] = text;
       else problems.push(`fairness is one of ${Object.keys(FAIRNESS).join(', ')}, not “${short(text)}”`);
       continue;
     }
@@ -137,9 +137,9 @@ export function fromHash(hash: string, own: Scenario): { readonly state: State; 
     if (problem !== undefined) problems.push(`${short(name)} ${problem}`);
     else if (name === 'speed') speed = Number(text);
     else if (name === 'atMs') atMs = Number(text);
-    else scenario[name] = Number(text);
+    else changes[name] = Number(text);
   }
-  return { state: { preset, scenario: scenario as unknown as Scenario, speed, ...(atMs !== undefined && { atMs }) }, problems };
+  return { state: { preset, scenario: Object.assign({ ...own }, changes), speed, ...(atMs !== undefined && { atMs }) }, problems };
 }
 
 const AT: Field = field('At', 'ms', 0, 1_000_000, 1, '');

@@ -42,7 +42,7 @@ export interface Item {
   readonly isBad: boolean;
 }
 
-export const LANES = ['P0', 'P1', 'P2'] as const;
+export const LANES = ['user', 'normal', 'background'] as const;
 /** Most tokens that the provider takes in one call. */
 export const MAX_TOKENS = 8192;
 /** How often items come densely, with a `burst`. */

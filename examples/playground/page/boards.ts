@@ -27,7 +27,7 @@ export function boardView(side: Side, actions: readonly HTMLElement[]): BoardVie
   inspector.heading = `Picture of ${SIDE_NAMES[side]}`;
   // One transport moves both.
   inspector.toggleAttribute('embedded', true);
-  inspector.lanes = ['P0', 'P1', 'P2'];
+  inspector.lanes = ['user', 'normal', 'background'];
   const code = h('code');
   const element = h(
     'section',

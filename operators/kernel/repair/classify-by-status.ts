@@ -22,7 +22,7 @@ const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   FLOW_BATCH_SHAPE: 'contract',
   FLOW_RATE_LIMITED: 'throttled',
   FLOW_BREAKER_OPEN: 'transient',
-  FLOW_RETRY_BUDGET: 'transient',
+  FLOW_RETRY_SHARE: 'transient',
   FLOW_ATTEMPT_TIMEOUT: 'timeout',
   FLOW_CLEARED: 'cancelled',
   FLOW_SEQUENCE_GAP: 'contract',

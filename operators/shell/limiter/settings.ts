@@ -90,7 +90,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
 /** @throws FlowConfigError */
 export function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
   if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
-  const rate = madeBy<RateRule & RateSpec>('addTo', 'made by perMinute, per or strict');
+  const rate = madeBy<RateRule & RateSpec>('addTo', 'made by perMinute, tokenBucket or slidingWindow');
   const rules: (RateRule & RateSpec)[] = [];
   // Not `forEach`, which passes over holes.
   for (const [i, rule] of (rates as readonly (RateRule & RateSpec)[]).entries()) {

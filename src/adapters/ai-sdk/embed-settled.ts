@@ -39,15 +39,15 @@ const NAME = 'embedSettled';
  * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
  * import { embedSettled } from 'sluice/ai-sdk';
  *
- * const fetch = async (_url: unknown, { body }: { body: string }) => {
- *   const { input } = JSON.parse(body) as { input: string[] };
+ * const fetch = async (_url: unknown, request?: RequestInit) => {
+ *   const { input } = JSON.parse(String(request?.body)) as { input: string[] };
  *   if (input.includes('bad')) return Response.json({ error: { message: 'refused' } }, { status: 400 });
  *   return Response.json({ data: input.map((text) => ({ embedding: [text.length] })) });
  * };
- * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: fetch as never });
+ * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch });
  *
  * const settled = await embedSettled({ model: provider.embeddingModel('m'), values: ['a', 'bad', 'abc'] });
- * settled.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).message)); // => [[1], 'refused', [3]]
+ * settled.map((one) => (one.status === 'fulfilled' ? one.value : String(one.reason))); // => [[1], 'AI_APICallError: refused', [3]]
  * ```
  */
 export function embedSettled(options: EmbedSettledOptions): Promise<Settled<string, number[]>[]> {

@@ -29,7 +29,7 @@ const NAME = 'limitEmbeddingModel';
  * - **Answers** as the model does, with the usage and the warnings of all requests that were needed.
  * - **Rejects** with the model's own error, the same object. `isRetryable` on it is false then: the attempts are ours, and the SDK adds none.
  *   With `retry: false` it is left alone. Also with the signal's reason when it aborts, or with `DeadlineError`, `AttemptTimeoutError`,
- *   `SplitBudgetError`, `OverflowError`, `ClosedError`.
+ *   `SplitLimitError`, `OverflowError`, `ClosedError`.
  * - **Loses** the other vectors with `rejected: 'throw'`, because `embedMany` has no place for them: see `embedSettled`.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is not an embedding model of a provider.

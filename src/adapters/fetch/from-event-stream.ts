@@ -47,7 +47,7 @@ export interface EventStreamContext {
 export type EventStreamRequest = string | URL | Request | ((context: EventStreamContext) => Response | PromiseLike<Response>);
 
 export interface EventStreamOptions {
-  /** What sends the request, for example one made by `createFetch`; not with a factory. @defaultValue the global `fetch` */
+  /** What sends the request, for example one made by `limitFetch`; not with a factory. @defaultValue the global `fetch` */
   readonly fetch?: typeof fetch;
   /**
    * How a connection that broke, or was refused for now (408, 429, 5xx), is made again. Attempts are counted in a row: an event begins anew. The

@@ -71,7 +71,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
         discard: (response) => void response.body?.cancel().catch(() => undefined),
       });
     } catch (error) {
-      const refusal = refusals.get(isFlowError(error, 'FLOW_RETRY_BUDGET') ? error.cause : error);
+      const refusal = refusals.get(isFlowError(error, 'FLOW_RETRY_SHARE') ? error.cause : error);
       if (refusal === undefined) throw error;
       if (options.retry !== false) refusal.headers.set(MAY_RETRY, 'false');
       return refusal;

@@ -4,7 +4,7 @@ import { markLimited } from '../../pipelines/limited.js';
 import type { HttpRequest, HttpRules } from './http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './http-call.js';
 
-export interface FetchOptions extends HttpRules {
+export interface LimitFetchOptions extends HttpRules {
   /** What sends the requests. @defaultValue the global `fetch` */
   readonly fetch?: typeof fetch;
 }
@@ -13,7 +13,7 @@ export interface FetchOptions extends HttpRules {
 const OTHER_SCHEME = /^\s*(?!https?:)[a-z][a-z\d+.-]*:/i;
 
 /** A `fetch` under the rules of an adapter, over the one in the options, or another one. */
-export function limitedFetch(adapter: string, options: FetchOptions, other: typeof fetch | undefined): typeof fetch {
+export function limitedFetch(adapter: string, options: LimitFetchOptions, other: typeof fetch | undefined): typeof fetch {
   const call = httpCaller(adapter, options, ['fetch']);
   const base = keepOrigin(requiredFunction(adapter, 'fetch', orDefault(options.fetch, other)) as typeof fetch);
 

@@ -13,11 +13,11 @@ import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';
 import type { McpCallerOptions, McpCallOptions, McpTool } from './mcp-types.js';
 
-/** What `createMcpCaller` does when an option is left out; the rest is that of `policy`. */
+/** What `limitMcp` does when an option is left out; the rest is that of `policy`. */
 export const MCP_RULES = /* @__PURE__ */ (() =>
   ({ ...CALL_RULES_DEFAULTS, readConcurrency: 8, writeConcurrency: 1, maxQueued: 1000 }) as const)();
 
-export const NAME = 'createMcpCaller';
+export const NAME = 'limitMcp';
 /** Options that are not rules of the calls. */
 export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurrency', 'maxQueued', 'job', 'maxSilenceMs'];
 /** The longest that a timer of the platform takes, in ms. */

@@ -39,7 +39,7 @@ const NAME = 'toolsOf';
  * import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
  * import { McpServer } from '@modelcontextprotocol/server';
  * import { createToolRunner } from 'sluice';
- * import { createMcpCaller, toolsOf } from 'sluice/mcp';
+ * import { limitMcp, toolsOf } from 'sluice/mcp';
  *
  * const [here, there] = InMemoryTransport.createLinkedPair();
  * const server = new McpServer({ name: 'clock', version: '1' });
@@ -47,9 +47,9 @@ const NAME = 'toolsOf';
  * const client = new Client({ name: 'app', version: '1' });
  * await Promise.all([server.connect(there), client.connect(here)]);
  *
- * const tools = await toolsOf(createMcpCaller(client), { prefix: 'clock_' });
+ * const tools = await toolsOf(limitMcp(client), { prefix: 'clock_' });
  * const runner = createToolRunner({ tools, concurrency: Infinity });
- * const { results } = await runner.runAll([{ id: 'toolu_1', name: 'clock_time', input: {} }]);
+ * const { results } = await runner.runAllAsync([{ id: 'toolu_1', name: 'clock_time', input: {} }]);
  * results[0]?.content; // => 'noon'
  * await client.close();
  * ```

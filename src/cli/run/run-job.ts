@@ -371,7 +371,7 @@ export class RunJob implements StageHost {
       // Without a limit in USD, a model may have none.
       ...(prices && { prices: { ...Object.fromEntries(stages.map(({ model = '' }) => [model, {}])), ...prices } }),
       ...(warnAt !== undefined && { warnAt }),
-      store: budgetFile(paths.budget, `${shownOutput}.budget`),
+      storage: budgetFile(paths.budget, `${shownOutput}.budget`),
     });
   }
 

@@ -224,10 +224,10 @@ function asking(
       try {
         completion = await context.requestAsync(request, { requests: 1, ...facts.charged });
       } catch (error) {
-        const refused = isFlowError(error, 'FLOW_RETRY_BUDGET') ? error : undefined;
+        const refused = isFlowError(error, 'FLOW_RETRY_SHARE') ? error : undefined;
         if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);
         if (refused === undefined) throw error;
-        throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(refused.cause).message}`, { cause: error });
+        throw new Error(`not tried again, for \`model.retry.maxShare\` had no room: ${evidence(refused.cause).message}`, { cause: error });
       }
       const value = readAnswer(answer, textOf(completion, accept));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);

@@ -39,7 +39,7 @@ export function crossChecks(value: unknown): Finding[] {
     if (isGiven('concurrency') && isGiven(section)) wrong(['concurrency'], `either this or \`${section}\``, 'both');
   }
   const given = valueAt(value, ['limits', 'lanes']);
-  const list: readonly unknown[] = Array.isArray(given) ? given : ['P0', 'P1', 'P2'];
+  const list: readonly unknown[] = Array.isArray(given) ? given : ['user', 'normal', 'background'];
   const lanes = list.map((each) => (typeof each === 'string' ? each : valueAt(each, ['name'])));
   const kept = list.reduce<number>((sum, each) => sum + (Number(valueAt(each, ['reserve'])) || 0), 0);
   if (kept >= 1) wrong(['limits', 'lanes'], 'lanes whose reserves add up to less than 1', String(kept));
@@ -48,7 +48,10 @@ export function crossChecks(value: unknown): Finding[] {
   }
   const lane = valueAt(value, ['lane']);
   if (typeof lane === 'string' && !lanes.includes(lane)) {
-    wrong(['lane'], Array.isArray(given) ? 'one of `limits.lanes`' : 'one of `P0`, `P1`, `P2`, or `limits.lanes` that name it');
+    wrong(
+      ['lane'],
+      Array.isArray(given) ? 'one of `limits.lanes`' : 'one of `user`, `normal`, `background`, or `limits.lanes` that name it',
+    );
   }
   checkStages();
   return findings;

@@ -50,7 +50,7 @@ export const limitsSchema = /* @__PURE__ */ (() =>
         .array(z.union([name(), laneSchema]))
         .min(1)
         .optional()
-        .describe('Lanes, the most urgent first, by name or with their reserve; `P0`, `P1`, `P2` by default.'),
+        .describe('Lanes, the most urgent first, by name or with their reserve; `user`, `normal`, `background` by default.'),
     })
     .meta({
       description: 'The request level: what the account at the provider allows, for all stages together.',
@@ -72,7 +72,7 @@ const retrySchema = /* @__PURE__ */ (() =>
         .enum(['full', 'equal', 'none'])
         .optional()
         .describe('Whether pauses are drawn at random up to their length; `full` by default.'),
-      budget: positive()
+      maxShare: positive()
         .optional()
         .describe(
           'Most retries at a time as a part of the calls under way, always 3; what finds no room fails. No such limit by default: `limits` and `batches` are.',

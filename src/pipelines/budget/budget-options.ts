@@ -5,7 +5,7 @@ import type {
   BudgetLimit,
   BudgetOptions,
   BudgetPort,
-  BudgetStore,
+  BudgetStorage,
   ModelPrice,
   ModelPrices,
   SavedBudget,
@@ -42,7 +42,7 @@ export function readOptions(options: BudgetOptions) {
       onWarn: callback,
       onEvent: listener,
       name: (operator, option, value: string | undefined) => (value === undefined ? value : nonEmpty(operator, option, value)),
-      store: storeOption,
+      storage: storeOption,
       scheduler: schedulerOption,
     },
   );
@@ -76,7 +76,7 @@ export function checkedSave(saved: SavedBudget | undefined): SavedBudget['limits
   if (saved === undefined) return [];
   const limits: unknown = (Object(saved) as Partial<SavedBudget>).limits;
   if (!Array.isArray(limits) || !limits.every(isSaved))
-    throw new FlowConfigError(NAME, 'store', 'one that holds what a budget has saved', saved);
+    throw new FlowConfigError(NAME, 'storage', 'one that holds what a budget has saved', saved);
   return limits;
 }
 
@@ -129,9 +129,9 @@ function priceList(prices: ModelPrices): PriceList {
   return list;
 }
 
-function storeOption(operator: string, option: string, store: BudgetStore | undefined): BudgetStore | undefined {
+function storeOption(operator: string, option: string, store: BudgetStorage | undefined): BudgetStorage | undefined {
   if (store === undefined) return store;
-  const { load, save } = Object(store) as Partial<BudgetStore>;
+  const { load, save } = Object(store) as Partial<BudgetStorage>;
   if (typeof load === 'function' && typeof save === 'function') return store;
   throw new FlowConfigError(operator, option, 'an object with `load` and `save`', store);
 }

@@ -116,7 +116,7 @@ export interface SavedBudget {
  * Where a budget is kept for the next process. Both methods are synchronous: a call is let go when `save` has returned, and what was reserved then
  * is still charged after a crash.
  */
-export interface BudgetStore {
+export interface BudgetStorage {
   /** What was saved last, or undefined. Asked once, when the budget is made. */
   load(): SavedBudget | undefined;
   /** Takes the place of what was saved before. When it throws, or answers a promise, the call fails, unsent. */
@@ -145,7 +145,7 @@ export interface BudgetOptions {
   /** What events call it, as `instance`. @defaultValue a number */
   readonly name?: string;
   /** Keeps what is spent beyond the end of the process. @defaultValue none */
-  readonly store?: BudgetStore;
+  readonly storage?: BudgetStorage;
   /** Its clock. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
 }

@@ -6,7 +6,7 @@ import { Alarm, ask, unusable } from '../../../operators/toolkit.js';
 import type { FlowEvent } from '../../../operators/types.js';
 import type { Asker, FlightHost, Member } from './flight.js';
 import { Flight } from './flight.js';
-import type { ModelStore } from './model-types.js';
+import type { AnswerStorage } from './model-types.js';
 import { NAME } from './name.js';
 import type { StoreAction } from './store-step.js';
 import { StoreStep } from './store-step.js';
@@ -15,7 +15,7 @@ import { StoreStep } from './store-step.js';
 export interface CacheRules<Q, P> {
   readonly key: (request: Q) => string | undefined;
   readonly ttlMs: number;
-  readonly store: ModelStore<P>;
+  readonly store: AnswerStorage<P>;
   readonly timeoutMs: number;
 }
 
@@ -35,7 +35,7 @@ export interface CacheHost {
 /** Answers that are known or on their way: requests of equal keys share one. Errors are not kept. */
 export class AnswerCache<Q, P> implements FlightHost<P> {
   readonly scheduler: SchedulerLike;
-  readonly store: ModelStore<P>;
+  readonly store: AnswerStorage<P>;
   readonly ttlMs: number;
   readonly timeoutMs: number;
   readonly #keyOf: (request: Q) => string | undefined;

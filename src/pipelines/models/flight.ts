@@ -4,7 +4,7 @@ import { isFlowError } from '../../../operators/errors.js';
 import { Call } from '../../../operators/toolkit.js';
 import type { WorkResult } from '../../../operators/types.js';
 import type { Inquiry } from './inquiry.js';
-import type { ModelEntry, ModelStore } from './model-types.js';
+import type { AnswerStorage, ModelEntry } from './model-types.js';
 import { NAME } from './name.js';
 import type { StoreHost } from './store-step.js';
 import { StoreStep } from './store-step.js';
@@ -29,7 +29,7 @@ export interface Member<P> {
 
 /** What a flight needs of the cache it belongs to. */
 export interface FlightHost<P> extends StoreHost {
-  readonly store: ModelStore<P>;
+  readonly store: AnswerStorage<P>;
   readonly ttlMs: number;
   isMoreUrgent(lane: string, than: string): boolean;
   hit(lane: string): void;

@@ -39,6 +39,8 @@ import type { BudgetPort } from '../budget/budget-types.js';
 import { withoutEnd } from '../without-end.js';
 import type { CacheRules } from './answer-cache.js';
 import type {
+  AnswerStorage,
+  FixAnswerOptions,
   ModelCacheOptions,
   ModelCallAllOptions,
   ModelCallerOptions,
@@ -47,8 +49,6 @@ import type {
   ModelClient,
   ModelEntry,
   ModelHedgeOptions,
-  ModelRepairOptions,
-  ModelStore,
 } from './model-types.js';
 import { NAME } from './name.js';
 
@@ -58,7 +58,7 @@ export const MODEL_CALLER_DEFAULTS = {
   requestsPerMinute: Infinity,
   tokensPerMinute: Infinity,
   maxQueued: 1000,
-  lanes: [{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }] as readonly LaneOptions[],
+  lanes: [{ name: 'user' }, { name: 'normal' }, { name: 'background' }] as readonly LaneOptions[],
   deadlineMs: Infinity,
   timeoutMs: 30_000,
   hedgeBudget: 0.1,
@@ -67,7 +67,18 @@ export const MODEL_CALLER_DEFAULTS = {
 } as const;
 
 const RULES: readonly string[] = [
-  ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'repair'],
+  ...[
+    'limiter',
+    'concurrency',
+    'requestsPerMinute',
+    'tokensPerMinute',
+    'maxQueued',
+    'lanes',
+    'estimateTokens',
+    'usage',
+    'parse',
+    'fixAnswer',
+  ],
   ...['cache', 'retry', 'breaker', 'whenOpen', 'budget', 'provider', 'deadlineMs', 'timeoutMs', 'hedge', 'classify'],
   ...['onRecord', 'onEvent', 'name'],
   ...['scheduler', 'random'],
@@ -94,7 +105,7 @@ export interface Client<Q, R, C> {
 export interface CallerConfig<Q, R, C, P> {
   readonly client: Client<Q, R, C>;
   readonly parse: ((answer: R, request: Q) => P) | undefined;
-  readonly repair: Required<ModelRepairOptions<Q, R>> | undefined;
+  readonly fixAnswer: Required<FixAnswerOptions<Q, R>> | undefined;
   readonly cache: CacheRules<Q, P> | undefined;
   readonly limiter: Limiter;
   /** Whether it is one that was given. */
@@ -139,7 +150,7 @@ export function callerConfig<Q, R, C, P>(rules: ModelCallerOptions<Q, R, C, P>, 
       usage: callback(NAME, 'usage', rules.usage) ?? client.usage,
     },
     parse: callback(NAME, 'parse', rules.parse),
-    repair: repairOf(rules),
+    fixAnswer: fixAnswerOf(rules),
     cache: cacheOf(rules.cache),
     limiter,
     isShared: rules.limiter !== undefined,
@@ -274,22 +285,22 @@ function breakerOf(
   return 'trip' in breaker ? breaker : createBreaker({ ...own, ...breaker });
 }
 
-function repairOf<Q, R, C, P>({ repair, parse }: ModelCallerRules<Q, R, C, P>): Required<ModelRepairOptions<Q, R>> | undefined {
-  if (repair === undefined) return undefined;
-  onlyKnown(NAME, repair, ['rounds', 'ask'], 'repair', 'repair.');
-  if (parse === undefined) throw new FlowConfigError(NAME, 'parse', 'given together with `repair`', undefined);
-  const { rounds = 1 } = repair;
-  if (!Number.isSafeInteger(rounds) || rounds < 1) throw new FlowConfigError(NAME, 'repair.rounds', 'a whole number >= 1', rounds);
-  return { rounds, ask: requiredFunction(NAME, 'repair.ask', repair.ask) };
+function fixAnswerOf<Q, R, C, P>({ fixAnswer, parse }: ModelCallerRules<Q, R, C, P>): Required<FixAnswerOptions<Q, R>> | undefined {
+  if (fixAnswer === undefined) return undefined;
+  onlyKnown(NAME, fixAnswer, ['rounds', 'ask'], 'fixAnswer', 'fixAnswer.');
+  if (parse === undefined) throw new FlowConfigError(NAME, 'parse', 'given together with `fixAnswer`', undefined);
+  const { rounds = 1 } = fixAnswer;
+  if (!Number.isSafeInteger(rounds) || rounds < 1) throw new FlowConfigError(NAME, 'fixAnswer.rounds', 'a whole number >= 1', rounds);
+  return { rounds, ask: requiredFunction(NAME, 'fixAnswer.ask', fixAnswer.ask) };
 }
 
 function cacheOf<Q, P>(cache: ModelCacheOptions<Q, P> | undefined): CacheRules<Q, P> | undefined {
   if (cache === undefined) return undefined;
-  onlyKnown(NAME, cache, ['key', 'ttlMs', 'store', 'timeoutMs'], 'cache', 'cache.');
-  const { store = new QuickLRU<string, ModelEntry<P>>({ maxSize: MODEL_CALLER_DEFAULTS.cacheEntries }) } = cache;
-  const { get, set, delete: forget } = Object(store) as Partial<ModelStore<P>>;
+  onlyKnown(NAME, cache, ['key', 'ttlMs', 'storage', 'timeoutMs'], 'cache', 'cache.');
+  const { storage: store = new QuickLRU<string, ModelEntry<P>>({ maxSize: MODEL_CALLER_DEFAULTS.cacheEntries }) } = cache;
+  const { get, set, delete: forget } = Object(store) as Partial<AnswerStorage<P>>;
   if (![get, set, forget].every((method) => typeof method === 'function'))
-    throw new FlowConfigError(NAME, 'cache.store', 'an object with `get`, `set` and `delete`', store);
+    throw new FlowConfigError(NAME, 'cache.storage', 'an object with `get`, `set` and `delete`', store);
   return {
     store,
     ttlMs: positive(NAME, 'cache.ttlMs', orDefault(cache.ttlMs, Infinity)),
@@ -300,8 +311,8 @@ function cacheOf<Q, P>(cache: ModelCacheOptions<Q, P> | undefined): CacheRules<Q
 
 function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly string[]): CallerConfig<never, never, never, never>['hedge'] {
   if (hedge === undefined) return undefined;
-  onlyKnown(NAME, hedge, ['delayMs', 'maxHedges', 'budget', 'lanes'], 'hedge', 'hedge.');
-  const { delayMs, maxHedges, budget = MODEL_CALLER_DEFAULTS.hedgeBudget, lanes = knownLanes.slice(0, 1) } = hedge;
+  onlyKnown(NAME, hedge, ['delayMs', 'maxHedges', 'maxShare', 'lanes'], 'hedge', 'hedge.');
+  const { delayMs, maxHedges, maxShare: budget = MODEL_CALLER_DEFAULTS.hedgeBudget, lanes = knownLanes.slice(0, 1) } = hedge;
   if (typeof delayMs !== 'function' && delayMs !== undefined) durationMs(NAME, 'hedge.delayMs', delayMs);
   if (maxHedges !== undefined && (!Number.isSafeInteger(maxHedges) || maxHedges < 0))
     throw new FlowConfigError(NAME, 'hedge.maxHedges', 'a whole number >= 0', maxHedges);
@@ -314,7 +325,7 @@ function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly stri
     options: {
       ...(delayMs !== undefined && { delayMs }),
       ...(maxHedges !== undefined && { maxHedges }),
-      budget: positive(NAME, 'hedge.budget', budget),
+      maxShare: positive(NAME, 'hedge.maxShare', budget),
       backend: {},
     },
   };

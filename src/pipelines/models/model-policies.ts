@@ -16,7 +16,7 @@ import { NAME } from './name.js';
 import { ParseFault } from './parse-fault.js';
 
 /** What is the same for every kind of request. */
-type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse' | 'repair' | 'cache'>;
+type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse' | 'fixAnswer' | 'cache'>;
 /** Makes one attempt; `rules` are those of the context, unless something else is given. */
 type Send<V> = (context: AttemptContext, rules?: AttemptRules) => WorkResult<V>;
 

@@ -45,13 +45,13 @@ export interface ModelHedgeOptions {
   /** Most attempts besides the first. @defaultValue 1 */
   readonly maxHedges?: number;
   /** Most hedges at a time as a share of the calls under way, never less than 3. @defaultValue 0.1 */
-  readonly budget?: number;
+  readonly maxShare?: number;
   /** Lanes whose calls are hedged. @defaultValue the most urgent one */
   readonly lanes?: readonly string[];
 }
 
 /** Asking again for an answer that `parse` can read. */
-export interface ModelRepairOptions<Q, R> {
+export interface FixAnswerOptions<Q, R> {
   /** Most calls besides the first. @defaultValue 1 */
   readonly rounds?: number;
   /**
@@ -62,7 +62,7 @@ export interface ModelRepairOptions<Q, R> {
 }
 
 /** Where answers are kept. A `Map` is one, and so are most caches; each method may answer later, with a promise. */
-export interface ModelStore<P> {
+export interface AnswerStorage<P> {
   /** What `set` was given; undefined or null when there is nothing. By way of JSON is well. */
   get(key: string): ModelEntry<P> | null | undefined | PromiseLike<ModelEntry<P> | null | undefined>;
   /** What it answers is waited for, not looked at. */
@@ -85,7 +85,7 @@ export interface ModelCacheOptions<Q, P> {
   /** How long an answer is good, in ms from when it came. @defaultValue Infinity */
   readonly ttlMs?: number;
   /** @defaultValue in memory: the last 1,000 answers at least, and 2,000 at most */
-  readonly store?: ModelStore<P>;
+  readonly storage?: AnswerStorage<P>;
   /** How long the store may take for one thing it is asked, in ms; then it goes on without. @defaultValue 1000 */
   readonly timeoutMs?: number;
 }
@@ -102,7 +102,7 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly tokensPerMinute?: number;
   /** Most calls waiting. Not together with `limiter`. @defaultValue 1000 */
   readonly maxQueued?: number;
-  /** Most urgent first. Not together with `limiter`. @defaultValue P0, P1, P2 */
+  /** Most urgent first. Not together with `limiter`. @defaultValue user, normal, background */
   readonly lanes?: readonly LaneOptions[];
   /**
    * What a request will take, in tokens: of its prompt and of its longest answer. A mere number is both together; a budget charges it at the dearer
@@ -117,7 +117,7 @@ export interface ModelCallerRules<Q, R, C, P> {
    */
   readonly parse?: (answer: R, request: Q) => P;
   /** Asks again when `parse` throws; for calls only, not for streams. @defaultValue none */
-  readonly repair?: ModelRepairOptions<Q, R>;
+  readonly fixAnswer?: FixAnswerOptions<Q, R>;
   /** Requests of equal keys share one answer; for calls only, not for streams. @defaultValue none */
   readonly cache?: ModelCacheOptions<Q, P>;
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */

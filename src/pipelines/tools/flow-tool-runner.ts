@@ -91,7 +91,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     return this.#results(from(checkedCalls(calls)), options, FROM_OUTSIDE);
   }
 
-  runAll(calls: readonly ToolCall[], ...options: RunToolsArguments<unknown>): Promise<ToolRun> {
+  runAllAsync(calls: readonly ToolCall[], ...options: RunToolsArguments<unknown>): Promise<ToolRun> {
     const run = this.#together(this.run(calls, ...options));
     return new Promise((resolve, reject) => {
       run.subscribe({ next: resolve, error: reject });

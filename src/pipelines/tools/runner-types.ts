@@ -108,7 +108,7 @@ export interface ToolRunner<X = unknown> extends Handle {
    */
   run(calls: readonly ToolCall[], ...options: RunToolsArguments<X>): Observable<ToolResult>;
   /** The same as a promise of all results in the order of the calls, and of their summary. Never rejects. */
-  runAll(calls: readonly ToolCall[], ...options: RunToolsArguments<X>): Promise<ToolRun>;
+  runAllAsync(calls: readonly ToolCall[], ...options: RunToolsArguments<X>): Promise<ToolRun>;
   /** The same as an operator, for calls that come as a stream; errors when its source does, or when something in it is no call. */
   mapCalls(...options: RunToolsArguments<X>): OperatorFunction<ToolCall, ToolResult>;
   /** What a model may call now: make its tool definitions of these. A new list whenever tools come or go. */

@@ -155,8 +155,8 @@ export class ToolAttempt {
   #reserve(): Reservation | undefined {
     const { budget } = this.#owner.config;
     const { tool } = this.#setup;
-    if (budget === undefined || tool.spends === undefined) return undefined;
-    const usage = ask(NAME, 'spends', (args) => tool.spends?.(args), this.#call.input);
+    if (budget === undefined || tool.cost === undefined) return undefined;
+    const usage = ask(NAME, 'cost', (args) => tool.cost?.(args), this.#call.input);
     return budget.reserve({ ...usage, model: tool.name, key: this.#owner.given.key });
   }
 

@@ -29,7 +29,7 @@ const TARGET = { target: 'draft-2020-12' } as const;
 /**
  * What a request says about the tools that a model may call, in the shape of its protocol: pass it as `tools`. The types fit the clients of the
  * protocols (`openai`, `@anthropic-ai/sdk`, `@ag-ui/client`) and `createModelCaller` as they are. Fields with a default value are optional for
- * the model. In the Responses API `strict` is false, because a strict schema has no optional fields.
+ * the model. In the Responses API `slidingWindow` is false, because a strict schema has no optional fields.
  *
  * @param tools - `runner.tools`, the `tools` of an agent turn's context, or tools made with `defineTool`
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an unknown protocol or option, or when the `parameters` of a tool give no JSON Schema of an object

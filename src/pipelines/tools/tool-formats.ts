@@ -71,7 +71,7 @@ export interface ToToolResultsOptions {
  * import { createToolRunner, toToolResults } from 'sluice';
  *
  * const runner = createToolRunner({ tools: [] });
- * const { results } = await runner.runAll([{ id: 'call_1', name: 'read', input: {} }]);
+ * const { results } = await runner.runAllAsync([{ id: 'call_1', name: 'read', input: {} }]);
  *
  * toToolResults(results, 'responses').map(({ type, call_id }) => [type, call_id]); // => [['function_call_output', 'call_1']]
  * toToolResults(results, 'anthropic').map(({ role, content }) => [role, content.length]); // => [['user', 1]]

@@ -302,7 +302,7 @@ export class ToolJob implements AttemptOwner {
     }
   }
 
-  #mayRetry({ budget }: RetryRule): boolean {
+  #mayRetry({ maxShare: budget }: RetryRule): boolean {
     const { counts, retrying, refused } = this.#host;
     const waiting = counts.backingOff - refused;
     return isWithinBudget(retrying + waiting, counts.executing + waiting, budget);

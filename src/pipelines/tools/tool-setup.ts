@@ -61,7 +61,7 @@ export interface ToolDefaults {
 }
 
 const TOOL_OPTIONS: readonly string[] = [
-  ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs', 'spends'],
+  ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs', 'cost'],
   ...['readOnly', 'idempotent', 'retry', 'classify', 'runsTools'],
 ];
 
@@ -96,7 +96,7 @@ export function withTools(
 function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup {
   onlyKnown(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
   const { name, description, parameters } = tool;
-  const { execute, format, spends } = tool as Readonly<Record<'execute' | 'format' | 'spends', unknown>>;
+  const { execute, format, cost } = tool as Readonly<Record<'execute' | 'format' | 'cost', unknown>>;
   nonEmpty(NAME, `${at}.name`, name);
   nonEmpty(NAME, `${at}.description`, description);
   const { safeParse, '~standard': standard } = Object(parameters) as { safeParse?: unknown; '~standard'?: { validate?: unknown } };
@@ -104,7 +104,7 @@ function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup
     throw new FlowConfigError(NAME, `${at}.parameters`, 'a schema with `safeParse` or `~standard`', parameters);
   requiredFunction(NAME, `${at}.execute`, execute);
   callback(NAME, `${at}.format`, format);
-  callback(NAME, `${at}.spends`, spends);
+  callback(NAME, `${at}.cost`, cost);
   const readOnly = flag(NAME, `${at}.readOnly`, orDefault(tool.readOnly, false));
   const idempotent = flag(NAME, `${at}.idempotent`, orDefault(tool.idempotent, readOnly));
   const runsTools = flag(NAME, `${at}.runsTools`, orDefault(tool.runsTools, false));
@@ -123,7 +123,7 @@ function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup
   return {
     tool: {
       ...{ name, description, parameters, readOnly, idempotent, runsTools },
-      ...{ execute: bound(execute), format: bound(format), spends: bound(spends) },
+      ...{ execute: bound(execute), format: bound(format), cost: bound(cost) },
     } as AnyTool,
     original: tool,
     limiter: runsTools ? undefined : childOf(defaults.limiter, { concurrency, abortGraceMs: defaults.abortGraceMs }),

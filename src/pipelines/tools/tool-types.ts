@@ -42,9 +42,9 @@ export interface ToolContext<X = unknown> {
   readonly attempt: number;
   /** Aborts when the attempt has timed out or nobody wants the result any more. Made on the first look. */
   readonly signal: AbortSignal;
-  /** Tells the runner's budget what the call has used, of a tool that `spends`. */
+  /** Tells the runner's budget what the call has used, of a tool with a `cost`. */
   readonly settle: (usage: Usage) => void;
-  /** What `run`, `runAll` or `mapCalls` was given as `context`: who asks, in which workspace. As it is, and the same for every attempt. */
+  /** What `run`, `runAllAsync` or `mapCalls` was given as `context`: who asks, in which workspace. As it is, and the same for every attempt. */
   readonly context: X;
   /**
    * Makes other calls in the same runner, under the same limits and the same guard, and emits their results once all are over. Only for a
@@ -71,7 +71,7 @@ export interface Tool<A = unknown, R = unknown, in X = unknown> {
    * Tokens that a call takes at most, for the `budget` of its runner: each attempt is charged under the tool's name, `{}` for a tool that costs something
    * by the call. @defaultValue none: its calls are not charged
    */
-  spends?(args: A): Usage;
+  cost?(args: A): Usage;
   /** Most calls of this tool at a time. @defaultValue Infinity: only the runner's `concurrency` counts */
   readonly concurrency?: number;
   /** Longest attempt, in ms. @defaultValue the runner's `timeoutMs` */
@@ -117,7 +117,7 @@ export interface GuardContext<X = unknown> {
   /** Aborts when the call is given up while the guard still thinks. Made on the first look. */
   readonly signal: AbortSignal;
   readonly tool: AnyTool;
-  /** What `run`, `runAll` or `mapCalls` was given as `context`. */
+  /** What `run`, `runAllAsync` or `mapCalls` was given as `context`. */
   readonly context: X;
 }
 

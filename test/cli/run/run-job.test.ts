@@ -245,13 +245,13 @@ describe('a run of a server that refuses each call once', () => {
     let refuse = (): void => undefined;
     const until = new Promise<void>((resolve) => (refuse = resolve));
     const server = await serve({ until, fault: (_, times) => (times === 1 ? { status: 500, message: 'not now' } : undefined) });
-    const model = { ...server, retry: { budget: 0.01, initialMs: 500, jitter: 'none' } } as const;
+    const model = { ...server, retry: { maxShare: 0.01, initialMs: 500, jitter: 'none' } } as const;
     const ended = run(planOf({ model, ...many }, rows.slice(0, 12)));
     await expect.poll(() => chat?.open).toBe(12);
     refuse();
     expect(await ended).toMatchObject({ exitCode: 1, rows: { ok: 3, failed: 9 }, retries: 3 });
     const failures = linesOf('out.jsonl.failures.jsonl').map(({ error }) => error);
-    expect(failures).toEqual(Array(9).fill('not tried again, for `model.retry.budget` had no room: 500 not now'));
+    expect(failures).toEqual(Array(9).fill('not tried again, for `model.retry.maxShare` had no room: 500 not now'));
   });
 });
 

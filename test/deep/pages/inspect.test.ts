@@ -171,7 +171,7 @@ it.each([
     },
   ],
 ])('does nothing that a lane is named after (%s)', async (_what, show) => {
-  const events = recordedRun({ items: 40, throttledEvery: 5, lanes: [EVIL, '\u202Elanimret', 'P1'] });
+  const events = recordedRun({ items: 40, throttledEvery: 5, lanes: [EVIL, '\u202Elanimret', 'normal'] });
   writeFileSync(file('run.jsonl'), asLines(events));
   const { page, errors, requests } = await open(await show(['run.jsonl']));
   await shows(page, countersOf(events));

@@ -347,7 +347,7 @@ describe('the playground', () => {
     await page.waitForSelector('dialog');
     await page.keyboard.press('Escape');
     await until('the focus is back', async () => (await focused(page)).includes('Copy as code'));
-    await tabTo(page, 'P0 · prompts');
+    await tabTo(page, 'user · prompts');
     await page.keyboard.press('Control+A');
     await page.keyboard.type('55');
     await page.keyboard.press('Enter');

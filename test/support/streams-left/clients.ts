@@ -11,7 +11,7 @@ import OpenAI6 from 'openai6';
 import type { Limiter } from '../../../operators/index.js';
 import { limitLanguageModel } from '../../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../../src/adapters/anthropic.js';
-import { createFetch } from '../../../src/adapters/fetch.js';
+import { limitFetch } from '../../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../../src/adapters/openai.js';
 
 /** A question for one stream. */
@@ -94,9 +94,9 @@ const aiSdk =
   };
 
 export const CLIENTS: Readonly<Record<string, Ask>> = {
-  createFetch: async (question) => {
+  limitFetch: async (question) => {
     const body = JSON.stringify({ model: 'm', stream: true, messages: messages(question.text) });
-    const limited = createFetch(rules(question));
+    const limited = limitFetch(rules(question));
     const response = await limited(`${question.url}/v1/chat/completions`, { method: 'POST', body, ...withSignal(question) });
     const stream = response.body as ReadableStream<Uint8Array>;
     return {
@@ -119,7 +119,7 @@ export const CLIENTS: Readonly<Record<string, Ask>> = {
     createOpenAICompatible: createOpenAICompatible2,
   } as unknown as AiSdk),
   LangChain: async (question) => {
-    const fetch = createFetch(rules(question));
+    const fetch = limitFetch(rules(question));
     const configuration = { baseURL: `${question.url}/v1`, fetch };
     const model = new ChatOpenAI({ model: 'm', apiKey: 'k', maxRetries: 0, configuration });
     const stream = await model.stream(question.text, withSignal(question));

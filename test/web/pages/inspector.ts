@@ -20,7 +20,7 @@ interface Item {
 /** A pipeline that never ends: three lanes, one limiter, now and then a bad item and a backend that is busy. */
 function pipeline(perSecond: number) {
   const metrics = createMetrics({ maxBatchSize: 8 });
-  const order = [{ name: 'P0', maxWaitMs: 10 }, { name: 'P1' }, { name: 'P2' }];
+  const order = [{ name: 'user', maxWaitMs: 10 }, { name: 'normal' }, { name: 'background' }];
   const slots = Math.max(4, Math.round(perSecond / 6));
   const limiter = createLimiter({
     concurrency: slots,
@@ -46,7 +46,7 @@ function pipeline(perSecond: number) {
       },
       {
         maxSize: 8,
-        queue: lanes(order, { by: ({ n }: Item) => (n % 10 < 2 ? 'P0' : n % 10 < 5 ? 'P1' : 'P2') }),
+        queue: lanes(order, { by: ({ n }: Item) => (n % 10 < 2 ? 'user' : n % 10 < 5 ? 'normal' : 'background') }),
         limiter,
         repair: [retryFailed({ initialMs: 200 }), divideAndConquer()],
         onEvent: metrics.sink,

@@ -1,19 +1,19 @@
 import { Client } from '@modelcontextprotocol/client';
-import { createMcpCaller } from '../../src/adapters/mcp.js';
+import { limitMcp } from '../../src/adapters/mcp.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { CALL_RULES, callRuleRows, jobRows, nested } from './call-rules.js';
 
 const client = (): Client => new Client({ name: 'test', version: '1' });
 const own = 'tools, readConcurrency, writeConcurrency, maxQueued, job, maxSilenceMs';
-const call = (options: unknown): unknown => createMcpCaller(client()).callTool({ name: 'look' }, options as never);
+const call = (options: unknown): unknown => limitMcp(client()).callTool({ name: 'look' }, options as never);
 
 export const rows: MisuseTable = {
-  operator: 'createMcpCaller',
-  create: (options) => createMcpCaller(client(), nested(options) as never),
+  operator: 'limitMcp',
+  create: (options) => limitMcp(client(), nested(options) as never),
   calls: {
-    client: (value) => createMcpCaller(value),
-    'callTool.name': (value) => createMcpCaller(client()).callTool({ name: value }),
+    client: (value) => limitMcp(value),
+    'callTool.name': (value) => limitMcp(client()).callTool({ name: value }),
     'callTool.call options': call,
     'McpCallOptions.signal': (value) => call({ signal: value }),
     'McpCallOptions.onProgress': (value) => call({ onProgress: value }),
@@ -31,7 +31,7 @@ export const rows: MisuseTable = {
     ...jobRows,
     ...badly('timeout', `absent (known options: ${CALL_RULES}, ${own})`, 5),
     ...badly('callTool.name', 'a non-empty string', '', 5, null, undefined, {}),
-    ...badly('callTool.call options', 'an object', null, 5, 'P0'),
+    ...badly('callTool.call options', 'an object', null, 5, 'user'),
     ...badly('McpCallOptions.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
     ...badly('McpCallOptions.onProgress', 'a function', null, 5, {}),
     ...badly('McpCallOptions.maxSilenceMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),

@@ -1,11 +1,11 @@
-import { createFetch } from '../../src/adapters/fetch.js';
+import { limitFetch } from '../../src/adapters/fetch.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 export const rows: MisuseTable = {
-  operator: 'createFetch',
-  create: (options) => createFetch(nested(options) as never),
+  operator: 'limitFetch',
+  create: (options) => limitFetch(nested(options) as never),
   rows: [
     ...connectionRuleRows,
     ...badly('fetch', 'a function', null, 5, {}, 'https://host'),
