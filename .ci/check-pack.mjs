@@ -179,7 +179,7 @@ function program(assertImport, sluiceImport) {
     const seen = [];
     of(1, 2, 3).pipe(batch({ maxSize: 2 })).subscribe((items) => seen.push(items));
     if (JSON.stringify(seen) !== '[[1,2],[3]]') throw new Error('batch gave ' + JSON.stringify(seen));
-    if (batch !== rootBatch) throw new Error('sluice and sluice/operators carry two copies');
+    if (batchMap !== rootBatchMap) throw new Error('sluice and sluice/operators carry two copies');
     console.log('done');
   `;
 }
@@ -187,7 +187,7 @@ function program(assertImport, sluiceImport) {
 function esmProgram() {
   return program(
     "import { of } from 'rxjs';",
-    "import { batch } from 'sluice/operators'; import { batch as rootBatch } from 'sluice/operators';",
+    "import { batch, batchMap } from 'sluice/operators'; import { batchMap as rootBatchMap } from 'sluice';",
   );
 }
 
@@ -198,7 +198,7 @@ function checkEsm() {
 function checkCjs() {
   const text = program(
     "const { of } = require('rxjs');",
-    "const { batch } = require('sluice/operators'); const { batch: rootBatch } = require('sluice');",
+    "const { batch, batchMap } = require('sluice/operators'); const { batchMap: rootBatchMap } = require('sluice');",
   );
   assert.equal(runProgram('program.cjs', text), 'done\n');
 }

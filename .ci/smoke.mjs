@@ -171,17 +171,17 @@ const jobs = {
     assert.match(error.message, /^batch: expected `maxSize` to be /);
   },
 
-  kernel({ kernel: { Backlog, DeadlineHeap, TokenBucket, backoffDelayMs } }) {
-    const backlog = new Backlog();
-    for (const item of numbers(100)) backlog.push(item);
-    assert.equal(backlog.shift(), 0);
-    const heap = new DeadlineHeap();
-    for (const at of [3, 1, 2]) heap.push(at, at);
-    assert.equal(heap.pop(), 1);
-    const bucket = new TokenBucket(60, 2, 0);
-    bucket.pay(2, 0);
-    assert.deepEqual([bucket.canPay(1, 0), bucket.canPay(1, 1000)], [false, true]);
-    assert.equal(backoffDelayMs(1, { initialMs: 100, factor: 2, maxMs: 1000, jitter: 'none' }, 0), 100);
+  metrics({ metrics: { createMetrics, logFields } }) {
+    const metrics = createMetrics();
+    metrics.sink({ type: 'drained', operator: 'createEmbedder', instance: 'documents' });
+    assert.equal(metrics.snapshot().flow.calls, 0);
+    assert.equal(logFields({ type: 'drained', operator: 'createEmbedder', instance: 'documents' }).event, 'drained');
+  },
+
+  interop({ rxjs: { of }, interop: { fromSubscribable } }) {
+    const seen = [];
+    fromSubscribable(() => of(1, 2)).subscribe((value) => seen.push(value));
+    assert.deepEqual(seen, [1, 2]);
   },
 
   marbles({ rxjs: { delay }, marbles: { draw, leakCheck, virtualTime } }) {
