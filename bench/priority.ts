@@ -144,7 +144,7 @@ function tableOf(results: readonly Result[]): string {
     (floodMs / 1000).toFixed(2),
     (floodMs / first!.floodMs).toFixed(2),
   ]);
-  return table(['queue', 'user p50, ms', 'ratio', 'user p99, ms', 'ratio', 'all background, s', 'ratio'], rows);
+  return table(['queue', '`user` p50, ms', 'ratio', '`user` p99, ms', 'ratio', 'all of `background`, s', 'ratio'], rows);
 }
 
 /** Where slots are the limit, and where a rate is. */
@@ -153,7 +153,7 @@ export async function priorityTable(): Promise<string> {
   const rates = await measured(ratedContestants, { flood: RATED_FLOOD, everyMs: RATED_EVERY_MS, rounds: ROUNDS });
   const service = `service ${SERVICE_MS} ms; wall clock, ${ROUNDS} rounds`;
   return [
-    `${FLOOD} background queued, a user every ${EVERY_MS} ms, ${CONCURRENCY} slots, ${service}\n\n${tableOf(slots)}`,
-    `${RATED_FLOOD} background queued, a user every ${RATED_EVERY_MS} ms, ${PER_SECOND} requests a second, ${service}\n\n${tableOf(rates)}`,
+    `${FLOOD} calls of background queued, one of user every ${EVERY_MS} ms, ${CONCURRENCY} slots, ${service}\n\n${tableOf(slots)}`,
+    `${RATED_FLOOD} calls of background queued, one of user every ${RATED_EVERY_MS} ms, ${PER_SECOND} requests a second, ${service}\n\n${tableOf(rates)}`,
   ].join('\n\n');
 }

@@ -75,8 +75,8 @@ const LANES: readonly string[] = ['user', 'normal', 'background'];
 const FIRST_RESERVE = 0.05;
 
 /**
- * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute and day, limits per model, lanes user (somebody
- * waits), normal and background, and rates learned from the headers of responses. What pipelines make from plain data. Inside a lane, jobs with different `key`s
+ * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute and day, limits per model, lanes `user` (a person
+ * waits), `normal` and `background`, and rates learned from the headers of responses. What pipelines make from plain data. Inside a lane, jobs with different `key`s
  * take turns.
  *
  * It is `createLimiter` with values: take that one for other windows, other units, or a smaller bundle.

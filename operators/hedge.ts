@@ -2,7 +2,7 @@ import type { SchedulerLike, Subscriber } from 'rxjs';
 import { EMPTY, Observable, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
 import { boundedHintMs } from './kernel/limits/headers.js';
-import { isWithinBudget } from './kernel/repair/backoff.js';
+import { isWithinShare } from './kernel/repair/backoff.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { isAmount, unusable } from './options/answers.js';
 import { ask, verdictOf } from './options/ask.js';
@@ -232,7 +232,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     // The rule for the delay may have made the consumer leave.
     if (to.closed) return;
     const [first] = attempts;
-    if (first && (now() < stats.pausedUntil || !isWithinBudget(stats.hedging, stats.calling, maxShare))) {
+    if (first && (now() < stats.pausedUntil || !isWithinShare(stats.hedging, stats.calling, maxShare))) {
       mayHedge = false;
       return;
     }

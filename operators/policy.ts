@@ -43,7 +43,7 @@ export interface PolicyOptions<F = never, W = never> {
    * their next attempt when it opens. `'wait'`: wait without a permit until it lets calls through, up to `deadlineMs`; for bulk work. @defaultValue 'fail'
    */
   readonly whenOpen?: 'fail' | 'wait';
-  /** When and how often a failed attempt is made again: the value `retryFailed({ … })`; give it a `budget`. @defaultValue none, and then never */
+  /** When and how often a failed attempt is made again: the value `retryFailed({ … })`; give it a `maxShare`. @defaultValue none, and then never */
   readonly retry?: RepairRule;
   /** Every attempt takes a permit of its own. @defaultValue none */
   readonly limiter?: Limiter;
@@ -103,7 +103,7 @@ const NAME = 'policy';
  * - **Tries again** with `retryFailed()` what failed as `throttled`, `transient` or `timeout`, until `maxAttempts` (the first included) are used up.
  *   Never what was cancelled, what has shown its first value already, or, with `idempotent: false`, what has timed out.
  * - **Waits** between attempts without a slot or a permit; every attempt takes a fresh one. A wait the other side asked for (`retry-after`)
- *   pauses the limiter for everybody. All calls of one policy share the retry budget: with `budget: 0.2` at a time at most 3 of them, or 20 %, try again.
+ *   pauses the limiter for everybody. All calls of one policy share what may be retried: with `maxShare: 0.2` at a time at most 3 of them, or 20 %, try again.
  * - **Holds at most** nothing; what waits for a permit waits in the limiter.
  * - **Completes when** the work does.
  * - **Errors when** there are no more attempts, with the last error as the same object; when the breaker is open (`BreakerOpenError`, never retried); at
@@ -113,7 +113,7 @@ const NAME = 'policy';
  * The breaker is asked before each attempt, behind the queue, and hears the outcome of each, but not of one that the deadline cut off. When the circuit
  * opens, calls that wait fail at once, or with `whenOpen: 'wait'` leave the queue until it lets calls through. Subscribing again is a new call.
  *
- * Source: the order is Polly's; full jitter and the retry budget as in `batchMap`.
+ * Source: the order is Polly's; full jitter and the share of retries as in `batchMap`.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range; what it returns throws it for work
  *   that is no function and for options of a call.

@@ -1,4 +1,4 @@
-import { isWithinBudget, refusalDelayMs, retryDelayMs } from './kernel/repair/backoff.js';
+import { isWithinShare, refusalDelayMs, retryDelayMs } from './kernel/repair/backoff.js';
 import type { SearchLimits, SearchSpent, SearchStep } from './kernel/repair/bad-item-search.js';
 import { BadItemSearch } from './kernel/repair/bad-item-search.js';
 import { blamed } from './kernel/repair/blame.js';
@@ -59,7 +59,7 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
       // The backend has refused the call, not a limiter of ours.
       const isRefusal = verdict.class === 'throttled' && !isFlowError(error);
       if (!mayPass(verdict) || (!isRefusal && attempt >= rule.maxAttempts)) return undefined;
-      if (!isRefusal && !isWithinBudget(retrying + waiting, executing + waiting, rule.maxShare)) {
+      if (!isRefusal && !isWithinShare(retrying + waiting, executing + waiting, rule.maxShare)) {
         return { rejected: jobs.map((job) => ({ job, reason: new RetryShareError(operator, rule.maxShare, error) })) };
       }
       const { retryAfterMs } = verdict;

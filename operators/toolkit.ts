@@ -1,7 +1,7 @@
 /** What operators are made with, for the pipelines and adapters of this package: checks, clocks, ways to start and end work. */
 
 export { boundedHintMs, headerReader } from './kernel/limits/headers.js';
-export { isWithinBudget, refusalDelayMs, retryDelayMs } from './kernel/repair/backoff.js';
+export { isWithinShare, refusalDelayMs, retryDelayMs } from './kernel/repair/backoff.js';
 export { fieldOf } from './kernel/repair/field-of.js';
 export { Refusals } from './kernel/repair/refusals.js';
 export { mayPass } from './kernel/repair/verdict.js';

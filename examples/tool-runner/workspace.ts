@@ -58,7 +58,7 @@ export function workspaceGuard(mayWrite: (path: string) => boolean): ToolGuard {
   return ({ input }: GuardedCall, { tool }) => {
     const { path: wanted = '' } = input as { readonly path?: string };
     if (wanted.startsWith('.')) return 'files that begin with a dot are private';
-    return tool.readOnly === true || tool.runsTools === true || mayWrite(wanted) || `nobody has allowed to write ${wanted}`;
+    return tool.readOnly === true || tool.runsTools === true || mayWrite(wanted) || `the user has not allowed writing ${wanted}`;
   };
 }
 

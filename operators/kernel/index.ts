@@ -41,7 +41,7 @@ export type { SequenceWait } from './queues/sequence-buffer.js';
 export { SequenceBuffer } from './queues/sequence-buffer.js';
 export { strictWithFloor } from './queues/strict-with-floor.js';
 export type { BackoffOptions } from './repair/backoff.js';
-export { BACKOFF_DEFAULTS, backoffDelayMs, isWithinBudget, retryDelayMs } from './repair/backoff.js';
+export { BACKOFF_DEFAULTS, backoffDelayMs, isWithinShare, retryDelayMs } from './repair/backoff.js';
 export type { SearchLimits, SearchSpent, SearchStep } from './repair/bad-item-search.js';
 export { BadItemSearch } from './repair/bad-item-search.js';
 export { blamed } from './repair/blame.js';

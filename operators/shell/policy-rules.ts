@@ -52,7 +52,7 @@ export interface FallbackContext {
 
 export type Fallback<F> = (error: unknown, context: FallbackContext) => WorkResult<F>;
 
-/** What the calls of one policy have under way, for the retry budget, and the refusals that they share. */
+/** What the calls of one policy have under way, for the share of retries, and the refusals that they share. */
 export interface PolicyLoad {
   calls: number;
   active: number;

@@ -27,7 +27,7 @@ export interface AccountOptions extends AccountLimits {
 const NAME = 'createAccount';
 
 /**
- * One account at a provider: a limiter with slots, requests and tokens per minute and day, limits per model, lanes user (a user waits), normal and background, and rates
+ * One account at a provider: a limiter with slots, requests and tokens per minute and day, limits per model, lanes `user` (a person waits), `normal` and `background`, and rates
  * learned from the headers of responses; and the ledger of all calls that are made under it. Give it as `limiter` to clients, adapters and
  * pipelines: they share its limits, its `budget` and its records.
  *

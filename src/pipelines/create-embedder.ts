@@ -47,8 +47,8 @@ export interface Embedder extends Handle {
 }
 
 /**
- * Texts in, vectors out, over any client or an OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes user
- * (somebody waits), normal and background (background), equal texts under way sent once, a refused text isolated from its batch.
+ * Texts in, vectors out, over any client or an OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes `user`
+ * (a person waits), `normal` and `background`, equal texts under way sent once, a refused text isolated from its batch.
  *
  * - **Settles** every accepted text once, with its vector or with the error that is its own.
  * - **Holds at most** `maxQueued` texts; `embedFrom` reads no further ahead than a few batches.

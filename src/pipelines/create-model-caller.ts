@@ -60,8 +60,8 @@ export type * from './models/model-types.js';
 const MAX_CODES = 50;
 
 /**
- * Calls to a model, whole answers and streams, over any client: one limiter with lanes user (somebody waits),
- * normal and background (background), retries, a breaker, deadlines, hedging, and a record of every attempt.
+ * Calls to a model, whole answers and streams, over any client: one limiter with lanes `user` (a person waits),
+ * `normal` and `background`, retries, a breaker, deadlines, hedging, and a record of every attempt.
  *
  * - **Order** of what surrounds a call, always: cache > fixAnswer > deadline > retry > hedge > limiter > breaker > attempt timeout > client.
  * - **Tries again** only after 429, 5xx, a broken connection or a timeout, never after a 400 or 401, after a `parse` that failed, or once a

@@ -66,7 +66,7 @@ describe('the workspace of an agent', () => {
     );
     expect([disk.get('x.md'), disk.get('y.md')]).toEqual(['new', undefined]);
     expect(blocksOf(messages)[0]?.content).toContain('[1] write (toolu_0.1): ok\nwrote 3 characters');
-    expect(blocksOf(messages)[0]?.content).toContain('permission denied: nobody has allowed to write y.md');
+    expect(blocksOf(messages)[0]?.content).toContain('permission denied: the user has not allowed writing y.md');
     expect(blocksOf(messages)[0]?.content).toContain('[3] read (toolu_0.3): ok\notters hold hands');
   });
 

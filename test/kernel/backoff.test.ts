@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BACKOFF_DEFAULTS, backoffDelayMs, isWithinBudget, retryDelayMs } from '../../operators/kernel/index.js';
+import { BACKOFF_DEFAULTS, backoffDelayMs, isWithinShare, retryDelayMs } from '../../operators/kernel/index.js';
 
 const attempt = fc.integer({ min: 1, max: 2000 });
 const random01 = fc.double({ min: 0, max: 1, noNaN: true });
@@ -91,11 +91,11 @@ describe('retryDelayMs', () => {
   });
 });
 
-describe('isWithinBudget', () => {
+describe('isWithinShare', () => {
   /** How many run at a time when each that is allowed is started. */
   const allowed = (activeCalls: number, ratio = 0.2, least?: number) => {
     let running = 0;
-    while (running < 1000 && isWithinBudget(running, activeCalls, ratio, least)) running++;
+    while (running < 1000 && isWithinShare(running, activeCalls, ratio, least)) running++;
     return running;
   };
 

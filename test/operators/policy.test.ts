@@ -229,7 +229,7 @@ describe('another attempt', () => {
   });
 });
 
-describe('the retry budget', () => {
+describe('the share of retries', () => {
   const failNow = (): Observable<never> => throwError(() => busy);
 
   it('lets at most 20 % of the calls of a policy try again at a time', () => {

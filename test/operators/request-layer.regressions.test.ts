@@ -187,7 +187,7 @@ describe('a call of a policy whose consumer leaves in the middle of its end', ()
     expect(executing).toEqual([1, 1]);
   });
 
-  it('when it is asked for the class of a refusal: the retry budget is left as it was', () => {
+  it('when it is asked for the class of a refusal: the share of retries is left as it was', () => {
     virtualTime(({ flush, scheduler }) => {
       const leaving = new Subject<void>();
       const limiter = createLimiter({ scheduler, concurrency: 1, maxQueued: 0 });

@@ -5,8 +5,8 @@ import { h, write } from './dom.js';
 
 const NUMBERS: readonly (readonly [name: keyof Counts, label: string, about: string])[] = [
   ['lost', 'Lost', 'callers who never hear of their item again'],
-  ['p99Ms', '99 % of user within', 'from arrival to answer, or so far'],
-  ['p50Ms', 'Half of user within', 'from arrival to answer, or so far'],
+  ['p99Ms', '99 % of user calls within', 'from arrival to answer, or so far'],
+  ['p50Ms', 'Half of user calls within', 'from arrival to answer, or so far'],
   ['calls', 'Calls', 'requests to the provider, repeats included'],
   ['throttled', '429s', 'calls the provider refused for its rates'],
   ['wasted', 'Wasted calls', 'answered in full when nobody wanted it'],

@@ -53,7 +53,7 @@ export function refusalDelayMs(inARow: number, retryAfterMs: number | undefined,
  *
  * Source: retry budgets ("Handling Overload", Google SRE book, 2016).
  */
-export function isWithinBudget(running: number, active: number, ratio: number, least = 3): boolean {
+export function isWithinShare(running: number, active: number, ratio: number, least = 3): boolean {
   // At least one active: no budget at all (Infinity) times no call would not be a number.
   return running + 1 <= Math.max(least, ratio * Math.max(1, active));
 }

@@ -61,7 +61,7 @@ export const MODEL_CALLER_DEFAULTS = {
   lanes: [{ name: 'user' }, { name: 'normal' }, { name: 'background' }] as readonly LaneOptions[],
   deadlineMs: Infinity,
   timeoutMs: 30_000,
-  hedgeBudget: 0.1,
+  hedgeShare: 0.1,
   cacheEntries: 1000,
   cacheTimeoutMs: 1000,
 } as const;
@@ -312,7 +312,7 @@ function cacheOf<Q, P>(cache: ModelCacheOptions<Q, P> | undefined): CacheRules<Q
 function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly string[]): CallerConfig<never, never, never, never>['hedge'] {
   if (hedge === undefined) return undefined;
   onlyKnown(NAME, hedge, ['delayMs', 'maxHedges', 'maxShare', 'lanes'], 'hedge', 'hedge.');
-  const { delayMs, maxHedges, maxShare: budget = MODEL_CALLER_DEFAULTS.hedgeBudget, lanes = knownLanes.slice(0, 1) } = hedge;
+  const { delayMs, maxHedges, maxShare = MODEL_CALLER_DEFAULTS.hedgeShare, lanes = knownLanes.slice(0, 1) } = hedge;
   if (typeof delayMs !== 'function' && delayMs !== undefined) durationMs(NAME, 'hedge.delayMs', delayMs);
   if (maxHedges !== undefined && (!Number.isSafeInteger(maxHedges) || maxHedges < 0))
     throw new FlowConfigError(NAME, 'hedge.maxHedges', 'a whole number >= 0', maxHedges);
@@ -325,7 +325,7 @@ function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly stri
     options: {
       ...(delayMs !== undefined && { delayMs }),
       ...(maxHedges !== undefined && { maxHedges }),
-      maxShare: positive(NAME, 'hedge.maxShare', budget),
+      maxShare: positive(NAME, 'hedge.maxShare', maxShare),
       backend: {},
     },
   };

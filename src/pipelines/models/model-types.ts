@@ -102,7 +102,7 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly tokensPerMinute?: number;
   /** Most calls waiting. Not together with `limiter`. @defaultValue 1000 */
   readonly maxQueued?: number;
-  /** Most urgent first. Not together with `limiter`. @defaultValue user, normal, background */
+  /** Most urgent first. Not together with `limiter`. @defaultValue `user`, `normal`, `background` */
   readonly lanes?: readonly LaneOptions[];
   /**
    * What a request will take, in tokens: of its prompt and of its longest answer. A mere number is both together; a budget charges it at the dearer

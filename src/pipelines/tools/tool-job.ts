@@ -4,7 +4,7 @@ import {
   Alarm,
   boundedHintMs,
   drawnFrom,
-  isWithinBudget,
+  isWithinShare,
   mayPass,
   mostThrottledMs,
   refusalDelayMs,
@@ -302,10 +302,10 @@ export class ToolJob implements AttemptOwner {
     }
   }
 
-  #mayRetry({ maxShare: budget }: RetryRule): boolean {
+  #mayRetry({ maxShare }: RetryRule): boolean {
     const { counts, retrying, refused } = this.#host;
     const waiting = counts.backingOff - refused;
-    return isWithinBudget(retrying + waiting, counts.executing + waiting, budget);
+    return isWithinShare(retrying + waiting, counts.executing + waiting, maxShare);
   }
 
   #pause(askedMs: number): void {

@@ -241,7 +241,7 @@ describe('a run of a server that refuses each call once', () => {
     expect(await run(planOf({ model, ...many }, rows))).toMatchObject({ exitCode: 0, rows: { ok: 40 }, calls: 80, retries: 40 });
   });
 
-  it('says of which rows it was that a budget for retries had no room', async () => {
+  it('says of which rows it was that the share of retries had no room', async () => {
     let refuse = (): void => undefined;
     const until = new Promise<void>((resolve) => (refuse = resolve));
     const server = await serve({ until, fault: (_, times) => (times === 1 ? { status: 500, message: 'not now' } : undefined) });
