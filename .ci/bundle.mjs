@@ -14,17 +14,27 @@ export const promises = [
   { exports: ['bulkheadMap'], target: 5_000 },
   { exports: ['createLimiter'], target: 4_500 },
   {
-    exports: ['createLimiter', 'createAccount', 'childOf', 'keyedLimiter', 'lanes', 'perMinute', 'per', 'strict', 'fromHeaders'],
+    exports: [
+      'createLimiter',
+      'createAccount',
+      'childOf',
+      'keyedLimiter',
+      'lanes',
+      'perMinute',
+      'tokenBucket',
+      'slidingWindow',
+      'fromHeaders',
+    ],
     target: 12_000,
   },
   { exports: ['switchLatest'], target: 2_200 },
   { exports: ['coalesce', 'switchLatest', 'toStore'], target: 4_500 },
-  { exports: ['coalesce', 'switchLatest', 'toStore', 'fromSubscribable'], target: 6_500 },
+  { entry: 'interop', source: 'src/interop.ts', exports: ['fromSubscribable'], target: 2_000 },
   { exports: ['*'], target: 42_000 },
   // `coalesce` with all it needs is 3 kB of it.
   { entry: 'ag-ui', source: 'src/adapters/ag-ui.ts', exports: ['*'], target: 5_000 },
-  // The element and the model behind it; what it looks like is loaded when it is first on a page, and is measured with it as well.
-  { entry: 'inspector', source: 'src/inspector/index.ts', exports: ['*'], target: 12_000 },
+  // The element and the model behind it, without recordings; what it looks like is loaded when it is first on a page, and is measured with it as well.
+  { entry: 'inspector', source: 'src/inspector/index.ts', exports: ['defineInspector'], target: 12_000 },
 ];
 
 /** Without the flag the bundler would keep every import of RxJS in the package, used or not, as if it did something. */

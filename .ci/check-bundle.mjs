@@ -19,9 +19,10 @@ const functions = Object.keys(exported)
   .sort((a, b) => (a < b ? -1 : 1));
 const promised = (
   await measureAll(
-    promises
-      .filter(({ exports }) => exports.every((name) => name === '*' || name in exported))
-      .map((promise) => ({ ...promise, name: promise.entry === undefined ? nameOf(promise.exports) : `\`sluice/${promise.entry}\`` })),
+    promises.map((promise) => ({
+      ...promise,
+      name: promise.entry === undefined ? nameOf(promise.exports) : `\`sluice/${promise.entry}\``,
+    })),
   )
 ).flatMap(({ later, ...first }) => (later === undefined ? [first] : [first, withLater(first, later)]));
 const rows = [

@@ -13,7 +13,7 @@ for (const what of asked.length === 0 ? all : asked) await show(what);
 
 async function show(what) {
   const file = /\.ts$/.test(what) ? `./${what.replace(/^\.\//, '')}` : undefined;
-  const names = file === undefined ? what.split('+') : ['*'];
+  const names = file === undefined ? what.split('+') : (promises.find(({ source }) => `./${source}` === file)?.exports ?? ['*']);
   const isIt = ({ exports, source }) => (source === undefined ? exports.toSorted().join() === names.toSorted().join() : false);
   const promise = promises.find(file === undefined ? isIt : ({ source }) => `./${source}` === file);
   const target = promise?.target;
