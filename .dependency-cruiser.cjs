@@ -42,25 +42,31 @@ module.exports = {
       to: { pathNot: ['^operators/', rxjs, asyncContext] },
     },
     {
-      name: 'src-imports-public-files',
-      comment:
-        'What src needs of the inside of operators has a public home: operators/toolkit.ts, operators/types.ts, operators/errors.ts.',
+      name: 'src-imports-as-users-do',
+      comment: 'Of operators, src takes what a third party can import: `sluice/operators`, and `sluice/operators/build` for authors.',
       severity: 'error',
       from: { path: '^src/' },
-      to: { path: '^operators/(kernel|shell|options)/' },
+      to: { path: '^operators/', pathNot: '^operators/(index|build)\\.ts$' },
     },
     {
-      name: 'homes-for-src-only',
+      name: 'build-is-for-authors',
+      comment: 'Operators import the file that defines a name; `build.ts` is how authors outside reach it.',
       severity: 'error',
       from: { path: '^operators/' },
-      to: { path: '^operators/(toolkit|types|errors)\\.ts$' },
+      to: { path: '^operators/build\\.ts$' },
     },
     {
       name: 'no-inner-barrel',
       comment: 'Import the file that defines a name, not an index.ts: barrels are for users, and make cycles.',
       severity: 'error',
       from: { path: library, pathNot: [entries, specs] },
-      to: { path: ['^(operators|src|marbles)/index\\.ts$', '^(operators|src|marbles)/.+/index\\.ts$'] },
+      to: { path: ['^(src|marbles)/index\\.ts$', '^(operators|src|marbles)/.+/index\\.ts$'] },
+    },
+    {
+      name: 'operators-without-their-barrel',
+      severity: 'error',
+      from: { path: '^(operators|marbles)/', pathNot: [entries, specs] },
+      to: { path: '^operators/index\\.ts$' },
     },
     {
       name: 'zod-at-the-edge',

@@ -7,11 +7,12 @@ const library = {
   entry: {
     index: 'src/index.ts',
     operators: 'operators/index.ts',
+    'operators-build': 'operators/build.ts',
     // Who has asynchronous contexts and who has not: the package's `imports` choose.
-    'async-context': 'operators/shell/async-context.ts',
+    'async-context': 'operators/shell/calls/async-context.ts',
     'async-context-node': 'src/async-context.ts',
     metrics: 'src/metrics/index.ts',
-    interop: 'src/interop.ts',
+    interop: 'operators/interop.ts',
     marbles: 'marbles/index.ts',
     'marbles-vitest': 'marbles/vitest.ts',
     diagnostics: 'src/diagnostics.ts',

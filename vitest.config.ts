@@ -149,7 +149,7 @@ export default defineConfig({
         test: { ...patience, name: 'frames', environment: 'node', include: [framesTests], fileParallelism: false },
       },
       {
-        resolve: asyncContext('operators/shell/async-context.ts'),
+        resolve: asyncContext('operators/shell/calls/async-context.ts'),
         // All that the tests import; one that is found on the way would be prepared then, and the page loaded anew.
         optimizeDeps: { noDiscovery: true, include: ['react', 'react-dom/client', 'rxjs', 'rxjs/testing'] },
         test: {

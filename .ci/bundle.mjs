@@ -1,18 +1,24 @@
-// What a bundle costs a browser, minified and gzipped, without RxJS; and what was promised.
+// What a bundle costs a browser, minified and gzipped, without RxJS.
 import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
 export const project = resolve(import.meta.dirname, '..');
 
-/** In bytes after gzip. `*` is all that the entry exports; without an `entry` it is the operators. */
-export const promises = [
-  { exports: ['batch'], target: 1_800 },
-  { exports: ['batchMap'], target: 9_000 },
-  { exports: ['batchMap', 'lanes', 'robust'], target: 14_000 },
-  { exports: ['createBatcher'], target: 10_000 },
-  { exports: ['bulkheadMap'], target: 5_000 },
-  { exports: ['createLimiter'], target: 4_500 },
+/** What programs import together. `*` is all that the entry exports; without an `entry` it is the operators. */
+export const programs = [
+  root('the first example of `docs/guides/first-steps.md`', 'batchMap', 'createAccount', 'robust'),
+  root('`createModelCaller` over a function', 'createModelCaller'),
+  root('`createModelCaller` over a function, under an account', 'createModelCaller', 'createAccount'),
+  root('`createModelCaller` over an address, under an account', 'createModelCaller', 'chatCompletions', 'createAccount'),
+  root('`createEmbedder` over a function', 'createEmbedder'),
+  root('`createEmbedder` over an address', 'createEmbedder', 'embeddings'),
+  root('`createEmbedder` over an address, under an account', 'createEmbedder', 'embeddings', 'createAccount'),
+  root('`createToolRunner`', 'createToolRunner', 'defineTool'),
+  root('`createAgentTurn` without tools', 'createAgentTurn'),
+  root('`createAgentTurn` with tools', 'createAgentTurn', 'createToolRunner', 'defineTool'),
+  root('`createStages`', 'createStages'),
+  { exports: ['batchMap', 'lanes', 'robust'] },
   {
     exports: [
       'createLimiter',
@@ -25,17 +31,20 @@ export const promises = [
       'slidingWindow',
       'fromHeaders',
     ],
-    target: 12_000,
   },
-  { exports: ['switchLatest'], target: 2_200 },
-  { exports: ['coalesce', 'switchLatest', 'toStore'], target: 4_500 },
-  { entry: 'interop', source: 'src/interop.ts', exports: ['fromSubscribable'], target: 2_000 },
-  { exports: ['*'], target: 42_000 },
-  // `coalesce` with all it needs is 3 kB of it.
-  { entry: 'ag-ui', source: 'src/adapters/ag-ui.ts', exports: ['*'], target: 5_000 },
-  // The element and the model behind it, without recordings; what it looks like is loaded when it is first on a page, and is measured with it as well.
-  { entry: 'inspector', source: 'src/inspector/index.ts', exports: ['defineInspector'], target: 12_000 },
+  { exports: ['coalesce', 'switchLatest', 'toStore'] },
+  { exports: ['*'] },
+  { title: '`sluice/operators/build`', entry: 'operators-build', source: 'operators/build.ts', exports: ['*'] },
+  { entry: 'interop', source: 'operators/interop.ts', exports: ['*'] },
+  { entry: 'fetch', source: 'src/adapters/fetch.ts', exports: ['limitFetch'] },
+  { entry: 'ag-ui', source: 'src/adapters/ag-ui.ts', exports: ['*'] },
+  // The element and the model behind it; what it looks like is loaded when it is first on a page, and is measured with it as well.
+  { entry: 'inspector', source: 'src/inspector/index.ts', exports: ['defineInspector'] },
 ];
+
+function root(title, ...exports) {
+  return { title, entry: 'index', source: 'src/index.ts', exports };
+}
 
 /** Without the flag the bundler would keep every import of RxJS in the package, used or not, as if it did something. */
 const rxjsLeftOut = {
@@ -100,7 +109,7 @@ function sum(items, of) {
 
 /** From the sources, without a build. One file first, as in the package: what a file does when it is loaded is in every bundle then, if a bundler cannot see that it is pure. */
 export async function measureSource(names, entry = './operators/index.ts') {
-  const alias = { '#async-context': join(project, 'operators/shell/async-context.ts') };
+  const alias = { '#async-context': join(project, 'operators/shell/calls/async-context.ts') };
   const { outputFiles } = await build({
     entryPoints: [entry],
     absWorkingDir: project,

@@ -1,8 +1,9 @@
 // The public surface of every entry point, as a report in docs/api that a reviewer reads in the diff. What several entries have stands in the report
 // of the first of them; the others name it. Build first, then:
-//   node .ci/check-api.mjs           compare, exit 1 when a report is out of date
-//   node .ci/check-api.mjs --write   write the reports
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+//   node .ci/check-api.mjs                      compare, exit 1 when a report is out of date
+//   node .ci/check-api.mjs --write              write the reports; exit 1 without writing when a `@stable` export is gone or changed in a way that breaks its users
+//   node .ci/check-api.mjs --write --breaking   write them all the same: the next release is a breaking one, and CHANGELOG.md says what to do
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -11,7 +12,7 @@ import ts from 'typescript';
 import { manifest, project, readJson } from './consumer.mjs';
 
 const { CompilerState, Extractor, ExtractorConfig } = extractor;
-const { values: flags } = parseArgs({ options: { write: { type: 'boolean' } } });
+const { values: flags } = parseArgs({ options: { write: { type: 'boolean' }, breaking: { type: 'boolean' } } });
 const folder = join(project, 'docs', 'api');
 const { compilerOptions } = readJson(join(project, 'tsconfig.json'));
 
@@ -26,6 +27,7 @@ const fresh = mkdtempSync(join(tmpdir(), 'sluice-api-'));
 const files = paths.map((path) => join(project, manifest.exports[path].import.types));
 /** All entries in one program: their types, and those of their peers, are read once. */
 let compilerState;
+const reports = new Map();
 try {
   for (const path of [...FIRST, ...paths.filter((path) => !FIRST.includes(path))]) {
     compare(`${manifest.name}${path.slice(1)}`, manifest.exports[path].import.types);
@@ -33,12 +35,66 @@ try {
 } finally {
   rmSync(fresh, { recursive: true, force: true });
 }
+if (flags.write) writeReports();
+
+function writeReports() {
+  const committed = readdirSync(folder).map((name) => readIfThere(join(folder, name)));
+  const broken = brokenExports(committed, [...reports.values()]);
+  if (broken.length > 0 && !flags.breaking) {
+    console.log(`FAIL stable exports changed, and nothing was written:\n${broken.map((line) => `  ${line}`).join('\n')}`);
+    console.log('  keep them as they were, or run `npm run api -- --breaking` and say in CHANGELOG.md what users have to do');
+    process.exitCode = 1;
+    return;
+  }
+  for (const [name, text] of reports) writeFileSync(join(folder, name), text);
+}
+
+/** What programs that use the stable exports of the old reports would miss in the new ones. Interfaces may get optional members. */
+function brokenExports(before, after) {
+  const now = new Map(exportedIn(after).map((each) => [each.name, each]));
+  return exportedIn(before).flatMap(({ name, text, members, isStable }) => {
+    const found = now.get(name);
+    if (!isStable || found?.text === text) return [];
+    if (!found) return [`${name} is gone`];
+    if (!members || !found.members) return [`${name} is declared differently`];
+    const lost = [...members].filter((member) => !found.members.has(member));
+    const required = [...found.members].filter((member) => !members.has(member) && !/^(readonly )?\w+\?:/.test(member));
+    return [...lost.map((member) => `${name} has no longer \`${member}\``), ...required.map((member) => `${name} requires \`${member}\``)];
+  });
+}
+
+/** The exported declarations of reports, overloads as one, with the members of interfaces. */
+function exportedIn(texts) {
+  const found = new Map();
+  for (const each of texts.flatMap(declaredIn)) {
+    const overload = found.get(each.name);
+    found.set(each.name, overload ? { ...overload, text: `${overload.text}\n${each.text}` } : each);
+  }
+  return [...found.values()];
+}
+
+function declaredIn(report) {
+  const [, body = ''] = /```ts\n([\s\S]*?)```/.exec(report) ?? [];
+  const file = ts.createSourceFile('report.d.ts', body, ts.ScriptTarget.Latest, true);
+  const spaced = (node) => node.getText().replace(/\s+/g, ' ');
+  return file.statements.flatMap((statement) => {
+    if (!statement.getText().startsWith('export ')) return [];
+    const declared = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [statement];
+    const isStable = !/\/\/ @(beta|internal)/.test(statement.getFullText());
+    const members = ts.isInterfaceDeclaration(statement) ? new Set(statement.members.map(spaced)) : undefined;
+    const head = members ? spaced(statement).split(' {')[0] : spaced(statement);
+    return declared.flatMap(({ name }) =>
+      name ? [{ name: name.getText(), text: members ? `${head} ${[...members].join(' ')}` : head, members, isStable }] : [],
+    );
+  });
+}
 
 function compare(entryPoint, declarations) {
   const name = `${entryPoint.replaceAll('/', '-')}.api.md`;
   const text = reportOf(entryPoint, declarationsOf(entryPoint, declarations, name), name);
   const file = join(folder, name);
-  if (flags.write) writeFileSync(file, text);
+  reports.set(name, text);
+  if (flags.write) return;
   const [line, was, is] = firstDifference(readIfThere(file), text);
   console.log(`${line === undefined ? 'ok  ' : 'FAIL'} ${entryPoint}: docs/api/${name}`);
   if (line === undefined) return;
@@ -54,13 +110,13 @@ function reportOf(entryPoint, body, name) {
   exportsOf.set(name, { entryPoint, names: exported });
   const own = [];
   const elsewhere = new Map();
-  for (const { text, names, isExported } of statements) {
+  for (const { text, mark, names, isExported } of statements) {
     // Whether it is exported is a matter of the entry, not of the declaration.
     const declaration = text.replace(/^export (?:declare )?/, '').replace(/^declare /, '');
     const owner = owners.get(declaration);
     if (owner === undefined) {
       owners.set(declaration, { entryPoint, name });
-      own.push(text);
+      own.push(mark + text);
     } else {
       const lists = elsewhere.get(owner.name) ?? { ...owner, exported: [], used: [] };
       elsewhere.set(owner.name, lists);
@@ -92,7 +148,8 @@ function statementsOf(body) {
     const declared = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [statement];
     const names = declared.flatMap(({ name }) => (name ? [name.getText()] : []));
     const text = statement.getText();
-    return { text, names, isExported: text.startsWith('export ') };
+    const [mark = ''] = /\/\/ @(beta|internal)\b/.exec(statement.getFullText().slice(0, statement.getLeadingTriviaWidth())) ?? [];
+    return { text, mark: mark && `${mark}\n`, names, isExported: text.startsWith('export ') };
   });
 }
 

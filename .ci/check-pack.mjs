@@ -9,7 +9,8 @@ import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
-import { entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, readJson, report, run } from './consumer.mjs';
+import { allBeside, entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, readJson, report, run } from './consumer.mjs';
+import { checkFirstPrograms, checkReadme } from './fresh/packed.mjs';
 
 // Everything npm runs by itself in a project that installs the package, or that removes it.
 const INSTALL_SCRIPTS = [
@@ -108,6 +109,8 @@ await inThrowAwayFolder('pack', async (folder) => {
     checkMissingPeers,
     checkEverySubpath: () => checkEverySubpath(tarball),
     checkQuietImports,
+    checkReadme: () => checkReadme(withPeers),
+    checkFirstPrograms: () => checkFirstPrograms(withPeers),
     checkOldPeers: () => checkOldPeers(folder),
   };
   await report(Object.entries(checks));
@@ -227,9 +230,9 @@ function checkCommand() {
   assert.match(help, /sluice/);
 }
 
-/** From nothing to one's own pipeline in the inspector, by the code blocks of the README and of the page on `sluice inspect` alone. */
+/** From nothing to one's own pipeline in the inspector, by the code blocks of the pages on the inspector and on `sluice inspect` alone. */
 async function checkLookInside() {
-  for (const page of ['README.md', 'docs/inspector.md', 'docs/sluice-inspect.md']) {
+  for (const page of ['docs/inspector.md', 'docs/sluice-inspect.md']) {
     const blocks = readFileSync(join(installed, page), 'utf8').matchAll(/^```js ([\w-]+\.mjs)\n([\s\S]*?)^```$/gm);
     for (const [, name, code] of blocks) writeFileSync(join(consumer, name), code);
   }
@@ -282,10 +285,10 @@ async function checkLookInside() {
   }
 }
 
-/** The README's bulk run, word for word, over a folder that nobody has seen, against a server that answers at once. */
+/** The bulk run of the page on `sluice run`, word for word, over a new folder, against a server that answers at once. */
 async function checkBulkRun() {
-  const readme = readFileSync(join(installed, 'README.md'), 'utf8');
-  writeFileSync(join(consumer, 'run.yaml'), /^```yaml run\.yaml\n([\s\S]*?)^```$/m.exec(readme)[1]);
+  const page = readFileSync(join(installed, 'docs/sluice-run.md'), 'utf8');
+  writeFileSync(join(consumer, 'run.yaml'), /^```yaml run\.yaml\n([\s\S]*?)^```$/m.exec(page)[1]);
   mkdirSync(join(consumer, 'papers'));
   const papers = Array.from({ length: 12 }, (_, i) => `paper-${randomUUID()}-${i}.md`);
   for (const paper of papers) writeFileSync(join(consumer, 'papers', paper), `# ${paper}\n\nA text that nobody has seen.\n`);
@@ -397,8 +400,7 @@ function checkMissingPeers() {
 
 /** With the optional peers there, every documented import resolves in both module systems. */
 function checkEverySubpath(tarball) {
-  // What other checks install as well.
-  install(withPeers, tarball, ...pinned('rxjs', ...Object.keys(manifest.supportedPeers), '@types/node'));
+  install(withPeers, tarball, ...allBeside);
   const list = JSON.stringify(entryPoints);
   const isWrong = '(name, module) => Object.keys(module).length === 0';
   runProgram(

@@ -6,12 +6,15 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
-import { entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, report, run } from './consumer.mjs';
+import { allBeside, entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, readJson, report, run } from './consumer.mjs';
 
 const compilers = ['5.4.5', '5.9.3', '6.0.3', '7.0.2'];
+/** Those that this project is developed with. */
+const own = Object.fromEntries(
+  ['typescript', 'typescript7'].map((name) => [readJson(join(project, 'node_modules', name, 'package.json')).version, name]),
+);
 // The SDKs ask for those.
 const newCompilers = compilers.slice(1);
-const peers = ['rxjs', ...Object.keys(manifest.supportedPeers)];
 const sources = join(project, 'test', 'consumer');
 const allFiles = readdirSync(sources).filter((file) => file.endsWith('.mts'));
 // The SDKs' own declarations do not pass everywhere; what is wrong in those is theirs.
@@ -62,9 +65,10 @@ const asked = process.argv.slice(2);
 await inThrowAwayFolder('types', async (folder) => {
   const consumer = join(folder, 'consumer');
   const tarball = pack(folder, { isBuilt: true });
-  install(consumer, tarball, ...pinned(...peers, '@types/node'));
+  install(consumer, tarball, ...allBeside);
   const shared = join(folder, 'shared');
-  install(join(folder, 'compilers'), ...compilers.filter(isNeeded).map((version) => `typescript-${version}@npm:typescript@${version}`));
+  const missing = compilers.filter((version) => isNeeded(version) && own[version] === undefined);
+  install(join(folder, 'compilers'), ...missing.map((version) => `typescript-${version}@npm:typescript@${version}`));
   copyConsumer(consumer);
   for (const client of clients) {
     install(join(shared, client), tarball, 'rxjs@7.8.1', `@ag-ui/client@${client}`, ...pinned('@types/node', 'zod'));
@@ -115,7 +119,8 @@ function compile(folder, consumer, version, settings) {
   const compilerOptions = { ...settings.options, skipLibCheck: asked.length === 0 && skipLibCheck.includes(version) };
   const inputs = ['same.d.ts', ...settings.files, ...(compilersOfBoth.includes(version) ? settings.files.map(commonJs) : [])];
   writeFileSync(join(consumer, config), JSON.stringify({ compilerOptions, files: inputs }));
-  const compiler = join(folder, 'compilers', 'node_modules', `typescript-${version}`, 'bin', 'tsc');
+  const [place, name] = own[version] === undefined ? [join(folder, 'compilers'), `typescript-${version}`] : [project, own[version]];
+  const compiler = join(place, 'node_modules', name, 'bin', 'tsc');
   try {
     // Version 7 reads most types anew in each of four threads, unless it is told to have one.
     const threads = version.startsWith('7.') ? ['--checkers', '1'] : [];

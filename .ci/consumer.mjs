@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { basename, isAbsolute, join, resolve } from 'node:path';
 
 export const project = resolve(import.meta.dirname, '..');
 export const manifest = readJson(join(project, 'package.json'));
@@ -43,7 +43,7 @@ export function pack(folder, { isBuilt }) {
   return tarball;
 }
 
-/** Makes a project with these packages in it, each given as npm takes it. In a run of all checks, what one installs is copied for the others. */
+/** Makes a project with these packages in it, each given as npm takes it. In a run of all checks, the others get what one has installed: none may change a file of it. */
 export function install(folder, ...packages) {
   const kept = process.env['SLUICE_INSTALLS'];
   if (!kept) {
@@ -64,8 +64,11 @@ export function install(folder, ...packages) {
       rmdirSync(lock);
     }
   }
-  mkdirSync(dirname(folder), { recursive: true });
-  run('cp', ['-R', copy, folder]);
+  mkdirSync(folder, { recursive: true });
+  for (const file of ['package.json', 'package-lock.json']) copyFileSync(join(copy, file), join(folder, file));
+  // Linked files are there at once. What npm has written down of them stays behind: it would write the next list into the file that all share.
+  run('cp', [process.platform === 'linux' ? '-al' : '-R', join(copy, 'node_modules'), folder]);
+  rmSync(join(folder, 'node_modules', '.package-lock.json'), { force: true });
 }
 
 function installInto(folder, packages) {
@@ -97,6 +100,9 @@ export function add(folder, ...packages) {
 export function pinned(...names) {
   return names.map((name) => `${name}@${manifest.devDependencies[name]}`);
 }
+
+/** What checks install beside the package that use all of it: the same in each, so that one install serves all. */
+export const allBeside = pinned('rxjs', ...Object.keys(manifest.supportedPeers), '@types/node', '@ai-sdk/openai');
 
 /** The output of a command; an error with all it printed when it fails. */
 export function run(command, args, cwd, settings = {}) {

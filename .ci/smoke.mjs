@@ -14,7 +14,7 @@ const jobs = {
       if (items.includes(13)) throw Object.assign(new Error('one of them is bad'), { status: 400 });
       return items.map((item) => item * 2);
     };
-    const options = { maxSize: 8, order: inputOrder(), repair: robust({ retry: { initialMs: 1 } }), weigh: () => 1 };
+    const options = { maxSize: 8, order: inputOrder(), repair: robust({ retry: { delayMs: 1 } }), weigh: () => 1 };
     const settled = await lastValueFrom(from(numbers(40)).pipe(batchMap(double, options), toArray()));
     assert.equal(settled.length, 40);
     assert.deepEqual(indexesOf(settled, 'rejected'), [13]);
@@ -84,7 +84,7 @@ const jobs = {
       if (items.some((item) => item === 5 || item === 11)) throw Object.assign(new Error('bad item'), { status: 422 });
       return items;
     };
-    const options = { repair: robust({ retry: { initialMs: 1 } }), order: inputOrder() };
+    const options = { repair: robust({ retry: { delayMs: 1 } }), order: inputOrder() };
     const settled = await lastValueFrom(batchMapFrom(numbers(16), work, options).pipe(toArray()));
     assert.deepEqual(indexesOf(settled, 'rejected'), [5, 11]);
   },
@@ -92,6 +92,15 @@ const jobs = {
   classifyError({ operators: { classifyError } }) {
     const throttled = classifyError({ status: 429, headers: { 'retry-after': '2' } }, { aborted: false, attempt: 1, size: 1 });
     assert.deepEqual([throttled.class, throttled.retryAfterMs], ['throttled', 2000]);
+  },
+
+  async build({ rxjs: { lastValueFrom }, build: { ShutdownHandle, check, streamOf }, operators: { policy } }) {
+    class Handle extends ShutdownHandle {
+      shutdown = this.shutdownOf({ operator: 'smoke', scheduler: undefined, stop: () => this.shutdown.finish(), abort() {} });
+    }
+    assert.deepEqual(await new Handle().drain(), { done: 0, aborted: 0, dropped: 0 });
+    assert.throws(() => check.count('smoke', 'maxSize', 0), { code: 'FLOW_CONFIG_INVALID' });
+    assert.equal(await lastValueFrom(streamOf(policy({ operator: 'smoke' })(() => 'answer'))), 'answer');
   },
 
   async fromStream({ rxjs: { lastValueFrom, take, toArray }, operators: { fromStream } }) {
@@ -115,7 +124,7 @@ const jobs = {
 
   async policy({ rxjs: { lastValueFrom }, operators: { policy, createLimiter, retryFailed } }) {
     const limiter = createLimiter({ concurrency: 1 });
-    const careful = policy({ limiter, retry: retryFailed({ initialMs: 1 }) });
+    const careful = policy({ limiter, retry: retryFailed({ delayMs: 1 }) });
     const answer = careful(({ attempt }) => (attempt < 3 ? Promise.reject({ status: 503 }) : Promise.resolve(`attempt ${attempt}`)));
     assert.equal(await lastValueFrom(answer), 'attempt 3');
     assert.equal(limiter.executing, 0);
@@ -123,7 +132,7 @@ const jobs = {
 
   async hedge({ rxjs: { lastValueFrom, of, NEVER }, operators: { hedge } }) {
     const attempt = (index) => (index === 0 ? NEVER : of(`attempt ${index}`));
-    assert.equal(await lastValueFrom(hedge(attempt, { delayMs: 1, backend: {} })), 'attempt 1');
+    assert.equal(await lastValueFrom(hedge(attempt, { delayMs: 1 })), 'attempt 1');
   },
 
   async mergeLanes({ rxjs: { from, lastValueFrom, toArray }, operators: { mergeLanes } }) {
@@ -145,12 +154,12 @@ const jobs = {
       predict: of('weather'),
       confirm: timer(2).pipe(map(() => 'weather')),
       match: (predicted, confirmed) => predicted === confirmed,
-      run: (call, { isSpeculative }) => {
-        runs.push(isSpeculative);
-        return of(`answer to ${call}`);
-      },
     };
-    assert.deepEqual(await lastValueFrom(speculate(options).pipe(toArray())), ['answer to weather']);
+    const run = (call, { isSpeculative }) => {
+      runs.push(isSpeculative);
+      return of(`answer to ${call}`);
+    };
+    assert.deepEqual(await lastValueFrom(speculate(run, options).pipe(toArray())), ['answer to weather']);
     assert.deepEqual(runs, [true]);
   },
 
@@ -223,9 +232,9 @@ const jobs = {
     assert.throws(() => openaiAgents.limitModel({}), { code: 'FLOW_CONFIG_INVALID' });
   },
 
-  edge({ edge: { checkJson, limitsSchema } }) {
-    assert.deepEqual(checkJson(limitsSchema, '{"concurrency":2}'), { value: { concurrency: 2 } });
-    assert.equal(typeof checkJson(limitsSchema, '{"concurrency":0}').problem, 'string');
+  edge({ edge: { parseConfig } }) {
+    assert.deepEqual(parseConfig('limits: { concurrency: 2 }').value?.limits, { concurrency: 2 });
+    assert.equal(parseConfig('limits: { concurrency: 0 }').value, undefined);
   },
 
   async tokenizers({ root: { estimateTokens }, tokenizers: { createGptTokenCounter } }) {
@@ -234,7 +243,7 @@ const jobs = {
     assert.ok(estimateTokens('Four score and seven years ago') >= 6);
   },
 
-  async createEmbedder({ rxjs: { lastValueFrom }, root: { createEmbedder } }) {
+  async createEmbedder({ rxjs: { lastValueFrom }, root: { createEmbedder, embeddings } }) {
     const fetch = async (_url, { body }) => {
       const { input } = JSON.parse(body);
       return globalThis.Response.json({
@@ -242,7 +251,7 @@ const jobs = {
         usage: { prompt_tokens: 1 },
       });
     };
-    const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1/v1', model: 'small', fetch });
+    const embedder = createEmbedder({ call: embeddings({ baseUrl: 'http://127.0.0.1/v1', model: 'small', fetch }) });
     assert.deepEqual([...(await lastValueFrom(embedder.embed('four')))], [4, 1]);
     await embedder.drain();
   },

@@ -75,7 +75,7 @@ export const agUi: Case = {
     'its text left out': () => run(silent, 0),
   },
   gates: [
-    { of: 'sluice/ag-ui', to: 'HttpAgent alone', warm: 0.25, cold: 0.25 },
-    { of: 'sluice/ag-ui', to: 'its text left out', warm: 2.5, cold: 2.5 },
+    { of: 'sluice/ag-ui', to: 'HttpAgent alone', most: 0.25 },
+    { of: 'sluice/ag-ui', to: 'its text left out', most: 2.5 },
   ],
 };

@@ -1,8 +1,7 @@
 import { eachLimit, priorityQueue } from 'async';
 import DataLoader from 'dataloader';
 import fastq from 'fastq';
-import type { Observable } from 'rxjs';
-import { bufferCount, from, of } from 'rxjs';
+import { bufferCount, from, Observable, of, range, switchMap } from 'rxjs';
 import { batch as chunk } from 'streaming-iterables';
 import * as sluice from '../operators/index.js';
 import { lanes } from '../operators/lanes.js';
@@ -42,10 +41,10 @@ const doubleAll = (xs: readonly number[]): Promise<number[]> => Promise.resolve(
 const LEVELS = numbers(10).map((level) => ({ name: `p${level}` }));
 
 /** Ours, now and then: a gate to the first contestant, and one to what it was. */
-function gates(toHand: Omit<Gate, 'of' | 'to'> | undefined, toBefore?: number): Gate[] {
+function gates(toHand: number | undefined, toBefore?: number): Gate[] {
   return [
-    ...(toHand ? [{ of: NOW, to: BY_HAND, ...toHand }] : []),
-    ...(toBefore !== undefined && before ? [{ of: NOW, to: BEFORE, warm: toBefore }] : []),
+    ...(toHand !== undefined ? [{ of: NOW, to: BY_HAND, most: toHand }] : []),
+    ...(toBefore !== undefined && before ? [{ of: NOW, to: BEFORE, most: toBefore }] : []),
   ];
 }
 
@@ -93,7 +92,7 @@ function batchCases(): Record<string, Case> {
           for (const taken of chunk<number, number[]>(100, items)) emit(taken);
         }),
       },
-      gates: gates({ warm: 1.4, cold: 2.5 }),
+      gates: gates(1.4),
     },
     'batch by size or time': {
       title: '`batch`: by 100 or 1 s',
@@ -111,7 +110,7 @@ function batchCases(): Record<string, Case> {
           countItems(BEFORE, from(items).pipe(batch(byTime)), n);
         }),
       },
-      gates: gates({ warm: 1.1, cold: 1.3 }),
+      gates: gates(1.1),
     },
     'batch by tokens': {
       title: '`batch`: by 8,000 tokens or 100',
@@ -127,7 +126,7 @@ function batchCases(): Record<string, Case> {
           countItems(BEFORE, (from(texts) as Observable<never>).pipe(batch(byWeight)), n);
         }),
       },
-      gates: gates({ warm: 1.9, cold: 2.4 }),
+      gates: gates(1.9),
     },
   };
 }
@@ -182,13 +181,13 @@ function listCases(): Record<string, Case> {
           assertCount('eachLimit', count, n);
         },
       },
-      gates: gates({ warm: 2.2 }, 1.1),
+      gates: gates(2.2, 1.1),
     },
     keyed: {
       title: '`bulkheadMap`: 100 keys, ten at a time each',
       n,
       contestants: { [BY_HAND]: byHand((emit) => mapInLanes(items, key, 10, double, emit)), ...ours(keyed) },
-      gates: gates({ warm: 1.5 }, 1.1),
+      gates: gates(1.5, 1.1),
     },
   };
 }
@@ -238,7 +237,7 @@ function limiterCases(): Record<string, Case> {
         lease.release();
       },
     );
-  const permitCase = (title: string, how: typeof acquireInTurn, concurrency: number, warm: number): Case => ({
+  const permitCase = (title: string, how: typeof acquireInTurn, concurrency: number, most: number): Case => ({
     title: `\`acquireAsync\`: ${title}`,
     n,
     contestants: {
@@ -249,7 +248,7 @@ function limiterCases(): Record<string, Case> {
       [NOW]: () => permits(how, sluice.createLimiter({ concurrency })),
       ...ifBefore(({ createLimiter }) => permits(how, createLimiter({ concurrency, ...UNBOUNDED }))),
     },
-    gates: gates({ warm }, 0.8),
+    gates: gates(most, 0.8),
   });
   return {
     promises: {
@@ -268,7 +267,7 @@ function limiterCases(): Record<string, Case> {
           );
         },
       },
-      gates: gates({ warm: 1.5 }, 0.8),
+      gates: gates(1.5, 0.8),
     },
     priorities: {
       title: '`runAsync`: ten priorities at concurrency 10, all queued',
@@ -297,7 +296,7 @@ function limiterCases(): Record<string, Case> {
           );
         },
       },
-      gates: gates({ warm: 1.4 }, 0.8),
+      gates: gates(1.4, 0.8),
     },
     acquire: permitCase('one after the other, a slot always free', acquireInTurn, 10, 3.5),
     'acquire at once': permitCase('all in one turn, a slot for each', acquireAtOnce, n, 5),
@@ -339,11 +338,32 @@ function loads(): Case {
         return inWaves('DataLoader', (key) => peer.load(key));
       },
     },
-    gates: [{ of: NOW, to: 'DataLoader', warm: 1.3, cold: 4 }],
+    gates: [{ of: NOW, to: 'DataLoader', most: 1.3 }],
   };
 }
 
 /** By name, as they are asked for. */
+function switches(): Case {
+  const n = 1e5;
+  /** Answers later, unless it is left before. */
+  const later = (item: number): Observable<number> =>
+    new Observable((subscriber) => {
+      void Promise.resolve().then(() => {
+        subscriber.next(item);
+        subscriber.complete();
+      });
+    });
+  return {
+    title: '`switchLatest`: asynchronous inner Observables, the signal not read',
+    n,
+    contestants: {
+      [NOW]: () => countValues(NOW, range(0, n).pipe(sluice.switchLatest(later)), 1),
+      switchMap: () => countValues('switchMap', range(0, n).pipe(switchMap(later)), 1),
+    },
+    gates: [{ of: NOW, to: 'switchMap', most: 1.05 }],
+  };
+}
+
 export const cases: Readonly<Record<string, Case>> = {
   ...batchCases(),
   'batchMap by 100': batchMapCase('synchronous work, by 100', 1e5, (xs) => of(xs), 100),
@@ -352,5 +372,6 @@ export const cases: Readonly<Record<string, Case>> = {
   ...listCases(),
   ...limiterCases(),
   loads: loads(),
+  switches: switches(),
   'ag-ui': agUi,
 };

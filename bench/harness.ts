@@ -6,12 +6,11 @@ import type { Observable } from 'rxjs';
 /** One contestant of a case: does the whole workload once. */
 export type Contestant = () => void | Promise<void>;
 
-/** What was promised of one contestant: the most CPU time, as a ratio to another's, when everything is compiled and right after a full collection. */
+/** The most CPU time of one contestant as a ratio to another's, when everything is compiled. */
 export interface Gate {
   readonly of: string;
   readonly to: string;
-  readonly warm: number;
-  readonly cold?: number;
+  readonly most: number;
 }
 
 export interface Case {

@@ -4,6 +4,7 @@ import { createLimiter } from '../operators/create-limiter.js';
 import { SlidingWindow } from '../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../operators/kernel/limits/token-bucket.js';
 import { perMinute, slidingWindow } from '../operators/rates.js';
+import { canPay } from '../test/support/can-pay.js';
 import type { Granted } from '../test/support/rate-accuracy.js';
 import { FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../test/support/rate-accuracy.js';
 import { FakeClock } from './fake-clock.js';
@@ -87,7 +88,7 @@ function refused(granted: readonly Granted[], Meter: typeof SlidingWindow | type
   const tokenMeter = new Meter(tokensPerMinute, tokensPerMinute, 0);
   let count = 0;
   for (const { atMs, tokens } of granted) {
-    if (requestMeter.canPay(1, atMs) && tokenMeter.canPay(tokens, atMs)) {
+    if (canPay(requestMeter, 1, atMs) && canPay(tokenMeter, tokens, atMs)) {
       requestMeter.pay(1, atMs);
       tokenMeter.pay(tokens, atMs);
     } else count++;

@@ -1,12 +1,14 @@
-// Follows one item and one permit: which functions of operators/ run, in which files. A counter is put at the entry of every function (methods,
-// getters, constructors, callbacks) while the sources are compiled, so nothing is listed by hand.
+// Follows one item, one permit, one call of each pipeline and one row of `sluice run`: which functions of operators/ and src/ run, in which files. A counter
+// is put at the entry of every function (methods, getters, constructors, callbacks) while the sources are compiled, so nothing is listed by hand.
 // Run: npm run trace [-- --calls]   with every call. What it prints is what docs/architecture.md follows.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Plugin } from 'esbuild';
 import { build } from 'esbuild';
-import { of, Subject } from 'rxjs';
+import { from, noop, of, Subject } from 'rxjs';
 import ts from 'typescript';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -14,7 +16,14 @@ const ROOT = join(import.meta.dirname, '..');
 const CACHE = join(ROOT, 'node_modules/.cache/trace');
 const COUNTER = '__sluiceTrace';
 
-type Operators = typeof import('../operators/index.js');
+type Library = typeof import('../operators/index.js') & Omit<typeof import('../src/index.js'), 'createAccount'>;
+/** The account is that of the operators: the ledger of the other belongs to model calls. */
+const LIBRARY =
+  "export * from './src/index.ts'; export * from './operators/index.ts'; export { createAccount } from './operators/index.ts';";
+
+const RUNS = "export * from './src/cli/run/run-job.ts'; export * from './src/cli/run/run-plan.ts';";
+
+type Runs = typeof import('../src/cli/run/run-job.js') & typeof import('../src/cli/run/run-plan.js');
 
 /** One function that ran. */
 export interface Call {
@@ -24,11 +33,13 @@ export interface Call {
 
 interface Journey {
   readonly title: string;
+  /** Whether docs/architecture.md walks through its files. */
+  readonly isTold?: true;
   /** What was promised. */
   readonly mostCalls: number;
   readonly mostFiles: number;
   /** Sets the scene and answers what is followed; called twice, so that what happens only the first time is not counted. */
-  readonly set: (operators: Operators) => () => Promise<void> | void;
+  readonly set: (library: Library) => () => Promise<void> | void;
 }
 
 export interface Trace extends Omit<Journey, 'set'> {
@@ -39,10 +50,15 @@ export interface Trace extends Omit<Journey, 'set'> {
   readonly changes: number;
 }
 
+/** What is promised of a row. */
+const MOST_ROW_CALLS = 985;
+const MOST_ROW_FILES = 94;
+
 const journeys: readonly Journey[] = [
   {
     title: 'One item through `batchMap`',
-    mostCalls: 180,
+    isTold: true,
+    mostCalls: 110,
     mostFiles: 12,
     set: ({ batchMap }) => {
       const items = new Subject<number>();
@@ -57,6 +73,7 @@ const journeys: readonly Journey[] = [
   },
   {
     title: 'One permit that is waited for',
+    isTold: true,
     mostCalls: 50,
     mostFiles: 8,
     set: ({ createLimiter }) => {
@@ -71,17 +88,55 @@ const journeys: readonly Journey[] = [
       };
     },
   },
+  {
+    title: 'The first example: two items, an account, `robust`',
+    mostCalls: 514,
+    mostFiles: 47,
+    set: ({ batchMap, createAccount, robust }) => {
+      const account = createAccount({ concurrency: 8, requestsPerMinute: 600, tokensPerMinute: 200_000 });
+      const ask = (prompts: readonly string[]) => Promise.resolve(prompts.map((prompt) => prompt.toUpperCase()));
+      return () =>
+        from(['ant', 'bee'])
+          .pipe(batchMap(ask, { limiter: account, repair: robust() }))
+          .forEach(noop);
+    },
+  },
+  {
+    title: 'A tool call that waits for nothing',
+    mostCalls: 303,
+    mostFiles: 38,
+    set: ({ createToolRunner, defineTool }) => {
+      const parameters = { safeParse: (data: unknown) => ({ success: true as const, data }) };
+      const double = defineTool({ name: 'double', description: 'Doubles.', parameters, execute: (x) => 2 * Number(x) });
+      const runner = createToolRunner({ tools: [double] });
+      return async () => {
+        await runner.runAllAsync([{ id: '1', name: 'double', input: 1 }]);
+      };
+    },
+  },
+  {
+    title: 'A chat call over an address',
+    mostCalls: 320,
+    mostFiles: 45,
+    set: ({ chatCompletions, createModelCaller }) => {
+      const usage = { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 };
+      const answer = { choices: [{ message: { role: 'assistant', content: 'yes' }, finish_reason: 'stop' }], usage };
+      const fetch = () => Promise.resolve(Response.json(answer));
+      const caller = createModelCaller({ call: chatCompletions({ baseUrl: 'http://127.0.0.1:9', model: 'small', fetch }) });
+      return async () => {
+        await caller.callAsync({ messages: [{ role: 'user', content: 'hello' }] });
+      };
+    },
+  },
 ];
 
 export async function traceAll(): Promise<Trace[]> {
-  mkdirSync(CACHE, { recursive: true });
-  const folder = mkdtempSync(join(CACHE, 'run-'));
-  try {
+  return inFolder(async (folder) => {
     const functions: Call[] = [];
-    const operators = await buildTraced(folder, functions);
+    const library = await buildTraced<Library>(folder, functions, LIBRARY);
     const traces: Trace[] = [];
     for (const { set, ...journey } of journeys) {
-      const step = set(operators);
+      const step = set(library);
       await step();
       const ran: number[] = [];
       count((id) => ran.push(id));
@@ -90,6 +145,72 @@ export async function traceAll(): Promise<Trace[]> {
       traces.push({ ...journey, ...summary(ran.map((id) => functions[id]!)) });
     }
     return traces;
+  });
+}
+
+/** Rows of the two runs whose difference is taken. */
+const ROWS = 100;
+
+/**
+ * One row of `sluice run` with one stage of one call: what 200 rows call more than 100 do, for each of them. What happens less than once a row, as writes
+ * to files do, is rounded.
+ */
+export async function traceRow(): Promise<Trace> {
+  return inFolder(async (folder) => {
+    const functions: Call[] = [];
+    const runs = await buildTraced<Runs>(folder, functions, RUNS);
+    const few = await callsOfRun(folder, runs, ROWS);
+    const many = await callsOfRun(folder, runs, 2 * ROWS);
+    const perRow = (id: number): number => Math.max(0, Math.round(((many.get(id) ?? 0) - (few.get(id) ?? 0)) / ROWS));
+    const calls = functions.flatMap((call, id) => new Array<Call>(perRow(id)).fill(call));
+    return { title: 'One row of `sluice run`', mostCalls: MOST_ROW_CALLS, mostFiles: MOST_ROW_FILES, ...summary(calls) };
+  });
+}
+
+/** How often each function is called in a run over so many rows. */
+async function callsOfRun(folder: string, { RunJob, planRun }: Runs, rows: number): Promise<Map<number, number>> {
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      const choices = [{ message: { content: 'an answer' }, finish_reason: 'stop' }];
+      response
+        .setHeader('content-type', 'application/json')
+        .end(JSON.stringify({ choices, usage: { prompt_tokens: 5, completion_tokens: 2 } }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const baseUrl = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}/v1`;
+  const calls = new Map<number, number>();
+  try {
+    writeFileSync(join(folder, 'in.jsonl'), Array.from({ length: rows }, (_, i) => `{"text":"row ${String(i)}"}\n`).join(''));
+    const config = {
+      model: { model: 'm', baseUrl },
+      limits: { concurrency: 4 },
+      stages: [{ name: 'reply', prompt: 'say {{text}}' }],
+      input: { path: 'in.jsonl' },
+      output: { path: `out-${String(rows)}.jsonl` },
+    };
+    const plan = planRun(config, join(folder, 'run.yaml'), { env: {}, cwd: () => folder });
+    const never = new AbortController().signal;
+    const job = new RunJob(
+      { plan, limit: Infinity, maxUsd: undefined, retryFailed: false, events: undefined },
+      { stop: never, abort: never },
+    );
+    count((id) => calls.set(id, (calls.get(id) ?? 0) + 1));
+    const { rows: done } = await job.run();
+    if (done.ok !== rows) throw new Error(`only ${String(done.ok)} rows were answered`);
+  } finally {
+    count(() => undefined);
+    server.close();
+    server.closeAllConnections();
+  }
+  return calls;
+}
+
+async function inFolder<R>(work: (folder: string) => Promise<R>): Promise<R> {
+  mkdirSync(CACHE, { recursive: true });
+  const folder = mkdtempSync(join(CACHE, 'run-'));
+  try {
+    return await work(folder);
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -104,31 +225,31 @@ function summary(calls: readonly Call[]): Pick<Trace, 'calls' | 'files' | 'chang
   return { calls, files: [...new Set(calls.map(({ file }) => file))], changes };
 }
 
-async function buildTraced(folder: string, functions: Call[]): Promise<Operators> {
+async function buildTraced<Module>(folder: string, functions: Call[], contents: string): Promise<Module> {
   count(() => undefined);
   const traced: Plugin = {
     name: 'traced',
     setup: (bundler) => {
-      bundler.onLoad({ filter: /\/operators\/.+\.ts$/ }, ({ path }) => ({
+      bundler.onLoad({ filter: /\/(operators|src)\/.+\.ts$/ }, ({ path }) => ({
         contents: withCounters(readFileSync(path, 'utf8'), relative(ROOT, path), functions),
         loader: 'ts',
       }));
     },
   };
-  const outfile = join(folder, 'operators.mjs');
+  const outfile = join(folder, 'traced.mjs');
   await build({
-    entryPoints: [join(ROOT, 'operators/index.ts')],
+    stdin: { contents, resolveDir: ROOT, loader: 'ts' },
     bundle: true,
     format: 'esm',
     platform: 'node',
     target: 'es2022',
     packages: 'external',
-    alias: { '#async-context': join(ROOT, 'operators/shell/async-context.ts') },
+    alias: { '#async-context': join(ROOT, 'operators/shell/calls/async-context.ts') },
     plugins: [traced],
     outfile,
     logLevel: 'error',
   });
-  return (await import(pathToFileURL(outfile).href)) as Operators;
+  return (await import(pathToFileURL(outfile).href)) as Module;
 }
 
 /** The same source with a call of the counter at the entry of every function that is written there. */
@@ -180,7 +301,7 @@ function* stays(calls: readonly Call[]): Generator<{ readonly file: string; read
 }
 
 if (process.argv[1] === import.meta.filename) {
-  for (const { title, calls, files, changes, mostCalls, mostFiles } of await traceAll()) {
+  for (const { title, calls, files, changes, mostCalls, mostFiles } of [...(await traceAll()), await traceRow()]) {
     const met = calls.length <= mostCalls && files.length <= mostFiles ? '' : '  MISSED';
     console.log(
       `${title}\n${calls.length} / ${mostCalls} calls in ${files.length} / ${mostFiles} files, ${changes} changes of file${met}\n`,

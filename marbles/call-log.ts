@@ -1,8 +1,11 @@
 import type { Subscriber } from 'rxjs';
-import { onAbort } from '../operators/shell/abort.js';
+import { onAbort } from '../operators/shell/calls/abort.js';
 
-/** One call as the other side saw it; times in ms of its scheduler. */
-export interface CallRecord<I> {
+/**
+ * One call as the other side saw it; times in ms of its scheduler.
+ * @stable
+ */
+export interface WorkerCall<I> {
   readonly input: I;
   readonly startedAt: number;
   /** Infinity while it runs. */
@@ -12,10 +15,10 @@ export interface CallRecord<I> {
   readonly aborts: number;
 }
 
-type Outcome = CallRecord<unknown>['outcome'];
+type Outcome = WorkerCall<unknown>['outcome'];
 
 /** Writes down every call and counts those that run. */
-export class CallLog<I, C extends CallRecord<I> = CallRecord<I>> {
+export class CallLog<I, C extends WorkerCall<I> = WorkerCall<I>> {
   readonly calls: C[] = [];
   readonly #now: () => number;
   readonly #most: number;
@@ -41,7 +44,7 @@ export class CallLog<I, C extends CallRecord<I> = CallRecord<I>> {
   open(
     subscriber: Subscriber<unknown>,
     signal: AbortSignal | undefined,
-    record: (opened: CallRecord<I>) => C,
+    record: (opened: WorkerCall<I>) => C,
     input: I,
     onAborted?: () => void,
   ): (outcome: Outcome) => void {

@@ -7,6 +7,7 @@ import { specOf } from './spec.js';
 /**
  * Runs a pipeline in virtual time and draws what happened, as text. See `docs/testing.md` for how to read it.
  *
+ * @stable
  * @example
  * ```ts
  * import { batchMap } from 'sluice/operators';
@@ -34,6 +35,7 @@ export function draw(picture: MarblePicture): string {
 /**
  * Runs a pipeline in virtual time and draws what happened, as an SVG image for light and dark pages.
  *
+ * @stable
  * @example
  * ```ts
  * import { drawSvg } from 'sluice/marbles';

@@ -6,7 +6,10 @@ export interface FakeContext {
   readonly observe?: (response: ResponseLike) => void;
 }
 
-/** How a call to a `fakeProvider` fails: shaped like the errors of real clients, so that `classifyError` reads it. */
+/**
+ * How a call to a `fakeProvider` fails: shaped like the errors of real clients, so that `classifyError` reads it.
+ * @stable
+ */
 export class FakeProviderError extends Error {
   override readonly name = 'FakeProviderError';
   constructor(

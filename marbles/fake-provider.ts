@@ -8,6 +8,7 @@ import {
   count,
   durationMs,
   flag,
+  misused,
   oneOf,
   onlyKnown,
   orDefault,
@@ -15,7 +16,7 @@ import {
   ratio,
   requiredFunction,
 } from '../operators/options/options.js';
-import type { CallRecord } from './call-log.js';
+import type { WorkerCall } from './call-log.js';
 import { CallLog } from './call-log.js';
 import type { FakeContext } from './fake-call.js';
 import { FakeProviderError } from './fake-call.js';
@@ -25,6 +26,7 @@ import { seededRandom } from './random.js';
 export type { FakeContext } from './fake-call.js';
 export { FakeProviderError } from './fake-call.js';
 
+/** @stable */
 export interface FakeProviderOptions<T, R> {
   /** Makes the answer for one item. */
   readonly answer: (item: T) => R;
@@ -93,11 +95,13 @@ export interface FakeErrorRate {
 /** What the provider decided about a call when it came in. */
 export type FakeFate = 'answered' | 'slow' | 'throttled' | 'overloaded' | 'cut' | 'poisoned' | 'tooLarge';
 
-export interface FakeProviderCall<T> extends CallRecord<readonly T[]> {
+/** @stable */
+export interface FakeProviderCall<T> extends WorkerCall<readonly T[]> {
   readonly fate: FakeFate;
   readonly tokens: number;
 }
 
+/** @stable */
 export interface FakeProvider<T, R> {
   /** Makes one call: the work of `batchMap`, `batchMapFrom`, `createBatcher`. Every subscription is a call of its own. */
   readonly work: (items: readonly T[], context?: FakeContext) => Observable<R[]>;
@@ -137,6 +141,7 @@ const CHANCES = ['throttled', 'overloaded', 'cut', 'slow'] as const;
  * batch, poisoned items, and failures by chance that are the same in every run. It works in virtual time (no promise is involved) and in
  * real time, stops when its subscriber leaves or its signal aborts, and counts what it saw.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts
@@ -362,17 +367,21 @@ function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
 
 function checkedLatency<T>(latencyMs: NonNullable<FakeProviderOptions<T, unknown>['latencyMs']>): (items: readonly T[]) => number {
   if (typeof latencyMs === 'function') return latencyMs;
-  const latency = typeof latencyMs === 'object' ? latencyMs : { base: latencyMs, perItem: 0 };
-  onlyKnown(`${NAME}.latencyMs`, latency, ['base', 'perItem']);
-  const base = durationMs(NAME, 'latencyMs.base', latency.base);
-  const perItem = durationMs(NAME, 'latencyMs.perItem', latency.perItem);
+  if (typeof latencyMs !== 'object') {
+    durationMs(NAME, 'latencyMs', latencyMs);
+    return () => latencyMs;
+  }
+  onlyKnown(NAME, latencyMs, ['base', 'perItem'], 'latencyMs', 'latencyMs.');
+  const base = durationMs(NAME, 'latencyMs.base', latencyMs.base);
+  const perItem = durationMs(NAME, 'latencyMs.perItem', latencyMs.perItem);
   return (items) => base + perItem * items.length;
 }
 
 function checkedChances(rate: FakeErrorRate): FakeErrorRate {
-  onlyKnown(`${NAME}.errorRate`, rate, CHANCES);
+  onlyKnown(NAME, rate, CHANCES, 'errorRate', 'errorRate.');
   const sum = CHANCES.reduce((total, kind) => total + ratio(NAME, `errorRate.${kind}`, orDefault(rate[kind], 0)), 0);
-  if (sum > 1 + Number.EPSILON) throw new FlowConfigError(NAME, 'errorRate', 'chances of at most 1 together', sum);
+  if (sum > 1 + Number.EPSILON)
+    throw misused(NAME, 'errorRate', `the chances in \`errorRate\` add up to ${String(sum)}`, 'Lower them to at most 1 in total.');
   return rate;
 }
 

@@ -12,7 +12,10 @@ const LONG_MS = 60_000;
 /** Enough items to overflow the stack of an operator that recurses. */
 const MANY = 10_000;
 
-/** One operator as the laws see it: an ordinary instance over numbers, and what its emissions mean. */
+/**
+ * One operator as the laws see it: an ordinary instance over numbers, and what its emissions mean.
+ * @beta
+ */
 export interface LawSubject<R = unknown> {
   /** Name of the operator, as exported. */
   readonly operator: string;
@@ -57,17 +60,6 @@ export class LawBrokenError extends Error {
 
 /**
  * Every law, in the order a reader would want them to fail. {@link checkLaws} applies them all; take the list for a test per law.
- *
- * @example
- * ```ts
- * import { laws } from 'sluice/marbles';
- * import { batch } from 'sluice/operators';
- *
- * const pairs = { operator: 'pairs', create: () => batch<number>({ maxSize: 2 }), itemsOf: (items: number[]) => items, holdsAtMost: 2 };
- * const applied = laws.filter((law) => law.appliesTo(pairs));
- * for (const law of applied) law.check(pairs);
- * applied[0]?.title; // => 'leaves nothing behind on NEVER'
- * ```
  */
 export const laws: readonly Law[] = [
   law('leaves nothing behind on NEVER', ({ subject, clock, demand }) => {
@@ -263,6 +255,7 @@ export const laws: readonly Law[] = [
 /**
  * Holds an operator, yours or ours, against every law that has something to say about it.
  *
+ * @beta
  * @returns the titles of the laws it was held against.
  * @throws LawBrokenError for the law it breaks, or an AggregateError of several.
  * @example

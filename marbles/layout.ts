@@ -141,7 +141,7 @@ function isLetter(value: unknown): value is string {
   return typeof value === 'string' && /^[^\s\-|#()^!.]$/u.test(value);
 }
 
-function textOf(value: unknown): string {
+export function textOf(value: unknown): string {
   if (value instanceof Error) return `${value.name}: ${value.message}`;
   if (isMatcher(value)) return value.toAsymmetricMatcher?.() ?? `${value.toString()} ${textOf(value.sample)}`;
   // `undefined` and functions have no JSON, which the type of `stringify` does not say.

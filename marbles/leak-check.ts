@@ -1,8 +1,9 @@
 import type { VirtualTimeScheduler } from 'rxjs';
 import { Observable } from 'rxjs';
-import { connect } from '../operators/shell/connect.js';
+import { connect } from '../operators/shell/streams/connect.js';
 import { watchHost } from './host-watch.js';
 
+/** @stable */
 export interface LeakCheckOptions {
   /** A virtual clock whose actions count too: the one of `virtualTime`, a spec or your own `TestScheduler`. @defaultValue none */
   readonly scheduler?: VirtualTimeScheduler;
@@ -16,6 +17,7 @@ export type LeakHolder =
   | { readonly inFlight: number }
   | { running(): number };
 
+/** @stable */
 export interface LeakCheck {
   /** The same stream; a subscription to it that is neither ended nor left counts as left behind. */
   readonly watch: <T>(name: string, stream: Observable<T>) => Observable<T>;
@@ -41,6 +43,7 @@ export class LeakError extends Error {
  * `EventTarget.prototype.addEventListener` are wrapped, so everything in the process counts: do not run tests beside it in the same
  * process.
  *
+ * @stable
  * @throws LeakError from `verify()`, with a line for each thing left behind and where it was set up.
  * @example
  * ```ts

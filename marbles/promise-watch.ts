@@ -1,6 +1,3 @@
-/** On promises of the package itself, which it keeps under way for the sake of speed. */
-const KEPT = /* @__PURE__ */ Symbol.for('sluice.kept');
-
 /** Where a promise was waited for, as a line of the stack; empty where the host has no stacks. */
 type Seen = (place: string) => void;
 
@@ -15,7 +12,7 @@ export function watchPromises<R>(seen: Seen, run: () => R): R {
   Reflect.defineProperty(Promise.prototype, 'then', {
     ...original,
     value: function watched(this: Promise<unknown>, ...handlers: Parameters<typeof then>): Promise<unknown> {
-      if (typeof handlers[0] === 'function' && !isTelling && !(KEPT in this)) {
+      if (typeof handlers[0] === 'function' && !isTelling) {
         isTelling = true;
         try {
           seen(placeOf(new Error().stack));

@@ -1,6 +1,7 @@
 /**
  * Draws that look random and are the same for the same seed: pass it wherever an operator takes `random`.
  *
+ * @stable
  * @param seed - Any whole number.
  * @returns a function that answers with a number from 0 up to, but not including, 1.
  * @example

@@ -31,16 +31,6 @@ const STYLE = [
 /**
  * Draws what happened as an SVG image, for light and dark pages: the same rows as {@link renderText}. A dashed line is an item that
  * waits, a group is framed, `|` completes, `×` is an error and `/` says who left.
- *
- * @example
- * ```ts
- * import { record, renderSvg } from 'sluice/marbles';
- *
- * const spec = { title: 'hands on', inputs: { source: '-a|' }, build: ({ input }) => input('source') };
- * const svg = renderSvg(spec, record(spec));
- * svg.includes('<title id="t">pipeline: hands on</title>'); // => true
- * svg.includes('prefers-color-scheme:dark'); // => true
- * ```
  */
 export function renderSvg(picture: MarblePicture, recording: Recording): string {
   const spec = specOf(picture);

@@ -6,6 +6,7 @@ import type { MarblePicture, Recording, Run } from './spec.js';
  * Draws what happened: inputs, the call, inner streams where they were really subscribed to (dots while their items waited for that),
  * the result, and a legend.
  *
+ * @stable
  * @example
  * ```ts
  * import { delay } from 'rxjs';
@@ -26,14 +27,6 @@ export function renderRuns(runs: readonly Run[], values?: Values): string {
 
 /**
  * All drawings of one operator, as the text of one file. `source` is the file of their specs.
- *
- * @example
- * ```ts
- * import { renderPage } from 'sluice/marbles';
- *
- * const page = renderPage('specs/mine.ts', [{ title: 'late', text: '--a' }]);
- * page; // => 'Generated from specs/mine.ts by running it: do not edit.\n\n## late\n\n--a\n'
- * ```
  */
 export function renderPage(source: string, drawings: readonly { readonly title: string; readonly text: string }[]): string {
   const parts = drawings.map(({ title, text }) => `## ${title}\n\n${text}\n`);

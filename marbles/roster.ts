@@ -61,8 +61,8 @@ const coalesced = (options: Partial<CoalesceOptions<number[]>>): OperatorFunctio
     coalesce<number[]>({ merge: (first, next) => [...first, ...next], maxSize: 4, ...options }),
   );
 
-const inSequence = (options: Partial<ResequenceOptions<number>>) =>
-  resequence<number>({ sequence: (item) => item, onGap: 'skip', maxQueued: 8, ...options });
+const inSequence = (options: ResequenceOptions, sequence = (item: number) => item) =>
+  resequence<number>(sequence, { onGap: 'skip', maxQueued: 8, ...options });
 
 /** One item at once, and one in each millisecond after it. */
 const admitted = (options: RateLimitOptions<number>, cost?: () => never) =>
@@ -102,7 +102,6 @@ export const roster: readonly LawSubject[] = [
     throwing: {
       weigh: (fault) => backpressure<number>({ ready: of(false), weigh: fault }),
       onDrop: (fault) => backpressure<number>({ ready: of(false), maxQueued: 1, overflow: 'dropOldest', onDrop: fault }),
-      pressure: (fault) => backpressure<number>({ ready: of(false), highWater: 1, pressure: { next: fault } }),
     },
   } satisfies LawSubject<number>,
   {
@@ -219,7 +218,7 @@ export const roster: readonly LawSubject[] = [
     create: (hooks) => inSequence({ ...hooks }),
     itemsOf: (item) => [item],
     holdsAtMost: 8,
-    throwing: { sequence: (fault) => inSequence({ sequence: fault }) },
+    throwing: { sequence: (fault) => inSequence({}, fault) },
   } satisfies LawSubject<number>,
   {
     operator: 'switchLatest',

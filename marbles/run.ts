@@ -1,15 +1,18 @@
 import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
-import { connect } from '../operators/shell/connect.js';
-import { endOf } from './layout.js';
+import { connect } from '../operators/shell/streams/connect.js';
+import { endOf, textOf } from './layout.js';
 import { letterValues, parseMarbles, parseSubscription } from './parse.js';
 import { watchPromises } from './promise-watch.js';
 import { renderRuns } from './render-text.js';
 import type { MarblePicture, MarbleSpec, MarbleTest, Mark, Recording, Run } from './spec.js';
 import { specOf } from './spec.js';
 
-/** Compares by value; a mismatch is a throw or `false`, anything else a match. For example `(a, b) => expect(a).toEqual(b)`. */
+/**
+ * Compares by value; a mismatch is a throw or `false`, anything else a match. For example `(a, b) => expect(a).toEqual(b)`.
+ * @stable
+ */
 export type AssertEqual = (actual: unknown, expected: unknown) => unknown;
 
 /** The run of a spec was not what the spec expects; the message draws both. */
@@ -30,6 +33,7 @@ export class MarbleMismatchError extends Error {
  * Runs a spec in virtual time, compares what happened with what it expects, and returns what happened. It needs no test runner, only
  * one's way to compare.
  *
+ * @stable
  * @param assertEqual - For example `assert.deepStrictEqual`, `isDeepStrictEqual` or `(a, b) => expect(a).toEqual(b)`.
  * @throws MarbleMismatchError when the result or a subscription differs, or the operator left a timer behind; it draws both.
  * @throws Error when the pipeline waits for a promise, as of work that is an `async` function: it would settle after the run.
@@ -57,7 +61,11 @@ export function runSpec(test: MarbleTest, assertEqual: AssertEqual): Recording {
   const recording = record(spec);
   const { values, error } = spec;
   const expected: Run = { name: 'expected', from: 0, leftAt: Infinity, marks: parseMarbles(spec.expected, values, error) };
-  compare(recording.result.marks, expected.marks, () => renderRuns([expected, { ...recording.result, name: 'received', from: 0 }], values));
+  const { marks } = recording.result;
+  compare(marks, expected.marks, () => {
+    const drawing = renderRuns([expected, { ...recording.result, name: 'received', from: 0 }], values);
+    return [drawing, ...firstDifference(expected.marks, marks, isSame)].join('\n');
+  });
   for (const [name, marbles] of Object.entries(spec.subscriptions ?? {})) {
     const wanted = [marbles].flat().map(parseSubscription);
     const seen = [...recording.inputs, ...recording.inners].filter((run) => run.name === name).map(spanOf);
@@ -67,6 +75,14 @@ export function runSpec(test: MarbleTest, assertEqual: AssertEqual): Recording {
     throw new MarbleMismatchError(spec, `${String(recording.leftBehind)} scheduler action(s) left behind after the end`, recording);
   }
   return recording;
+
+  function isSame(actual: unknown, wanted: unknown): boolean {
+    try {
+      return assertEqual(actual, wanted) !== false;
+    } catch {
+      return false;
+    }
+  }
 
   function compare(actual: unknown, wanted: unknown, describe: () => string): void {
     let cause: unknown;
@@ -79,9 +95,25 @@ export function runSpec(test: MarbleTest, assertEqual: AssertEqual): Recording {
   }
 }
 
+/** The first mark that is not as expected, with its time: drawings stretch time where a group needs more columns. */
+function firstDifference(wanted: readonly Mark[], actual: readonly Mark[], isSame: AssertEqual): string[] {
+  for (let i = 0; i < Math.max(wanted.length, actual.length); i++) {
+    if (isSame(actual[i], wanted[i]) !== true)
+      return [`first difference: expected ${markText(wanted[i])}, received ${markText(actual[i])}`];
+  }
+  return [];
+}
+
+function markText(mark: Mark | undefined): string {
+  if (mark === undefined) return 'nothing more';
+  const what = mark.kind === 'next' ? textOf(mark.value) : mark.kind === 'error' ? `the error ${textOf(mark.error)}` : 'the end';
+  return `${what} at ${mark.frame} ms`;
+}
+
 /**
  * Runs a spec and writes down what happens, without judging it.
  *
+ * @stable
  * @throws Error when the pipeline waits for a promise: it would settle after the run, and what comes of it is not written down.
  * @example
  * ```ts
@@ -131,7 +163,10 @@ export function record(picture: MarblePicture): Recording {
       );
       return <T>(name: string): Observable<T> => {
         const found = made.get(name);
-        if (found === undefined) throw new Error(`${spec.operator}: ${spec.title}: no ${kind} is named '${name}'`);
+        if (found === undefined) {
+          const names = [...made.keys()].map((each) => `'${each}'`).join(', ') || 'none';
+          throw new Error(`no ${kind} is named '${name}'; the spec has ${names}`);
+        }
         return found as Observable<T>;
       };
     };

@@ -14,7 +14,10 @@ export const SPEC_CASES = [
   're-entrant source',
 ] as const;
 
-/** One example of an operator's behaviour, as data: it tests, and the drawing made from its run documents. */
+/**
+ * One example of an operator's behaviour, as data: it tests, and the drawing made from its run documents.
+ * @stable
+ */
 export interface MarbleSpec {
   /** Name of the operator, as exported. */
   readonly operator: string;
@@ -60,7 +63,10 @@ export interface SpecLanes {
   readonly of: (item: never) => string;
 }
 
-/** What `build` is given. */
+/**
+ * What `build` is given.
+ * @stable
+ */
 export interface SpecKit {
   /** An input stream by its name; its values are whatever `values` makes of the letters, so the type is yours to name. */
   readonly input: <T = string>(name: string) => Observable<T>;
@@ -78,7 +84,10 @@ export type Mark =
   | { readonly frame: number; readonly kind: 'error'; readonly error: unknown }
   | { readonly frame: number; readonly kind: 'complete' };
 
-/** One subscription and what came through it. */
+/**
+ * One subscription and what came through it.
+ * @stable
+ */
 export interface Run {
   /** Name of the input or inner stream, or `result`. */
   readonly name: string;
@@ -90,7 +99,10 @@ export interface Run {
   readonly marks: readonly Mark[];
 }
 
-/** What really happened when a spec ran. */
+/**
+ * What really happened when a spec ran.
+ * @stable
+ */
 export interface Recording {
   /** Subscriptions to the inputs, in the order they were made. */
   readonly inputs: readonly Run[];
@@ -101,7 +113,10 @@ export interface Recording {
   readonly leftBehind: number;
 }
 
-/** A spec of your own pipeline: what only names it may be left out. */
+/**
+ * A spec of your own pipeline: what only names it may be left out.
+ * @stable
+ */
 export type MarbleTest = Omit<MarbleSpec, 'operator' | 'title' | 'label' | 'cover' | 'shows'> &
   Partial<Pick<MarbleSpec, 'operator' | 'title' | 'label'>>;
 

@@ -1,6 +1,9 @@
 import { TestScheduler } from 'rxjs/testing';
 
-/** Virtual time, as `virtualTime` hands it to its function. */
+/**
+ * Virtual time, as `virtualTime` hands it to its function.
+ * @stable
+ */
 export interface VirtualClock {
   readonly scheduler: TestScheduler;
   /** Virtual milliseconds since the start. */
@@ -17,6 +20,7 @@ export interface VirtualClock {
  * Runs a function in virtual time: rxjs' own schedulers (async, asap, animation frame) stand still until it says `advance` or `flush`.
  * Promises and host timers are not virtual.
  *
+ * @stable
  * @returns what the function returns.
  * @throws Error when the function leaves an action on the scheduler: a timer nobody cleared.
  * @example

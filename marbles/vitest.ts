@@ -10,17 +10,17 @@ import { specOf } from './spec.js';
 export type { SpecKit } from './spec.js';
 
 /** What goes into the pipeline: a spec without the pipeline, its name and its verdict. */
-export type MarbleInputs = Pick<MarbleSpec, 'inputs'> &
+type MarbleInputs = Pick<MarbleSpec, 'inputs'> &
   Partial<Pick<MarbleSpec, 'label' | 'synchronous' | 'inners' | 'lanes' | 'values' | 'error' | 'unsub'>>;
 
 /** What goes in and what must come out. */
-export type MarbleExpectation = MarbleInputs & Pick<MarbleSpec, 'expected' | 'subscriptions'>;
+type MarbleExpectation = MarbleInputs & Pick<MarbleSpec, 'expected' | 'subscriptions'>;
 
 /** What letters stand for, and when the consumer leaves. */
-export type EmissionOptions = Pick<MarbleSpec, 'values' | 'error' | 'unsub'>;
+type EmissionOptions = Pick<MarbleSpec, 'values' | 'error' | 'unsub'>;
 
 /** What each matcher answers. */
-export interface MarbleVerdict {
+interface MarbleVerdict {
   readonly pass: boolean;
   readonly message: () => string;
 }
@@ -48,6 +48,7 @@ const MOST_MOMENTS = 100;
  * - `expect(build).toLeaveNothing({ inputs })` lets the consumer leave at every frame at which something happens, and looks for timers,
  *   abort listeners and subscriptions. `expect(leaks).toLeaveNothing()` ends a {@link leakCheck}.
  *
+ * @beta
  * @example
  * ```ts vitest
  * import { batch } from 'sluice/operators';
@@ -87,7 +88,10 @@ export const marbleMatchers = {
   },
 };
 
-/** What `expect(…)` can do with these matchers. */
+/**
+ * What `expect(…)` can do with these matchers.
+ * @beta
+ */
 export interface MarbleMatchers {
   /** The pipeline does with these inputs what the marbles say; see {@link marbleMatchers}. */
   toMatchMarbles(expectation: MarbleExpectation): void;

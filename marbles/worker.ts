@@ -1,9 +1,11 @@
 import { asyncScheduler, Observable } from 'rxjs';
 import { FlowConfigError } from '../operators/options/errors.js';
-import type { CallRecord } from './call-log.js';
+import { onlyKnown } from '../operators/options/options.js';
+import type { WorkerCall } from './call-log.js';
 import { CallLog } from './call-log.js';
 import { parseMarbles } from './parse.js';
 
+/** @beta */
 export interface WorkerOptions<I, R> {
   /**
    * How each call goes: `--(r|)` answers after 2 ms, `----#` fails after 4 ms, `-` never answers. Any letter emits the answer, so `-r-r|` streams.
@@ -18,9 +20,7 @@ export interface WorkerOptions<I, R> {
   readonly error?: (input: I, call: number) => unknown;
 }
 
-/** One call as the worker saw it, in ms of virtual time. */
-export type WorkerCall<I> = CallRecord<I>;
-
+/** @beta */
 export interface Worker<I, R> {
   /** The work function: pass it to an operator. */
   readonly work: (input: I, context?: { readonly signal: AbortSignal }) => Observable<R>;
@@ -35,6 +35,7 @@ export interface Worker<I, R> {
 /**
  * A stand-in for a model or a tool that answers in virtual time, so that a whole pipeline can be tested without waiting.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `marbles` is an empty list.
  * @example
  * ```ts
@@ -51,7 +52,9 @@ export interface Worker<I, R> {
  * ```
  * @see {@link fakeProvider} for one that has rate limits, refuses items and breaks by chance.
  */
-export function createWorker<I, R>({ marbles, answer, poison = never, error = failure }: WorkerOptions<I, R>): Worker<I, R> {
+export function createWorker<I, R>(options: WorkerOptions<I, R>): Worker<I, R> {
+  onlyKnown('createWorker', options, ['marbles', 'answer', 'poison', 'error']);
+  const { marbles, answer, poison = never, error = failure } = options;
   const marblesOf = typeof marbles === 'function' ? marbles : scheduleOf([marbles].flat());
   const log = new CallLog<I>(() => asyncScheduler.now());
 
@@ -89,7 +92,7 @@ export function createWorker<I, R>({ marbles, answer, poison = never, error = fa
 
 function scheduleOf(entries: readonly string[]): (input: unknown, call: number) => string {
   const last = entries.at(-1);
-  if (last === undefined) throw new FlowConfigError('createWorker', 'marbles', 'marbles, or a list of at least one', entries);
+  if (last === undefined) throw new FlowConfigError('createWorker', 'marbles', 'a marble text, or a list of at least one', entries);
   return (_input, call) => entries[call] ?? last;
 }
 

@@ -1,16 +1,19 @@
-import type { MonoTypeOperatorFunction, ObservableInput, Observer } from 'rxjs';
+import type { MonoTypeOperatorFunction, ObservableInput } from 'rxjs';
 import { Observable } from 'rxjs';
 import { Backlog } from './kernel/queues/line.js';
-import { squeezeIn } from './kernel/queues/overflow.js';
-import { ask } from './options/ask.js';
-import { FlowConfigError, OverflowError } from './options/errors.js';
+import type { Refusal } from './kernel/waiting/bounds.js';
+import { boundsOf, overweight, pushEvicting, refusal } from './kernel/waiting/bounds.js';
+import { BACKPRESSURE } from './options/defaults.js';
+import { FlowConfigError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { checked, countFromZero, madeBy, oneOf, unchecked } from './options/options.js';
+import { checked, countFromZero, oneOf, unchecked } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import { READY_CHECKS, READY_DEFAULTS, ReadyGate } from './shell/ready-gate.js';
-import { waterMarks } from './shell/water-marks.js';
+import { overflowed } from './options/waiting-errors.js';
+import { READY_CHECKS, ReadyGate } from './shell/gates/ready-gate.js';
+import { waterMarks } from './shell/gates/water-marks.js';
 
+/** @stable */
 export interface BackpressureOptions<T> {
   /**
    * Whether the consumer takes items as they come: a level, busy until the first value. Looked at after every item that is handed on.
@@ -39,8 +42,6 @@ export interface BackpressureOptions<T> {
   readonly highWater?: number;
   /** Items waiting from which down it is low again. @defaultValue 0.5 of `maxQueued` */
   readonly lowWater?: number;
-  /** Told `true` when the pressure gets high, `false` when it is low again: a `BehaviorSubject` that the producer looks at. @defaultValue none */
-  readonly pressure?: Pick<Observer<boolean>, 'next'>;
   /** Called with every item that is dropped for want of room, and why: the `overflow`, or `'oversize'` for one above `maxWeight`. @defaultValue none */
   readonly onDrop?: (item: T, policy: 'dropOldest' | 'dropNewest' | 'latest' | 'oversize') => void;
   /** Told of pressure (`pressure`), dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
@@ -65,13 +66,14 @@ const NAME = 'backpressure';
  *   they came, for as long as `ready` says true. The level is looked at after every item, so a consumer that says false while it is handed
  *   one gets one at a time.
  * - **Holds at most** `maxQueued` items and `maxWeight` weight. What the consumer itself sends in while it is handed an item counts. What
- *   `weigh` or `onDrop` sends in joins when it has returned; what `pressure` sends in joins at once, so that it sees how far it can go.
+ *   `weigh` or `onDrop` sends in joins when it has returned; what a listener of `pressure` events sends in joins at once, so that it sees how far it can go.
  * - **Drops** what `overflow` says; every dropped item is reported to `onDrop` and as an event.
  * - **Completes when** the source has completed and nothing waits any more.
  * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), `ready` errors, there is no room under `overflow:
  *   'error'` (`OverflowError`, `ItemTooHeavyError`), or a callback throws or returns something unusable (`CallbackError`).
- * - **On unsubscribe** what waits is dropped, and `pressure` is told that it is low.
+ * - **On unsubscribe** what waits is dropped, and a `pressure` event says that it is low.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is missing, unknown or out of range.
  * @example
  * ```ts
@@ -100,18 +102,17 @@ export function backpressure<T>(options: BackpressureOptions<T>): MonoTypeOperat
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: BackpressureOptions<T>) {
-  const settings = checked(NAME, options, { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const, {
+  const settings = checked(NAME, options, BACKPRESSURE, {
     ...READY_CHECKS,
     maxQueued: countFromZero,
     overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
     highWater: unchecked,
     lowWater: unchecked,
-    pressure: madeBy<BackpressureOptions<T>['pressure']>('next', 'an observer (an object with a function `next`)', undefined),
   });
   const { maxQueued, overflow } = settings;
   if (maxQueued === 0 && overflow !== 'latest' && overflow !== 'dropNewest')
     throw new FlowConfigError(NAME, 'maxQueued', "a whole number >= 1 or Infinity (0 with `overflow` 'latest' or 'dropNewest')", maxQueued);
-  return { ...settings, ...waterMarks(NAME, options, maxQueued), operator: NAME };
+  return { ...settings, ...waterMarks(NAME, options, maxQueued), bounds: boundsOf(settings), operator: NAME };
 }
 
 interface Queued<T> {
@@ -124,8 +125,6 @@ class Queue<T> extends ReadyGate<T, T, Settings<T>> {
   readonly #queued = new Backlog<Queued<T>>();
   #weight = 0;
   #isHigh = false;
-  /** What `pressure` was told last. */
-  #isToldHigh = false;
 
   get length(): number {
     return this.#queued.length;
@@ -149,20 +148,18 @@ class Queue<T> extends ReadyGate<T, T, Settings<T>> {
 
   /** @throws OverflowError, or CallbackError when `onDrop` throws */
   protected hold(item: T, weight: number): void {
-    const { overflow, maxQueued, maxWeight } = this.settings;
-    const fits = (): boolean => this.length < maxQueued && this.#weight + weight <= maxWeight;
-    if (fits()) {
+    const { bounds } = this.settings;
+    const full = (): Refusal | undefined => refusal(bounds, this.length) ?? overweight(bounds, this.#weight + weight);
+    const refused = full();
+    if (refused === undefined) {
       this.push({ item, weight });
       return;
     }
-    if (overflow === 'error') {
-      if (this.length >= maxQueued) throw new OverflowError(NAME, maxQueued, overflow);
-      throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
-    }
-    const dropped = squeezeIn(this, { item, weight }, overflow, fits);
+    if (refused.policy === 'error') throw overflowed(NAME, refused);
+    const dropped = pushEvicting(this, { item, weight }, refused, () => full() !== undefined);
     this.drop(
       dropped.map((entry) => entry.item),
-      overflow,
+      refused.policy,
     );
   }
 
@@ -177,7 +174,7 @@ class Queue<T> extends ReadyGate<T, T, Settings<T>> {
 
   /** Tells when the pressure has become high, or low again: by number, and in the same proportions by weight. */
   protected override changed(): void {
-    const { highWater, lowWater, maxWeight, pressure, tell } = this.settings;
+    const { highWater, lowWater, maxWeight, tell } = this.settings;
     const { length: queued } = this;
     const swings = this.#isHigh
       ? queued <= lowWater && this.#weight <= maxWeight * 0.5
@@ -185,12 +182,5 @@ class Queue<T> extends ReadyGate<T, T, Settings<T>> {
     if (!swings) return;
     this.#isHigh = !this.#isHigh;
     tell?.({ type: 'pressure', lane: DEFAULT_LANE, high: this.#isHigh, queued });
-    // A listener that sends in items may have turned it back.
-    if (this.#isHigh === this.#isToldHigh) return;
-    this.#isToldHigh = this.#isHigh;
-    if (pressure)
-      ask(NAME, 'pressure', () => {
-        pressure.next(this.#isHigh);
-      });
   }
 }

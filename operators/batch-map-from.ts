@@ -1,15 +1,19 @@
 import { Observable } from 'rxjs';
+import { roomOf } from './kernel/machine/accept.js';
+import { BATCH_MAP_FROM } from './options/defaults.js';
 import { FlowConfigError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
 import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
-import type { BatchWork } from './shell/batch-options.js';
-import type { BatchStreamOptions } from './shell/batch-stream.js';
-import { BatchStream, STREAM_CHECKS, streamConfig } from './shell/batch-stream.js';
-import { currentReader, readBy } from './shell/demand.js';
-import type { PullSource } from './shell/pull.js';
-import { checkPullSource, openPull } from './shell/pull.js';
+import type { BatchWork } from './shell/batch/batch-options.js';
+import type { BatchStreamOptions } from './shell/batch/batch-stream.js';
+import { BatchStream, STREAM_CHECKS, streamConfig } from './shell/batch/batch-stream.js';
+import type { PullSource } from './shell/streams/pull.js';
+import { checkPullSource, openPull } from './shell/streams/pull.js';
 
-/** `batchMap`'s options; `overflow` has no place here, because nothing is pulled that there is no room for. */
+/**
+ * `batchMap`'s options; `overflow` has no place here, because nothing is pulled that there is no room for.
+ * @stable
+ */
 export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptions<T, R>, 'overflow'> {
   /** Most items waiting: how far is read ahead of the calls. @defaultValue 80, which fills the next call of every slot */
   readonly maxQueued?: number;
@@ -43,6 +47,7 @@ export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptio
  *
  * The input is opened by each subscription: a list can be read again, a generator object or a stream only once.
  *
+ * @stable
  * @param input - An Iterable (a text counts as its characters), an AsyncIterable or a web ReadableStream.
  * @param work - As for {@link batchMap}.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the input cannot be read piece by piece or an option is unknown or
@@ -89,64 +94,50 @@ export function batchMapFrom<T, R>(
   work: BatchWork<T, R>,
   options: BatchMapFromOptions<T, NoInfer<R>> = {},
 ): Observable<Settled<T, R>> {
-  const operator = 'batchMapFrom';
-  requiredFunction(operator, 'work', work);
-  const { overflow, ...checks } = STREAM_CHECKS;
-  const config = Object.assign(streamConfig(operator, options as BatchStreamOptions<T, R>, checks, { maxQueued: 80 }), { isPulled: true });
-  const bounded = config.queue.lanes.find((lane) => (lane.maxQueued ?? lane.overflow) !== undefined);
-  if (bounded) {
-    throw new FlowConfigError(
-      operator,
-      'queue',
-      'lanes without `maxQueued` and `overflow`: nothing is pulled that there is no room for',
-      bounded.name,
-    );
-  }
-  checkPullSource(operator, input);
+  requiredFunction(NAME, 'work', work);
+  const config = readOptions(options);
+  checkPullSource(NAME, 'input', input);
   return new Observable((subscriber) => {
-    new PulledStream<T, R>(config, work, subscriber).open(input);
+    const stream = new BatchStream<T, R>(config, work, subscriber, () => {
+      pull.resume();
+    });
+    const { shell } = stream;
+    const { machine } = shell;
+    // Accepted and not handed out.
+    const unsettled = (): number =>
+      machine.calls.reduce((sum, { live }) => sum + live, machine.queued + machine.heldBack + machine.results.length);
+    const pull = openPull(input, {
+      room: () => roomOf(machine) > 0 && !subscriber.closed,
+      unsettled,
+      next: (item) => {
+        shell.push(item);
+      },
+      done: () => {
+        shell.finish();
+      },
+      failed: (error) => {
+        stream.sourceFailed(error);
+      },
+    });
+    subscriber.add(() => {
+      pull.close();
+    });
+    stream.listen();
+    pull.resume();
   });
 }
 
-/** A stream that asks for its items. */
-class PulledStream<T, R> extends BatchStream<T, R> {
-  private pull: ReturnType<typeof openPull> | undefined = undefined;
+const NAME = 'batchMapFrom';
 
-  open(input: PullSource<T>): void {
-    const { to, machine } = this;
-    const reader = currentReader();
-    // Accepted and not handed out.
-    const unsettled = (): number =>
-      machine.calls.reduce((sum, { live }) => sum + live, machine.queued + machine.results.length + machine.heldBack);
-    const pull = openPull(input, {
-      room: () => machine.room > 0 && !to.closed && (reader === undefined || unsettled() < reader.room()),
-      next: (item) => {
-        this.next(item);
-      },
-      done: () => {
-        this.finish();
-      },
-      failed: (error) => {
-        this.sourceFailed(error);
-      },
-    });
-    this.pull = pull;
-    to.add(() => {
-      pull.close();
-    });
-    to.add(
-      reader?.onRoom(() => {
-        pull.resume();
-      }),
-    );
-    this.listen();
-    // What is subscribed to by those who get the first results is read by others.
-    readBy(undefined, () => {
-      pull.resume();
-    });
-  }
-
-  protected override hasRoom(): void {
-    this.pull?.resume();
-  }
+function readOptions<T, R>(options: BatchMapFromOptions<T, R>) {
+  const { overflow, ...checks } = STREAM_CHECKS;
+  const config = Object.assign(streamConfig<T, R>(NAME, options, checks, BATCH_MAP_FROM), { isPulled: true });
+  const bounded = config.queue.lanes.find((lane) => (lane.maxQueued ?? lane.overflow) !== undefined);
+  if (bounded === undefined) return config;
+  throw new FlowConfigError(
+    NAME,
+    'queue',
+    'lanes without `maxQueued` and `overflow`: nothing is pulled that there is no room for',
+    bounded.name,
+  );
 }

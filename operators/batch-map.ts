@@ -2,13 +2,14 @@ import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { requiredFunction } from './options/options.js';
 import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
-import type { BatchWork } from './shell/batch-options.js';
-import type { BatchStreamOptions } from './shell/batch-stream.js';
-import { BatchStream, streamConfig } from './shell/batch-stream.js';
-import { connect } from './shell/connect.js';
-import { keepOne, never, TWO_ITEMS } from './shell/keep.js';
+import type { BatchWork } from './shell/batch/batch-options.js';
+import type { BatchStreamOptions } from './shell/batch/batch-stream.js';
+import { BatchStream, streamConfig } from './shell/batch/batch-stream.js';
 
-/** Options of {@link batchMap}. */
+/**
+ * Options of {@link batchMap}.
+ * @stable
+ */
 export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
 
 /**
@@ -45,6 +46,7 @@ export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
  * Source: forming a batch only when it can leave is group commit (DeWitt et al., "Implementation Techniques for Main Memory Database
  * Systems", 1984); cutting up a failed batch is group testing (Dorfman, 1943).
  *
+ * @stable
  * @param work - Makes one call. A throw is a failed call.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
@@ -90,22 +92,8 @@ export function batchMap<T, R, W extends WorkResult<BatchResult<unknown>> = neve
 export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T, NoInfer<R>> = {}): OperatorFunction<T, Settled<T, R>> {
   requiredFunction('batchMap', 'work', work);
   const config = streamConfig('batchMap', options);
-  keepOne('batchMap', () => TWO_ITEMS.pipe(batchMap(never, { maxSize: 1, concurrency: 1, timeoutMs: Infinity })).subscribe());
   return (source) =>
     new Observable((subscriber) => {
-      const stream = new BatchStream<T, R>(config, work, subscriber);
-      // First: a source that emits at once may make its consumer ask for a flush.
-      stream.listen();
-      connect(source, subscriber, {
-        next: (item) => {
-          stream.next(item);
-        },
-        error: (error) => {
-          stream.sourceFailed(error);
-        },
-        complete: () => {
-          stream.finish();
-        },
-      });
+      new BatchStream<T, R>(config, work, subscriber).follow(source);
     });
 }

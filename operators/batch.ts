@@ -2,16 +2,18 @@ import type { ObservableInput, Observer, OperatorFunction, SchedulerLike, Subscr
 import { Observable, Subscription } from 'rxjs';
 import type { CloseWhen } from './options/ask.js';
 import { weightOf, whenToClose } from './options/ask.js';
+import { BATCH } from './options/defaults.js';
 import type { FlowSink, FlushReason } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, oneOf, positive } from './options/options.js';
-import { attach } from './shell/connect.js';
-import { notifier } from './shell/notifier.js';
-import { LONGEST_DELAY_MS, schedulerOption } from './shell/scheduler.js';
+import { attach } from './shell/streams/connect.js';
+import { notifier } from './shell/streams/notifier.js';
+import { LONGEST_DELAY_MS, schedulerOption } from './shell/time/scheduler.js';
 
 export type { BatchState } from './options/ask.js';
 
+/** @stable */
 export interface BatchOptions<T> {
   /** Most items in one batch. @defaultValue 16 */
   readonly maxSize?: number;
@@ -62,6 +64,7 @@ const NAME = 'batch';
  *   emitted first, unless `onSourceError: 'abort'`.
  * - **On unsubscribe** the open batch is dropped and its timer is cleared.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -93,8 +96,7 @@ export function batch<T>(options: BatchOptions<T> = {}): OperatorFunction<T, T[]
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: BatchOptions<T>) {
-  const defaults = { maxSize: 16, maxWaitMs: 20, maxWeight: Infinity, onSourceError: 'flush' } as const;
-  return checked(NAME, options, defaults, {
+  return checked(NAME, options, BATCH, {
     maxSize: count,
     maxWaitMs: durationMs,
     maxWeight: positive,

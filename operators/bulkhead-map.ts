@@ -1,14 +1,15 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
-import { ClosedError, FlowConfigError } from './options/errors.js';
-import { callback, count, flag, ofKeys, optional, requiredFunction, unchecked } from './options/options.js';
+import { CONCURRENCY } from './options/defaults.js';
+import { ClosedError } from './options/errors.js';
+import { callback, count, excludes, flag, ofKeys, optional, requiredFunction, unchecked } from './options/options.js';
 import type { InputOutcome, ItemContext, Settled, WorkOutcome, WorkResult } from './options/types.js';
-import type { ItemOptions } from './shell/item-options.js';
-import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
-import { perItem } from './shell/item-shell.js';
-import { keepOne, never, TWO_ITEMS } from './shell/keep.js';
+import type { ItemOptions } from './shell/items/item-options.js';
+import { ITEM_CHECKS, itemConfig } from './shell/items/item-options.js';
+import { perItem } from './shell/items/item-shell.js';
 
+/** @stable */
 export interface BulkheadMapOptions<T> extends ItemOptions<T> {
   /** Key of an item: a tool, a tenant, a host. Compared as a `Map` does. @defaultValue one key for all */
   readonly key?: (item: T) => unknown;
@@ -67,6 +68,7 @@ const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: 
  *
  * Source: keeping the rest of the ship dry when one compartment floods is the bulkhead of Nygard, "Release It!", 2007.
  *
+ * @stable
  * @param project - Starts the work for one item: a promise, an Observable, an async iterable or a stream; anything else that it returns is its
  *   value (with `errors: 'propagate'`, anything `from` takes). A throw is a failed item.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -124,18 +126,24 @@ export function bulkheadMap<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: BulkheadMapOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
-  const config = itemConfig<T, R>(NAME, options, CHECKS, () => {
-    const { key, perKey, stopKey } = options;
-    ofKeys(NAME, 'stopKey', stopKey || undefined, key !== undefined, false);
-    return {
-      project: requiredFunction(NAME, 'project', project),
-      key,
-      limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
-      ...(stopKey && { stopped }),
-    };
-  });
-  if (config.stopped && !config.settles) throw new FlowConfigError(NAME, 'stopKey', "absent with `errors: 'propagate'`", true);
-  keepOne(NAME, () => TWO_ITEMS.pipe(bulkheadMap(never, { concurrency: 1 })).subscribe());
+  const config = itemConfig<T, R>(
+    NAME,
+    options,
+    CHECKS,
+    () => {
+      const { key, perKey, stopKey } = options;
+      ofKeys(NAME, 'stopKey', stopKey || undefined, key !== undefined, false);
+      return {
+        project: requiredFunction(NAME, 'project', project),
+        key,
+        limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
+        ...(stopKey && { stopped }),
+      };
+    },
+    CONCURRENCY.bulkheadMap,
+  );
+  if (!config.settles)
+    excludes(NAME, 'stopKey', config.stopped, "`errors: 'propagate'`", 'Remove one of them: the first error already ends all keys.');
   return perItem(config);
 }
 

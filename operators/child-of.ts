@@ -1,8 +1,12 @@
 import { FlowConfigError } from './options/errors.js';
 import type { ChildLimiterOptions, Limiter } from './options/limiter.js';
-import { ChildLimiter } from './shell/limiter/child.js';
-import type { FlowLimiter } from './shell/limiter/limiter.js';
-import { limiterSettings, NAME } from './shell/limiter/settings.js';
+import { laneOption } from './options/limiter-option.js';
+import { excludes, oneOf } from './options/options.js';
+import { Places } from './shell/limiter/child.js';
+import { FlowLimiter } from './shell/limiter/limiter.js';
+import { limiterSettings } from './shell/limiter/settings.js';
+
+const NAME = 'childOf';
 
 /**
  * A limiter with limits of its own, whose leases also count in the one above: a model of an account, a tenant of a model. It gives a lease when
@@ -13,6 +17,7 @@ import { limiterSettings, NAME } from './shell/limiter/settings.js';
  * - **Enforces** its own limits, also below a limiter with `enforce: false`, unless it has that option as well.
  * - **Pauses, learns and overflows** by itself. Closing or draining the limiter above does the same to it.
  *
+ * @stable
  * @param limiter - Made by `createLimiter`, `createAccount` or `childOf`.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the limiter is none or an option is unknown or out of range.
  * @example
@@ -28,20 +33,30 @@ import { limiterSettings, NAME } from './shell/limiter/settings.js';
  * ```
  */
 export function childOf(limiter: Limiter, options: ChildLimiterOptions = {}): Limiter {
-  return limiterBelow(limiter, options);
+  return limiterBelow(limiter, options, NAME);
 }
 
 /** @throws FlowConfigError */
-export function limiterBelow(limiter: Limiter, options: ChildLimiterOptions): FlowLimiter {
-  const { settings } = Object(limiter) as Partial<FlowLimiter>;
-  if (settings === undefined) throw new FlowConfigError('childOf', 'limiter', 'a limiter made by createLimiter', limiter);
-  const { queue, scheduler } = settings;
-  const shared = { scheduler, ...(queue.isDeclared && { queue }) };
-  const own = limiterSettings(options);
+export function limiterBelow(limiter: Limiter, options: ChildLimiterOptions, operator: string): FlowLimiter {
+  // It may be one of another copy of this package.
+  const { grants: parent } = Object(limiter) as Partial<FlowLimiter>;
+  if (parent === undefined) throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter or createAccount', limiter);
+  const { abortGraceMs, queue, scheduler } = parent.settings;
+  const { lane, pauses = 'self', ...rest } = Object(options) as ChildLimiterOptions;
+  laneOption(operator, 'lane', lane, limiter);
+  oneOf('self', 'parent')(operator, 'pauses', pauses);
+  const shared = { scheduler, ...(queue.isDeclared && lane === undefined && { queue }) };
+  const own = limiterSettings(Object(options) === options ? { abortGraceMs, ...rest } : options, operator);
   for (const name of Object.keys(shared)) {
-    const given = (options as Record<string, unknown>)[name];
-    if (given !== undefined) throw new FlowConfigError(NAME, name, 'absent: a child has that of its parent', given);
+    excludes(
+      operator,
+      name,
+      (options as Record<string, unknown>)[name],
+      'a parent limiter that has one',
+      `Remove it: the child uses the \`${name}\` of its parent.`,
+    );
   }
-  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- it is one, or one of another copy of this package
-  return new ChildLimiter(limiter as FlowLimiter, { ...own, ...shared });
+  const child = new FlowLimiter({ ...own, ...shared }, (below) => new Places(parent, below, lane, pauses === 'parent'));
+  child.parent = limiter;
+  return child;
 }

@@ -5,8 +5,11 @@ import { fieldOf } from './kernel/repair/field-of.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { isFlowError } from './options/errors.js';
 import type { ClassifyContext, ErrorClass, Verdict } from './options/types.js';
-import type { Evidence } from './shell/error-evidence.js';
-import { evidenceOf, isBug, linksOf } from './shell/error-evidence.js';
+import type { Evidence } from './shell/calls/error-evidence.js';
+import { evidenceIn, isBug, linksOf } from './shell/calls/error-evidence.js';
+
+/** For an error outside of an operator: that of a call for one item. */
+const ALONE: ClassifyContext = { size: 1, attempt: 1, aborted: false };
 
 /** Words that know better than the status beside them: an exhausted quota is a 429, an unknown option a 400. */
 const ABOVE_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
@@ -88,8 +91,9 @@ const MAY_BE_ABOUT_SIZE: ReadonlySet<number | undefined> = new Set([undefined, 4
 const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'request_too_large', 'array_above_max_length']);
 
 /**
- * Sorts an error of a model, an SDK, `fetch` or your own work into what can be done about it. The default of every
- * `classify` option; call it from your own classifier for the errors you have no opinion on.
+ * Sorts an error of a model, an SDK, `fetch` or your own work into what can be done about it. The default of
+ * `classify` in pipelines and adapters; operators default to `classifyByStatus`, which is smaller and reads the status alone. Call it from your own
+ * classifier for the errors you have no opinion on.
  *
  * | evidence | class |
  * | --- | --- |
@@ -125,6 +129,7 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  *
  * Never throws on strange errors: `undefined`, strings, cycles and foreign objects are sorted like any other.
  *
+ * @stable
  * @example
  * ```ts
  * import { classifyError } from 'sluice/operators';
@@ -138,24 +143,25 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  *
  * const error = { status: 400, message: "'$.input[3]' is invalid" };
  * classifyError(error, { size: 8, attempt: 1, aborted: false }); // => { class: 'itemFault', blame: [3] }
+ * classifyError({ status: 429 }).class; // => 'throttled'
  * ```
  */
-export function classifyError(error: unknown, context: ClassifyContext): Verdict {
+export function classifyError(error: unknown, context: ClassifyContext = ALONE): Verdict {
   // Our own errors come first: an attempt that timed out was aborted by us as well.
   if (context.aborted && !isFlowError(error)) return { class: 'cancelled' };
   const links = linksOf(error);
   for (const link of links) {
-    const verdict = isFlowError(link) ? verdictByCode(link.code, fieldOf(link, 'retryAfterMs')) : plainVerdict(evidenceOf(link), context);
+    const verdict = isFlowError(link) ? verdictByCode(link.code, fieldOf(link, 'retryAfterMs')) : plainVerdict(evidenceIn(link), context);
     if (verdict !== undefined) return verdict;
   }
-  const messages = links.flatMap((link) => evidenceOf(link).messages);
+  const messages = links.flatMap((link) => evidenceIn(link).messages);
   const guess = LAST_RESORT.find(([pattern]) => messages.some((message) => pattern.test(message)));
   if (guess) return { class: guess[1] };
   const status = messages.map((message) => STATUS_IN_TEXT.exec(message)?.[1]).find((found) => found !== undefined);
   if (status !== undefined && classOfStatus(Number(status)) !== 'itemFault') return { class: classOfStatus(Number(status)) };
   // Last, because a failed `fetch` is a TypeError too.
   if (isBug(error)) return { class: 'fatal' };
-  const verdict = itemFault(evidenceOf(error), context);
+  const verdict = itemFault(evidenceIn(error), context);
   return verdict.blame ? verdict : { ...verdict, unrecognised: true };
 }
 

@@ -1,17 +1,19 @@
 import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { ask } from './options/ask.js';
+import { ask, weightOf } from './options/ask.js';
+import { COALESCE, PACE_WAIT_MS } from './options/defaults.js';
 import type { FlowSink, FlushReason } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, oneOf, optional, requiredFunction } from './options/options.js';
-import { attach } from './shell/connect.js';
-import { createPace } from './shell/pace.js';
-import { schedulerOption } from './shell/scheduler.js';
-import { trampoline } from './shell/trampoline.js';
+import { callback, checked, count, durationMs, oneOf, optional, positive, requiredFunction } from './options/options.js';
+import { attach } from './shell/streams/connect.js';
+import { trampoline } from './shell/streams/trampoline.js';
+import { createPace } from './shell/time/pace.js';
+import { schedulerOption } from './shell/time/scheduler.js';
 
 const NAME = 'coalesce';
 
+/** @stable */
 export interface CoalesceOptions<T> {
   /** Makes one item of two that stood next to each other; `first` may be a merged one already. It must not change either of them. */
   readonly merge: (first: T, next: T) => T;
@@ -28,6 +30,10 @@ export interface CoalesceOptions<T> {
   readonly maxWaitMs?: number;
   /** Most items merged into one. @defaultValue 1000 */
   readonly maxSize?: number;
+  /** Most total weight merged into one, in the unit `weigh` returns; a heavier item is emitted alone. @defaultValue Infinity */
+  readonly maxWeight?: number;
+  /** What an item counts towards `maxWeight`: the characters of a text, for example. @defaultValue `() => 1` */
+  readonly weigh?: (item: T) => number;
   /** Whether what waits is emitted before an error (of the source or a callback) or dropped. @defaultValue 'flush' */
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler` */
@@ -50,15 +56,16 @@ export interface CoalesceOptions<T> {
  *         y = "cd"
  * ```
  *
- * - **Emits when** what waits is `maxWaitMs` old, an animation frame comes (`pace: 'frame'`), `maxSize` is reached, or the next
- *   item does not belong to it (`compatible`, `passThrough`). Never out of order.
- * - **Holds at most** one item, merged from at most `maxSize`, and what the consumer itself sends into the source while it is handed an item.
+ * - **Emits when** what waits is `maxWaitMs` old, an animation frame comes (`pace: 'frame'`), `maxSize` or `maxWeight` is reached,
+ *   or the next item does not belong to it (`compatible`, `passThrough`, `maxWeight`). Never out of order.
+ * - **Holds at most** one item, merged from at most `maxSize` items, and what the consumer itself sends into the source while it is handed an item.
  * - **Drops** nothing.
  * - **Completes when** the source completes, after what waits.
  * - **Errors when** the source errors, or a callback throws or returns something unusable (`CallbackError`); what waits is emitted first, unless
  *   `onSourceError: 'abort'`.
  * - **On unsubscribe** what waits is dropped, and its timer and frame are cancelled.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -99,13 +106,14 @@ export function coalesce<T>(options: CoalesceOptions<T>): MonoTypeOperatorFuncti
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: CoalesceOptions<T>) {
-  const defaults = { pace: 'time', maxSize: 1000, onSourceError: 'flush' } as const;
-  return checked(NAME, options, defaults, {
+  return checked(NAME, options, COALESCE, {
     pace: oneOf('time', 'frame'),
     maxWaitMs: optional(durationMs),
     maxSize: count,
+    maxWeight: positive,
     onSourceError: oneOf('flush', 'abort'),
     merge: requiredFunction,
+    weigh: callback,
     compatible: callback,
     passThrough: callback,
     scheduler: schedulerOption,
@@ -115,9 +123,9 @@ function readOptions<T>(options: CoalesceOptions<T>) {
 
 /** One subscription. Everything that arrives while an item is being handed out waits its turn. */
 function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
-  const { merge, compatible, passThrough, maxSize, scheduler } = settings;
+  const { merge, compatible, passThrough, maxSize, maxWeight, weigh, scheduler } = settings;
   const enqueue = trampoline(to, fail);
-  const pace = createPace(settings, 16, () => {
+  const pace = createPace(settings, PACE_WAIT_MS.coalesce, () => {
     enqueue(flush, 'time' as const);
   });
   const tell = teller(NAME, settings, () => scheduler.now());
@@ -125,6 +133,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
   let pending: T | undefined;
   /** How many items were merged into it. */
   let size = 0;
+  let weight = 0;
   let since = 0;
 
   to.add(() => {
@@ -149,7 +158,10 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
 
   function accept(item: T): void {
     const passes = passThrough && ask(NAME, 'passThrough', passThrough, item);
-    if (passes || (size > 0 && compatible && !ask(NAME, 'compatible', compatible, pending as T, item))) flush('incompatible');
+    const isApart = passes || (size > 0 && compatible && !ask(NAME, 'compatible', compatible, pending as T, item));
+    const added = passes ? 0 : weightOf(NAME, weigh, item);
+    if (isApart) flush('incompatible');
+    else if (weight + added > maxWeight) flush('weight');
     // The consumer may have left, in a callback too.
     if (to.closed) return;
     if (passes) {
@@ -160,14 +172,16 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
     if (isFirst && tell) since = scheduler.now();
     pending = isFirst ? item : ask(NAME, 'merge', merge, pending as T, item);
     size++;
+    weight += added;
     if (size >= maxSize) flush('size');
+    else if (weight >= maxWeight) flush('weight');
     else if (isFirst) pace.arm();
   }
 
   function flush(reason: FlushReason): void {
     if (size === 0 || to.closed) return;
     const item = pending as T;
-    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight: size, waitMs: Math.max(0, scheduler.now() - since) });
+    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: Math.max(0, scheduler.now() - since) });
     // State first: what the consumer sends meanwhile comes behind it.
     clear();
     to.next(item);
@@ -175,7 +189,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
 
   function clear(): void {
     pending = undefined;
-    size = 0;
+    size = weight = 0;
   }
 
   function fail(error: unknown): void {

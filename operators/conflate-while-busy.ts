@@ -1,12 +1,15 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import type { BackpressureOptions } from './backpressure.js';
+import { boundsOf, evictions, overweight } from './kernel/waiting/bounds.js';
 import { ask } from './options/ask.js';
-import { OverflowError } from './options/errors.js';
+import { CONFLATE_WHILE_BUSY } from './options/defaults.js';
 import { checked, oneOf, requiredFunction } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import { READY_CHECKS, READY_DEFAULTS, ReadyGate } from './shell/ready-gate.js';
+import { overflowed } from './options/waiting-errors.js';
+import { READY_CHECKS, ReadyGate } from './shell/gates/ready-gate.js';
 
+/** @stable */
 export interface ConflateWhileBusyOptions<T, A>
   extends Pick<BackpressureOptions<T>, 'ready' | 'maxWeight' | 'weigh' | 'onSourceError' | 'onEvent' | 'name'> {
   /** Makes an aggregate of its first item; also of an item that finds the consumer ready. */
@@ -49,6 +52,7 @@ const NAME = 'conflateWhileBusy';
  *   under `overflow: 'error'` (`OverflowError`, `ItemTooHeavyError`), or a callback throws or returns something unusable (`CallbackError`).
  * - **On unsubscribe** the aggregate is dropped.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is missing, unknown or out of range.
  * @example
  * ```ts
@@ -82,13 +86,13 @@ export function conflateWhileBusy<T, A>(options: ConflateWhileBusyOptions<T, A>)
 type Settings<T, A> = ReturnType<typeof readOptions<T, A>>;
 
 function readOptions<T, A>(options: ConflateWhileBusyOptions<T, A>) {
-  const settings = checked(NAME, options, { overflow: 'error', ...READY_DEFAULTS } as const, {
+  const settings = checked(NAME, options, CONFLATE_WHILE_BUSY, {
     ...READY_CHECKS,
     seed: requiredFunction,
     merge: requiredFunction,
     overflow: oneOf('error', 'dropOldest', 'dropNewest'),
   });
-  return { ...settings, operator: NAME };
+  return { ...settings, bounds: boundsOf(settings), operator: NAME };
 }
 
 /** The one aggregate that waits in one subscription, if any. */
@@ -105,20 +109,21 @@ class Pending<T, A> extends ReadyGate<T, A, Settings<T, A>> {
 
   /** @throws OverflowError, CallbackError */
   protected hold(item: T, weight: number): void {
-    const { merge, maxWeight, overflow } = this.settings;
+    const { merge, bounds } = this.settings;
     const { length } = this;
     const aggregate = this.#aggregate as A;
+    const refused = length > 0 ? overweight(bounds, this.#weight + weight) : undefined;
     if (length === 0) {
       this.#hold(this.pass(item), weight, 1);
-    } else if (this.#weight + weight <= maxWeight) {
+    } else if (refused === undefined) {
       this.#hold(ask(NAME, 'merge', merge, aggregate, item), this.#weight + weight, length + 1);
-    } else if (overflow === 'dropOldest') {
+    } else if (refused.policy === 'error') {
+      throw overflowed(NAME, refused);
+    } else if (evictions(refused, 1) > 0) {
       this.#hold(this.pass(item), weight, 1);
-      this.drop([aggregate], overflow, length);
-    } else if (overflow === 'dropNewest') {
-      this.drop([item], overflow);
+      this.drop([aggregate], refused.policy, length);
     } else {
-      throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
+      this.drop([item], refused.policy);
     }
   }
 

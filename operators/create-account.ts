@@ -1,11 +1,15 @@
 import { limiterBelow } from './child-of.js';
 import { createLimiter } from './create-limiter.js';
 import { fromHeaders } from './from-headers.js';
-import type { KeyFairness, LaneOptions } from './lanes.js';
+import type { KeyFairness } from './lanes.js';
 import { keyFairnessOf, lanes } from './lanes.js';
+import { BURST_SECONDS } from './options/defaults.js';
 import { FlowConfigError } from './options/errors.js';
+import { ACCOUNT_HINTS } from './options/hints.js';
+import { namedLanes } from './options/lanes.js';
 import type { ChildLimiterOptions, Limiter, LimiterJob, LimiterOptions, RateRule, SavedModel } from './options/limiter.js';
-import { finitePositive, flag, nonEmpty, onlyKnown, optional, orDefault, ratio, startingRate } from './options/options.js';
+import { finitePositive, flag, misused, nonEmpty, onlyKnown, optional, orDefault, ratio, startingRate } from './options/options.js';
+import type { LaneOptions, NamedLanes } from './options/types.js';
 import type { DayStart } from './per-day.js';
 import { dayStartOption, perDay } from './per-day.js';
 import { perMinute } from './rates.js';
@@ -15,7 +19,10 @@ import { LIMITER_CHECKS, limiterSettings } from './shell/limiter/settings.js';
 
 export type { DayStart } from './per-day.js';
 
-/** Rates of an account or of a model, as plain data: numbers > 0. `pause()` or `setLimits` lets nothing pass. */
+/**
+ * Rates of an account or of a model, as plain data: numbers > 0. `pause()` or `setLimits` lets nothing pass.
+ * @stable
+ */
 export interface AccountRates {
   /** Requests per minute. @defaultValue Infinity, or what responses report */
   readonly requestsPerMinute?: number;
@@ -31,7 +38,10 @@ export interface AccountRates {
   readonly tokensPerDay?: number;
 }
 
-/** Limits of a model inside an account, or of several models that share them. */
+/**
+ * Limits of a model inside an account, or of several models that share them.
+ * @stable
+ */
 export interface ModelLimits extends AccountRates {
   /** Name of the model, as jobs name it, or names of several that share these limits. */
   readonly model: string | readonly string[];
@@ -39,7 +49,10 @@ export interface ModelLimits extends AccountRates {
   readonly concurrency?: number;
 }
 
-/** What an account allows, as plain data. */
+/**
+ * What an account allows, as plain data.
+ * @stable
+ */
 export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rates' | 'queue' | 'learn'> {
   /** Requests that may be saved up and sent at once, > 0. @defaultValue what comes in within `burstSeconds` */
   readonly burst?: number;
@@ -59,7 +72,7 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
    * Names of lanes, or what `lanes` takes, most urgent first. A lane's `reserve` is a share of every rate that lanes below may not take, 0.05 for a first
    * lane that says nothing in an account without `burst` and `burstSeconds`. @defaultValue ['user', 'normal', 'background']
    */
-  readonly lanes?: readonly (string | LaneOptions)[];
+  readonly lanes?: NamedLanes;
   /** How jobs with different `key`s share a lane: `byCost()` by the tokens that they use. @defaultValue they take turns, one job each */
   readonly keyFairness?: KeyFairness;
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
@@ -69,7 +82,19 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
 const NAME = 'createAccount';
 const MINUTE = ['requestsPerMinute', 'tokensPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute'] as const;
 const DAY = ['requestsPerDay', 'tokensPerDay'] as const;
-const OWN: readonly string[] = [...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes', 'keyFairness'];
+/** Names of all options: those of a limiter, but for what plain data stands for. */
+const ACCOUNT_OPTIONS = /* @__PURE__ */ (() =>
+  [
+    ...[...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes', 'keyFairness'],
+    ...['concurrency', 'headroom', 'maxQueued', 'overflow', 'learn', 'refunds', 'enforce', 'abortGraceMs', 'restore', 'random'],
+    ...['onEvent', 'name', 'scheduler'],
+  ] as readonly string[])();
+
+/** That an account is given no other options than its own, and those with these names. @throws FlowConfigError */
+export function accountOptions(operator: string, options: unknown, others: readonly string[] = []): void {
+  onlyKnown(operator, options, [...ACCOUNT_OPTIONS, ...others], 'options', '', ACCOUNT_HINTS);
+}
+
 const LANES: readonly string[] = ['user', 'normal', 'background'];
 /** Of every rate, for a first lane that says nothing itself. What is kept may be spent at once: not where the account says how much that may be. */
 const FIRST_RESERVE = 0.05;
@@ -81,6 +106,7 @@ const FIRST_RESERVE = 0.05;
  *
  * It is `createLimiter` with values: take that one for other windows, other units, or a smaller bundle.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -120,14 +146,12 @@ const FIRST_RESERVE = 0.05;
  * ```
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
-  // Those of the limiter, but for what it is told here.
-  onlyKnown(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => name !== 'rates' && name !== 'queue')]);
+  accountOptions(NAME, options);
   const { lanes: given = LANES, keyFairness, learn = true, models, burst, burstSeconds, dayStartsAt, ...rest } = options;
   const isRate = new Set<string>([...MINUTE, ...DAY]);
   const common = Object.fromEntries(Object.entries(rest).filter(([option]) => !isRate.has(option))) as LimiterOptions;
-  if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = {
-    burstMs: 1000 * ratio(NAME, 'burstSeconds', orDefault(burstSeconds, 2), 0.001, 86_400),
+    burstMs: 1000 * ratio(NAME, 'burstSeconds', orDefault(burstSeconds, BURST_SECONDS), 0.001, 86_400),
     // A provider that tells what is left lets it be spent.
     learnedBurstMs: burstSeconds === undefined ? 60_000 : undefined,
     burst: optional(finitePositive)(NAME, 'burst', burst),
@@ -135,33 +159,34 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   };
   const learns = flag(NAME, 'learn', learn);
   const sharing = keyFairnessOf(NAME, 'keyFairness', keyFairness);
+  const [first, ...others] = namedLanes(NAME, given);
+  const isSaving = burst !== undefined || burstSeconds !== undefined;
   const account: LimiterOptions = {
     ...common,
     rates: ratesOf(options, savings),
-    queue: lanes(
-      (given as readonly (string | LaneOptions)[]).map((lane, i) => ({
-        ...(i === 0 && burst === undefined && burstSeconds === undefined && { reserve: FIRST_RESERVE }),
-        ...(typeof lane === 'string' ? { name: lane } : lane),
-      })),
-      { key: keyOf, ...(sharing && { keyFairness: sharing }) },
-    ),
-    learn: fromHeaders({ rates: learns }),
+    queue: lanes([{ ...(!isSaving && { reserve: FIRST_RESERVE }), ...(first as LaneOptions) }, ...others], {
+      key: ({ key }: LimiterJob) => key,
+      operator: NAME,
+      ...(sharing && { keyFairness: sharing }),
+    }),
+    learn: fromHeaders({ learn: learns }),
   };
+  const settings = limiterSettings(account, NAME);
   if (models === undefined) return createLimiter(account);
   const { scheduler: _, restore, concurrency: __, name, ...shared } = common;
   const limitsOf = checkedModels(models, savings);
-  return new AccountLimiter(limiterSettings(account), (limiter) =>
+  return new AccountLimiter(settings, (limiter) =>
     limitsOf.map(({ names, concurrency, rates }): ModelPool => {
       const saved = restore?.models?.find(({ model }) => isSame(model, names));
       const own: ChildLimiterOptions = {
         ...shared,
         rates,
-        learn: fromHeaders({ rates: learns }),
+        learn: fromHeaders({ learn: learns }),
         ...(concurrency !== undefined && { concurrency }),
         ...(saved && { restore: saved }),
         ...(name !== undefined && { name: `${name}/${names.join('+')}` }),
       };
-      return { models: names, limiter: limiterBelow(limiter, own) };
+      return { models: names, limiter: limiterBelow(limiter, own, NAME) };
     }),
   );
 }
@@ -199,17 +224,17 @@ interface CheckedModel {
 
 /** @throws FlowConfigError */
 function checkedModels(models: readonly ModelLimits[], savings: Savings): readonly CheckedModel[] {
-  if (!Array.isArray(models)) throw new FlowConfigError(NAME, 'models', 'a list of limits of models', models);
+  if (!Array.isArray(models)) throw new FlowConfigError(NAME, 'models', 'a list of objects such as { model, requestsPerMinute }', models);
   const known = new Set<string>();
   return Array.from(models as readonly ModelLimits[], (given, i) => {
     const within = `models[${String(i)}].`;
     onlyKnown(NAME, given, ['model', 'concurrency', ...MINUTE, ...DAY], within.slice(0, -1), within);
     const { model, concurrency } = given;
     const names: readonly string[] = Array.isArray(model) ? model : [model as string];
-    if (names.length === 0) throw new FlowConfigError(NAME, `${within}model`, 'a name or a list of names, not empty', model);
+    if (names.length === 0) throw new FlowConfigError(NAME, `${within}model`, 'a name, or a list of at least one name', model);
     for (const name of names) {
       nonEmpty(NAME, `${within}model`, name);
-      if (known.has(name)) throw new FlowConfigError(NAME, `${within}model`, 'one that no other limits are for', name);
+      if (known.has(name)) throw misused(NAME, `${within}model`, `\`models\` names \`${name}\` twice`, 'Merge the two entries.');
       known.add(name);
     }
     return {
@@ -222,9 +247,4 @@ function checkedModels(models: readonly ModelLimits[], savings: Savings): readon
 
 function isSame(saved: SavedModel['model'], names: readonly string[]): boolean {
   return Array.isArray(saved) && saved.length === names.length && names.every((name, i) => saved[i] === name);
-}
-
-/** Whoever asks for much delays nobody else in the lane. */
-function keyOf({ key }: LimiterJob): unknown {
-  return key;
 }

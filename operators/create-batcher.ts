@@ -1,29 +1,31 @@
 import type { Subscriber } from 'rxjs';
 import { noop, Observable, Subscription } from 'rxjs';
-import type { Job } from './kernel/machine/job.js';
+import { roomOf } from './kernel/machine/accept.js';
 import { DONE, NEW } from './kernel/machine/job.js';
 import { leave, promote } from './kernel/machine/leave.js';
+import { waitsForRoom } from './kernel/waiting/bounds.js';
 import { ask } from './options/ask.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
-import { callback, count, durationMs, madeBy, onlyKnown, requiredFunction } from './options/options.js';
-import type { BatchOutcome, BatchResult, CallContext, Drained, DrainOptions, Handle, Settled, WorkResult } from './options/types.js';
-import { requiredSignal } from './shell/abort.js';
-import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
-import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
-import { BatchShell } from './shell/batch-shell.js';
-import { isPromise } from './shell/call.js';
-import { laneAt } from './shell/describe-item.js';
-import { keepOne, never } from './shell/keep.js';
-import type { KeptValues, LoadCache, LoadCacheRule } from './shell/load-cache.js';
-import type { BatcherPlace, LoadOptions, OnEnd } from './shell/loads.js';
-import { Item, Load, settledLoad } from './shell/loads.js';
-import { Shutdown } from './shell/shutdown.js';
-import { SignalGroups } from './shell/signal-groups.js';
+import type { LimiterJob } from './options/limiter.js';
+import { jobOption } from './options/limiter-option.js';
+import { callback, count, madeBy, misused, nonEmpty, onlyKnown, requiredFunction, unchecked } from './options/options.js';
+import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
+import type { BatchConfig, BatchWork, GateOptions } from './shell/batch/batch-options.js';
+import { BATCH_CHECKS, batchConfig } from './shell/batch/batch-options.js';
+import type { BatchOutput, CallOwner } from './shell/batch/batch-shell.js';
+import { BatchShell } from './shell/batch/batch-shell.js';
+import type { KeptValues, LoadCache, LoadCacheRule } from './shell/batch/load-cache.js';
+import type { Batcher, BatcherSnapshot, LoadOptions, OnEnd } from './shell/batch/loads.js';
+import { checkLoad, Item, Load, NO_OPTIONS, settledLoad } from './shell/batch/loads.js';
+import { isPromise } from './shell/calls/call.js';
+import { laneAt } from './shell/calls/describe-item.js';
+import type { Shutdown } from './shell/calls/shutdown.js';
+import { ShutdownHandle } from './shell/calls/shutdown.js';
+import { SignalGroups } from './shell/calls/signal-groups.js';
 
-export type { LoadCache } from './shell/load-cache.js';
-export type { LoadOptions } from './shell/loads.js';
+export type { Batcher, BatcherSnapshot, LoadOptions } from './shell/batch/loads.js';
 
-/** Options of {@link createBatcher}. */
+/** @stable */
 export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
   /**
    * Loads of equal keys, compared as a `Map` does, share one item while it is under way.
@@ -32,52 +34,10 @@ export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
   readonly dedupe?: (item: T) => unknown;
   /** Remembers values for later loads of equal keys: {@link lruCache}. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
   readonly cache?: LoadCache;
-}
-
-/** Numbers of one moment. */
-export interface BatcherSnapshot {
-  /** Accepted and not on their way. */
-  readonly queued: number;
-  /** Calls under way. */
-  readonly executing: number;
-  /** What keeps the queued items from leaving now. */
-  readonly heldBy: 'slot' | 'rate' | 'window';
-  /** Loads that have their answer and wait for earlier ones, under an `order` other than `'completion'`. */
-  readonly heldBack: number;
-  /** Values the `cache` keeps, with those past their time that nobody has asked for since. */
-  readonly cached: number;
-}
-
-export interface Batcher<T, R> extends Handle {
-  /** One request per subscription: emits the item's result and completes, or errors with its reason. Unsubscribing leaves. */
-  load(item: T, options?: LoadOptions): Observable<R>;
-  /**
-   * The same as a promise, sent now, or when there is room under a finite `maxQueued` with `overflow: 'error'`. A rejection nobody listens to is not
-   * reported as unhandled.
-   */
-  loadAsync(item: T, options?: LoadOptions): Promise<R>;
-  /** The same as `load`, but never errors: emits what became of the item. Its `index` is -1 when no item was needed, or none accepted. */
-  loadSettled(item: T, options?: LoadOptions): Observable<Settled<T, R>>;
-  /**
-   * Loads all items now and answers when each has settled, in the order of the items. Never rejects. The options are for each of them.
-   *
-   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `items` is no array
-   */
-  loadManyAsync(items: readonly T[], options?: LoadOptions): Promise<Settled<T, R>[]>;
-  /** Forgets the value of an item's key. What is under way for it answers those who wait for it, and nobody later. */
-  clear(item: T): this;
-  /** Forgets all values, as `clear` does one. */
-  clearAll(): this;
-  /**
-   * Puts a value in the cache, unless one is there or under way; `clear(item).prime(item, value)` replaces it. Does nothing without a
-   * cache.
-   *
-   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an `Error`, because failures are not remembered, and for a promise
-   */
-  prime(item: T, value: R): this;
-  /** Sends what waits as soon as permits allow, whatever the window. */
-  flush(): void;
-  snapshot(): BatcherSnapshot;
+  /** Model and key of all calls under the `limiter`: for one with limits per model, or with lanes that keys share. @defaultValue none */
+  readonly job?: Pick<LimiterJob, 'model' | 'key'>;
+  /** What errors and events call it, for functions built on this one. @defaultValue 'createBatcher' */
+  readonly operator?: string;
 }
 
 /**
@@ -109,6 +69,7 @@ export interface Batcher<T, R> extends Handle {
  * `deadlineMs` of its own always gets its own, and one that names a more urgent `lane` takes the waiting item there. With `cache`, later
  * loads of the key are answered at once with the value, until it is cleared, too old, or pushed out; failures are not remembered.
  *
+ * @stable
  * @param work - As for {@link batchMap}.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range. `load` throws it for
  *   options nobody knows or a `deadlineMs` that is no duration, and `LaneUnknownError` for a lane nobody declared.
@@ -145,23 +106,21 @@ export function createBatcher<T, R, W extends WorkResult<BatchResult<unknown>> =
   options?: BatcherOptions<T, NoInfer<BatchOutcome<R, W>>>,
 ): Batcher<T, BatchOutcome<R, W>>;
 export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptions<T, NoInfer<R>> = {}): Batcher<T, R> {
-  keepOne(NAME, () => {
-    const batcher = createBatcher(never, { maxSize: 1, concurrency: 1, timeoutMs: Infinity });
-    void batcher.loadAsync(0);
-    void batcher.loadAsync(1);
-    return batcher;
-  });
-  return new FlowBatcher(work, options);
+  const { operator = NAME, job, limiter } = Object(options) as BatcherOptions<T, R>;
+  nonEmpty(NAME, 'operator', operator);
+  const owner = jobOption(operator, job, limiter) ?? {};
+  onlyKnown(operator, owner, ['model', 'key'], 'job', 'job.');
+  return new FlowBatcher(work, options, operator, owner);
 }
 
 const NAME = 'createBatcher';
-const NO_OPTIONS: LoadOptions = {};
-const LOAD_OPTION_NAMES = ['lane', 'key', 'signal', 'deadlineMs'] as const;
 
 const CHECKS = /* @__PURE__ */ (() => ({
   ...BATCH_CHECKS,
   dedupe: callback,
-  cache: madeBy<LoadCacheRule | undefined>('create', 'lruCache({ maxEntries })', undefined),
+  cache: madeBy<LoadCacheRule | undefined>('create', 'lruCache(maxEntries)', undefined),
+  job: unchecked,
+  operator: unchecked,
 }))();
 
 /** The options, checked. */
@@ -170,11 +129,11 @@ interface BatcherConfig<T> extends BatchConfig<T> {
   readonly cache: LoadCacheRule | undefined;
 }
 
-/** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */
-export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R> {
-  readonly model: string | undefined;
-  readonly key: unknown;
-  private readonly shutdown: Shutdown;
+/** What {@link createBatcher} makes. */
+class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
+  private readonly config: BatcherConfig<T>;
+  private readonly shell: BatchShell<T, R>;
+  protected override readonly shutdown: Shutdown;
   private readonly following = new Subscription();
   private readonly dedupe: ((item: T) => unknown) | undefined;
   /** The items under way by key, when loads of equal keys share them. */
@@ -187,45 +146,44 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   /** What rejects everything that is given up. */
   private failure: unknown = undefined;
 
-  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, { waits = true, model, key }: BatcherPlace = {}) {
+  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, owner: CallOwner = {}) {
+    super();
     requiredFunction(operator, 'work', work);
-    const config = batchConfig(operator, options, CHECKS) as BatcherConfig<T>;
-    super(config, work);
+    const config = batchConfig(operator, options, CHECKS, { operator }) as BatcherConfig<T>;
+    this.config = config;
+    this.shell = new BatchShell<T, R>(config, work, this.output(), owner);
     const { dedupe, cache, scheduler, concurrency$, flush } = config;
-    this.model = model;
-    this.key = key;
-    this.isWaitedFor = waits && config.overflow === 'error' && config.maxQueued !== Infinity;
+    this.isWaitedFor = waitsForRoom(config.bounds);
     this.dedupe = dedupe;
     this.shared = (dedupe ?? cache) && new Map();
     this.values = cache?.create<R>(scheduler);
     this.stoppable = new SignalGroups((loads, reason) => {
       let left: readonly Load<T, R>[] = [];
-      // All of them leave before anybody is told: who is told may do anything.
-      this.step(() => {
+      // All of them leave before any is told, because what is told may do anything.
+      this.shell.change(() => {
         left = loads.filter((load) => this.leave(load));
       });
-      this.run();
-      this.runEffects();
+      this.shell.runEffects();
       for (const load of left) load.end(true, reason);
     });
-    this.shutdown = new Shutdown({
+    this.shutdown = this.shutdownOf({
       operator,
       scheduler,
       stop: () => {
-        this.finish();
+        this.shell.finish();
       },
       abort: (error) => {
         this.giveUpAll(error);
       },
     });
     const error = (fault: unknown): void => {
-      this.failed(fault);
+      this.shutdown.close(fault);
     };
     const next = (concurrency: number): void => {
       try {
-        this.setConcurrency(count(operator, 'concurrency', concurrency));
+        this.shell.setConcurrency(count(operator, 'concurrency', concurrency));
       } catch (fault) {
-        this.failed(fault);
+        error(fault);
       }
     };
     this.following.add(concurrency$?.subscribe({ next, error }));
@@ -261,10 +219,10 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     if (options === NO_OPTIONS && !this.shared && !this.isWaitedFor && !this.shutdown.isClosed) {
       const one = new Item<T, R>(item, undefined);
       const promise = one.promise();
-      this.add(one);
+      this.shell.add(one);
       return promise;
     }
-    this.check(options);
+    checkLoad(this.config, options);
     const promise = new Promise<R>((resolve, reject) => {
       this.joinInTime(item, options, (failed, outcome) => {
         // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- whatever the item failed with
@@ -278,8 +236,8 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
 
   loadManyAsync(items: readonly T[], options: LoadOptions = NO_OPTIONS): Promise<Settled<T, R>[]> {
     const given: unknown = items;
-    if (!Array.isArray(given)) throw new FlowConfigError(this.operator, 'items', 'an array', given);
-    this.check(options);
+    if (!Array.isArray(given)) throw new FlowConfigError(this.config.operator, 'items', 'an array', given);
+    checkLoad(this.config, options);
     const settled = (item: T): Promise<Settled<T, R>> =>
       new Promise((resolve) => {
         this.joinInTime(item, options, (...end) => {
@@ -304,8 +262,9 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   }
 
   prime(item: T, value: R): this {
-    if (value instanceof Error) throw new FlowConfigError(this.operator, 'value', 'a value, because failures are not remembered', value);
-    if (isPromise(value)) throw new FlowConfigError(this.operator, 'value', 'a value that is there', value);
+    if (value instanceof Error)
+      throw misused(this.config.operator, 'value', '`value` is an error, and errors are not cached', 'Pass a result.');
+    if (isPromise(value)) throw misused(this.config.operator, 'value', '`value` is a promise', 'Await it first.');
     if (this.values === undefined) return this;
     const key = this.keyOf(item);
     if (!this.shared?.has(key) && !this.values.find(key)) this.values.keep(key, value);
@@ -313,48 +272,24 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   }
 
   snapshot(): BatcherSnapshot {
-    const { machine, permits, waitsIn, values } = this;
-    const { queued, calls, heldBack } = machine;
+    const { machine, permits } = this.shell;
+    const { queued, heldBack, waitsIn } = machine;
     const heldBy = waitsIn === -1 ? 'window' : permits.executing >= permits.concurrency ? 'slot' : 'rate';
-    return { queued, executing: calls.length, heldBy, heldBack, cached: values?.size ?? 0 };
+    return { queued, executing: machine.calls.length, heldBy, heldBack, cached: this.values?.size ?? 0 };
   }
 
-  drain(options?: DrainOptions): Promise<Drained> {
-    return this.shutdown.drain(options);
-  }
-
-  override close(): void {
-    this.shutdown.close();
-  }
-
-  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
-    this.shutdown.on(signal, options);
-    return this;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.drain();
-  }
-
-  private check(options: LoadOptions): void {
-    if (options === NO_OPTIONS) return;
-    const { operator, config } = this;
-    onlyKnown(operator, options, LOAD_OPTION_NAMES, 'load options');
-    const { lane, key, signal, deadlineMs } = options;
-    if (key !== undefined && !config.queue.keyOf) throw new FlowConfigError(operator, 'key', 'absent unless the `queue` has a `key`', key);
-    if (signal !== undefined) requiredSignal(operator, 'signal', signal);
-    if (lane !== undefined) laneAt(operator, config.queue, lane);
-    if (deadlineMs !== undefined) durationMs(operator, 'deadlineMs', deadlineMs);
+  flush(): void {
+    this.shell.flush();
   }
 
   private keyOf(item: T): unknown {
-    return this.dedupe ? ask(this.operator, 'dedupe', this.dedupe, item) : item;
+    return this.dedupe ? ask(this.config.operator, 'dedupe', this.dedupe, item) : item;
   }
 
   // ---- loads --------------------------------------------------------------------------------------------------------
 
   private streamed<V>(item: T, options: LoadOptions, told: (to: Subscriber<V>, ...end: Parameters<OnEnd<T, R>>) => void): Observable<V> {
-    this.check(options);
+    checkLoad(this.config, options);
     return new Observable((subscriber) => {
       const load = new Load<T, R>(item, options, (...end) => {
         told(subscriber, ...end);
@@ -362,7 +297,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
       subscriber.add(() => {
         this.leave(load);
         // Before this returns, even if results are being handed out.
-        this.runEffects();
+        this.shell.runEffects();
       });
       this.join(load);
     });
@@ -397,7 +332,7 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     const shared = deadlineMs === undefined ? this.shared : undefined;
     const found = shared?.get(key);
     if (signal) load.leaveSignal = this.stoppable.add(signal, load);
-    if (!found && waits && (this.line.size > 0 || this.machine.room <= 0)) {
+    if (!found && waits && (this.line.size > 0 || roomOf(this.shell.machine) <= 0)) {
       this.line.add(load);
       return;
     }
@@ -405,22 +340,23 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     item.join(load);
     if (found) {
       if (lane === undefined) return;
-      promote(this.machine, found, laneAt(this.operator, this.config.queue, lane));
-      this.run();
+      this.shell.change(() => {
+        promote(this.shell.machine, found, laneAt(this.config.operator, this.config.queue, lane));
+      });
       return;
     }
     shared?.set(key, item);
-    this.accept(item, options);
+    this.shell.accept(item, options);
     // Your callbacks have run, and may have made the only load leave.
     if (item.isEmpty) this.giveUp(item);
-    this.submit(item);
+    this.shell.submit(item);
   }
 
   /** Ends a load that comes too late. */
   private refuses(load: Load<T, R>, isLetIn: boolean): boolean {
     const { signal } = load.options;
     const isClosed = isLetIn ? this.failure !== undefined : this.shutdown.isClosed;
-    if (isClosed) load.end(true, new ClosedError(this.operator));
+    if (isClosed) load.end(true, new ClosedError(this.config.operator));
     else if (signal?.aborted) load.end(true, signal.reason);
     else return false;
     return true;
@@ -442,10 +378,9 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
   /** It is not settled any more, unless it is just being accepted. A call is stopped when its last member has left. */
   private giveUp(item: Item<T, R>): void {
     if (item.state === DONE || item.state === NEW) return;
-    this.step(() => {
-      leave(this.machine, item);
+    this.shell.change(() => {
+      leave(this.shell.machine, item);
     });
-    this.run();
   }
 
   /** Nobody else is to share it. False when its key was cleared. */
@@ -460,16 +395,34 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     line.clear();
     shutdown.count('dropped', loads.length);
     for (const load of loads) load.end(true, error);
-    this.rejectAll(error);
-    this.finish();
+    this.shell.rejectAll(error);
+    this.shell.finish();
   }
 
-  // ---- what the shell tells -----------------------------------------------------------------------------------------
+  // ---- what the shell hands out -------------------------------------------------------------------------------------
 
-  protected override settled(job: Job<T, R>): void {
-    // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
-    const item = job as Item<T, R>;
-    // Whoever left while the answer waited for earlier ones is not counted either.
+  private output(): BatchOutput<T, R> {
+    return {
+      settled: (job) => {
+        // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
+        this.settled(job as Item<T, R>);
+      },
+      finished: () => {
+        this.following.unsubscribe();
+        this.shell.close();
+        this.shutdown.finish();
+      },
+      failed: (error) => {
+        this.shutdown.close(error);
+      },
+      hasRoom: () => {
+        this.letIn();
+      },
+    };
+  }
+
+  private settled(item: Item<T, R>): void {
+    // A load that left while the answer waited for earlier ones is not counted either.
     if (this.shutdown.isClosed && !item.isEmpty) {
       const isGivenUp = item.failed && this.failure !== undefined && item.reason === this.failure;
       this.shutdown.count(isGivenUp ? (item.attempts > 0 ? 'aborted' : 'dropped') : 'done');
@@ -478,20 +431,10 @@ export class FlowBatcher<T, R> extends BatchShell<T, R> implements Batcher<T, R>
     item.deliver();
   }
 
-  protected override finished(): void {
-    this.following.unsubscribe();
-    super.close();
-    this.shutdown.finish();
-  }
-
-  protected override failed(error: unknown): void {
-    this.shutdown.close(error);
-  }
-
   /** Lets in, in their order, as many as there is room for. */
-  protected override hasRoom(): void {
+  private letIn(): void {
     for (const load of this.line) {
-      if (this.machine.room <= 0) return;
+      if (roomOf(this.shell.machine) <= 0) return;
       this.line.delete(load);
       load.leaveSignal();
       this.join(load, false, true);

@@ -5,21 +5,19 @@ import { Circuit } from './kernel/limits/circuit.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { verdictOf } from './options/ask.js';
 import type { Breaker, BreakerContext, BreakerState, PolicyBreakerContext, WatchedBreaker } from './options/breaker.js';
-import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
+import { BREAKER_CLOSES, BREAKER_OPENS, BREAKER_OPENS_SHARE, CREATE_BREAKER } from './options/defaults.js';
+import { BreakerOpenError, isFlowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { check, checked, count, optional, orDefault, positive, ratio, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
-import { schedulerOption } from './shell/alarm.js';
-import { Relay } from './shell/call.js';
-import { isBug } from './shell/error-evidence.js';
-import { passLastValue } from './shell/last-value.js';
+import { Relay } from './shell/calls/call.js';
+import { isBug } from './shell/calls/error-evidence.js';
+import { passLastValue } from './shell/calls/last-value.js';
+import { schedulerOption } from './shell/time/alarm.js';
 
 export type { CircuitState } from './kernel/limits/circuit.js';
 export type { Breaker, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
-
-/** A class of error that a breaker may count. A cancelled call says nothing about the backend. */
-export type CountedClass = Exclude<ErrorClass, 'cancelled'>;
 
 /** When a breaker opens. With `inARow` alone, only for that. */
 export interface OpenRule {
@@ -41,19 +39,16 @@ export interface CloseRule {
   readonly share?: number;
 }
 
+/** @stable */
 export interface BreakerOptions {
   /** When it opens. @defaultValue half of at least 10 calls within 30 s have failed */
   readonly opens?: OpenRule;
   /** When it closes again. @defaultValue one probe succeeds */
   readonly closes?: CloseRule;
-  /** How long it stays open at first, in ms; doubled whenever its probes fail. @defaultValue 5000 */
+  /** How long it stays open at first, in ms; doubled whenever its probes fail, up to 60 s. @defaultValue 5000 */
   readonly openMs?: number;
-  /** The longest it stays open, in ms. @defaultValue 60000, or `openMs` when that is longer */
-  readonly maxOpenMs?: number;
-  /** Sorts errors into those that count and those that do not. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
+  /** Sorts errors: `transient` and `timeout` count as failures, no other class opens it. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
   readonly classify?: Classify;
-  /** Classes of errors that count as failures; of all others none opens it. @defaultValue transient, timeout */
-  readonly counts?: readonly CountedClass[];
   /** Clock; there is no timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
   /** Told of every change of state (`breakerChanged`). @defaultValue none */
@@ -61,14 +56,15 @@ export interface BreakerOptions {
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
   /** What `save` of a breaker with the same rules has returned: continues from there, for example after a restart; the time since then counts. @defaultValue none */
-  readonly state?: BreakerState;
+  readonly restore?: BreakerState;
 }
 
 const NAME = 'createBreaker';
 
-/** Longest default of `maxOpenMs`. */
-const LONGEST_MS = 60_000;
-const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout', 'tooLarge', 'itemFault', 'fatal', 'contract'];
+/** Longest that failed probes keep it open, unless `openMs` is longer: a backend that is back is noticed within a minute. */
+const LONGEST_OPEN_MS = 60_000;
+/** Classes that count as failures. All others show a backend that is up: `classify` decides which errors are which. */
+const FAILURES: readonly ErrorClass[] = ['transient', 'timeout'];
 
 /**
  * Stops calling a backend that is down, and finds out by itself when it is back: one breaker is shared by everything that calls the same
@@ -88,8 +84,8 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  * - **Lets through** every call while it is `closed`. It opens when the rule `opens` is met: half of at least 10 calls within
  *   30 s have failed, or what you say.
  * - **Refuses** calls while it is `open`, at once and without making them. After `openMs` it is `halfOpen`: one call at a time, or as many
- *   as `closes` says, are let through, the others refused. Success closes it. A failure opens it again for twice as long, up to `maxOpenMs`.
- * - **Counts** errors of the classes in `counts` as failures. Any other answer (a 404, a 429, a wrong key) counts neither way, but shows that
+ *   as `closes` says, are let through, the others refused. Success closes it. A failure opens it again for twice as long, up to 60 s.
+ * - **Counts** `transient` errors and timeouts as failures. Any other answer (a 404, a 429, a wrong key) counts neither way, but shows that
  *   the backend is up: a probe that ends so has succeeded. What need not have come from the backend says nothing, and gives the place of
  *   a probe to the next call: a cancelled call, an error of this package whose class does not count (a refusal by another breaker never
  *   does), one that nobody recognises, a bug. Nor does a call that was under way when the circuit opened. A call that is left after its
@@ -100,6 +96,7 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  *
  * A probe that is silent for as long as the circuit was open is no longer waited for: the next call may try as well.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -120,7 +117,7 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  */
 export function createBreaker(options: BreakerOptions = {}): Breaker {
   const settings = readOptions(options);
-  const { scheduler, state: saved } = settings;
+  const { scheduler, restore: saved } = settings;
   const now = (): number => scheduler.now();
   const circuit = new Circuit(settings);
   if (saved) circuit.restore(saved, now());
@@ -212,11 +209,7 @@ interface Host {
   meaningOf(error: unknown): Meaning;
 }
 
-function meaningOf(
-  error: unknown,
-  { classify, counts }: Pick<ReturnType<typeof readOptions>, 'classify' | 'counts'>,
-  now: number,
-): Meaning {
+function meaningOf(error: unknown, { classify }: Pick<ReturnType<typeof readOptions>, 'classify'>, now: number): Meaning {
   // Another breaker has refused: nobody was asked.
   if (isFlowError(error, 'FLOW_BREAKER_OPEN')) return 'nothing';
   let verdict: Verdict;
@@ -225,7 +218,7 @@ function meaningOf(
   } catch {
     return 'nothing';
   }
-  if ((counts as readonly ErrorClass[]).includes(verdict.class)) return 'down';
+  if (FAILURES.includes(verdict.class)) return 'down';
   // None of these need have come from the other side.
   if (verdict.class === 'cancelled' || verdict.unrecognised || isFlowError(error) || isBug(error)) return 'nothing';
   return 'up';
@@ -286,38 +279,37 @@ class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
 }
 
 function readOptions(options: BreakerOptions) {
-  const defaults = { openMs: 5_000, counts: ['transient', 'timeout'], classify: classifyByStatus } as const;
-  const read = checked(NAME, options, defaults, {
-    opens: unchecked,
-    closes: unchecked,
-    openMs: positive,
-    maxOpenMs: optional(positive),
-    classify: requiredFunction,
-    counts: someOf(COUNTABLE),
-    state: optional(savedState),
-    scheduler: schedulerOption,
-    ...EVENT_CHECKS,
-  });
-  const { openMs, maxOpenMs = Math.max(openMs, LONGEST_MS) } = read;
-  if (maxOpenMs < openMs) throw new FlowConfigError(NAME, 'maxOpenMs', `at least \`openMs\` (${String(openMs)})`, maxOpenMs);
-  return { ...read, counts: [...read.counts], ...openRule(read.opens), ...closeRule(read.closes), maxOpenMs };
+  const read = checked(
+    NAME,
+    options,
+    { ...CREATE_BREAKER, classify: classifyByStatus },
+    {
+      opens: unchecked,
+      closes: unchecked,
+      openMs: positive,
+      classify: requiredFunction,
+      restore: optional(savedState),
+      scheduler: schedulerOption,
+      ...EVENT_CHECKS,
+    },
+  );
+  return { ...read, ...openRule(read.opens), ...closeRule(read.closes), maxOpenMs: Math.max(read.openMs, LONGEST_OPEN_MS) };
 }
 
 function openRule(rule: OpenRule = {}) {
-  const defaults = { minCalls: 10, windowMs: 30_000, inARow: Infinity };
   const { share, ...read } = checked(
     NAME,
     rule,
-    defaults,
+    BREAKER_OPENS,
     { share: unchecked, minCalls: count, windowMs: positive, inARow: count },
     'opens.',
   );
   const never = share === undefined && rule.inARow !== undefined;
-  return { ...read, share: never ? Infinity : ratio(NAME, 'opens.share', orDefault(share, 0.5)) };
+  return { ...read, share: never ? Infinity : ratio(NAME, 'opens.share', orDefault(share, BREAKER_OPENS_SHARE)) };
 }
 
 function closeRule(rule: CloseRule = {}) {
-  const { probes, share } = checked(NAME, rule, { probes: 1, share: 1 }, { probes: finiteCount, share: ratio }, 'closes.');
+  const { probes, share } = checked(NAME, rule, BREAKER_CLOSES, { probes: finiteCount, share: ratio }, 'closes.');
   return { probes, probeShare: share };
 }
 
@@ -326,15 +318,8 @@ const finiteCount = /* @__PURE__ */ check<number>('a whole number >= 1', (value:
 
 const STATES: readonly unknown[] = ['closed', 'open', 'halfOpen'] satisfies CircuitState[];
 
-const savedState = /* @__PURE__ */ check<BreakerState>('what `save()` of a breaker has returned', (saved) => {
+const savedState = /* @__PURE__ */ check<BreakerState>('the result of `save()` of a breaker', (saved) => {
   const { state, at = 0, openMs, leftMs, counted } = Object(saved) as Partial<BreakerState>;
   const numbers: readonly unknown[] = [at, openMs, leftMs, ...(Array.isArray(counted) ? (counted as readonly unknown[]) : [undefined])];
   return STATES.includes(state) && numbers.every(Number.isFinite);
 });
-
-function someOf<W extends string>(words: readonly W[]) {
-  return check<readonly W[]>(
-    `a list of at least one of '${words.join("', '")}'`,
-    (list: readonly W[]) => Array.isArray(list) && list.length > 0 && list.every((each) => words.includes(each as W)),
-  );
-}

@@ -2,27 +2,29 @@ import type { Observable, SchedulerLike } from 'rxjs';
 import { BehaviorSubject } from 'rxjs';
 import { Backlog, ONE_LINE } from './kernel/queues/line.js';
 import type { GrantQueue, GrantQueueRule, QueueRule } from './kernel/queues/queue.js';
+import { boundsOf, refusal, room } from './kernel/waiting/bounds.js';
 import { ask } from './options/ask.js';
-import { FlowConfigError, OverflowError } from './options/errors.js';
+import { CREATE_INTAKE } from './options/defaults.js';
 import type { FlowSink, Note } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { checked, count, countFromZero, madeBy, onlyKnown, unchecked } from './options/options.js';
+import { checked, count, madeBy, misused, onlyKnown, unchecked } from './options/options.js';
 import type { Handle } from './options/types.js';
-import { requiredSignal } from './shell/abort.js';
-import { schedulerOption } from './shell/alarm.js';
-import { laneAt } from './shell/describe-item.js';
-import { Offer } from './shell/offer.js';
-import { over, Readers } from './shell/readers.js';
-import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
-import { SignalGroups } from './shell/signal-groups.js';
-import { waterMarks } from './shell/water-marks.js';
+import { overflowed } from './options/waiting-errors.js';
+import { requiredSignal } from './shell/calls/abort.js';
+import { laneAt } from './shell/calls/describe-item.js';
+import type { Shutdown } from './shell/calls/shutdown.js';
+import { ShutdownHandle } from './shell/calls/shutdown.js';
+import { SignalGroups } from './shell/calls/signal-groups.js';
+import { Offer } from './shell/gates/offer.js';
+import { waterMarks } from './shell/gates/water-marks.js';
+import { over, Readers } from './shell/streams/readers.js';
+import { schedulerOption } from './shell/time/alarm.js';
 
+/** @beta */
 export interface IntakeOptions<T> {
   /** Most items inside, let in and not taken by a consumer. @defaultValue 16 */
   readonly maxQueued?: number;
-  /** Most producers waiting to be let in; one more is refused with `OverflowError`. @defaultValue 10000 */
-  readonly maxWaiting?: number;
   /** Items inside from which on `ready$` is false. @defaultValue 0.8 of `maxQueued` */
   readonly highWater?: number;
   /** Items inside from which down it is true again. @defaultValue 0.5 of `maxQueued` */
@@ -40,6 +42,7 @@ export interface IntakeOptions<T> {
   readonly scheduler?: SchedulerLike;
 }
 
+/** @beta */
 export interface OfferOptions {
   /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
   readonly lane?: string;
@@ -47,7 +50,10 @@ export interface OfferOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Numbers of one moment. */
+/**
+ * Numbers of one moment.
+ * @beta
+ */
 export interface IntakeSnapshot {
   /** Items inside, not taken by a consumer yet. */
   readonly queued: number;
@@ -55,7 +61,10 @@ export interface IntakeSnapshot {
   readonly waiting: number;
 }
 
-/** Items are read with `for await`, or handed to whatever reads an `AsyncIterable`. Several readers share them: each item goes to one. */
+/**
+ * Items are read with `for await`, or handed to whatever reads an `AsyncIterable`. Several readers share them: each item goes to one.
+ * @beta
+ */
 export interface Intake<T> extends Handle, AsyncIterable<T> {
   /**
    * Waits until the item is in: true. False when the intake was closed before that. Rejects with the signal's reason when it aborts,
@@ -72,6 +81,8 @@ export interface Intake<T> extends Handle, AsyncIterable<T> {
 }
 
 const NAME = 'createIntake';
+/** Most producers waiting to be let in: a loop that does not await its offers then fails before it fills the memory. */
+const MAX_WAITING = 10_000;
 const OFFER_OPTION_NAMES = ['lane', 'signal'] as const;
 const NO_OPTIONS: OfferOptions = {};
 
@@ -89,12 +100,13 @@ const NO_OPTIONS: OfferOptions = {};
  *
  * - **Emits when** a consumer asks: items are handed out in the order they were let in, each to one consumer.
  * - **Lets in when** there is room: the most urgent lane first, but for the floors; in a lane first come, first served.
- * - **Holds at most** `maxQueued` items, and `maxWaiting` producers with one item each.
+ * - **Holds at most** `maxQueued` items, and 10,000 waiting producers with one item each.
  * - **Drops** nothing in silence: a producer learns whether its item is in. `close` gives up the items inside, and `drain` tells how many.
  * - **Completes when** it is drained or closed and empty: its consumers' loops end.
  * - **Errors when** too many wait (`OverflowError`) or `by` throws (`CallbackError`): always that one offer.
  * - **On unsubscribe** a consumer that leaves (`break`, `return`) takes no more items, and the intake stays open for others.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -142,7 +154,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.#stoppable = new SignalGroups((offers, reason) => {
       this.#withdraw(offers, reason);
     });
-    this.shutdown = new Shutdown({
+    this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler,
       stop: () => {
@@ -173,10 +185,10 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (signal?.aborted) return refused(signal.reason);
     if (this.shutdown.isClosed) return Promise.resolve(false);
     if (this.#enter(item, at)) return Promise.resolve(true);
-    const tooMany = this.#tooMany(at);
+    const tooMany = refusal(this.#settings.producers, this.#waiting.size, at, this.#waiting.count(at));
     if (tooMany) {
-      this.#tell?.({ type: 'dropped', lane: this.#laneName(at), policy: 'error' });
-      return refused(tooMany);
+      this.#tell?.({ type: 'dropped', lane: this.#laneName(at), policy: tooMany.policy });
+      return refused(overflowed(NAME, tooMany));
     }
     const offer = new Offer(item, at, key);
     this.#waiting.push(offer);
@@ -208,7 +220,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   /** False when there is no room. Whoever asked for an item has found none, so it goes straight there. */
   #enter(item: T, lane: number): boolean {
     if (!this.#readers.give(item)) {
-      if (this.#queue.length >= this.#settings.maxQueued) return false;
+      if (room(this.#settings.items, this.#queue.length) <= 0) return false;
       this.#queue.push(item);
       this.#gauge();
     }
@@ -235,14 +247,6 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   #nextOffer(): Offer<T> | undefined {
     const lane = this.#waiting.lead();
     return lane === -1 ? undefined : this.#waiting.takeHead(lane);
-  }
-
-  /** Why one more may not wait. */
-  #tooMany(lane: number): OverflowError | undefined {
-    const { maxWaiting } = this.#settings;
-    if (this.#waiting.size >= maxWaiting) return new OverflowError(NAME, maxWaiting, 'error', 'maxWaiting');
-    const { maxQueued = Infinity } = this.#settings.queue.lanes[lane] ?? {};
-    return this.#waiting.count(lane) >= maxQueued ? new OverflowError(NAME, maxQueued, 'error') : undefined;
   }
 
   /** All of them leave before anybody is told: who is told may do anything. */
@@ -296,19 +300,35 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 }
 
 function readOptions<T>(options: IntakeOptions<T>) {
-  const settings = checked(NAME, options, { maxQueued: 16, maxWaiting: 10_000, queue: ONE_LINE } as const, {
-    maxQueued: count,
-    maxWaiting: countFromZero,
-    highWater: unchecked,
-    lowWater: unchecked,
-    queue: madeBy<GrantQueueRule<T>>('create', 'lanes([…])'),
-    ...EVENT_CHECKS,
-    scheduler: schedulerOption,
-  });
+  const settings = checked(
+    NAME,
+    options,
+    { ...CREATE_INTAKE, queue: ONE_LINE },
+    {
+      maxQueued: count,
+      highWater: unchecked,
+      lowWater: unchecked,
+      queue: madeBy<GrantQueueRule<T>>('create', 'lanes([…])'),
+      ...EVENT_CHECKS,
+      scheduler: schedulerOption,
+    },
+  );
   const queue: GrantQueueRule<T> = settings.queue;
   if (queue.lanes.some(({ overflow = 'error' }) => overflow !== 'error'))
-    throw new FlowConfigError(NAME, 'queue', 'lanes without `overflow`: whoever waits is never dropped', queue);
-  return { ...settings, queue, ...waterMarks(NAME, options, settings.maxQueued) };
+    throw misused(
+      NAME,
+      'queue',
+      'lanes of an intake cannot have `overflow`: it never drops waiting items',
+      'Remove `overflow` from the lanes.',
+    );
+  const { maxQueued } = settings;
+  return {
+    ...settings,
+    ...waterMarks(NAME, options, maxQueued),
+    queue,
+    items: boundsOf({ maxQueued }),
+    producers: boundsOf({ maxQueued: MAX_WAITING, bound: 'maxWaiting', lanes: queue.lanes }),
+  };
 }
 
 function refused(error: unknown): Promise<boolean> {

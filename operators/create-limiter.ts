@@ -1,5 +1,4 @@
 import type { Limiter, LimiterOptions } from './options/limiter.js';
-import { keepOne, never } from './shell/keep.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
 import { limiterSettings } from './shell/limiter/settings.js';
 
@@ -12,13 +11,14 @@ export type * from './options/limiter.js';
  * - **Grants when** a slot is free, all rates can pay and nobody goes first: then at once, in the same call stack.
  * - **Holds at most** `maxQueued` waiting jobs, per lane when the lane says so; `acquireAsync` and `runAsync` wait for room. Without a bound
  *   (the default) it holds everything, and tells once when 10,000 wait.
- * - **Errors when** the queue overflows (`OverflowError`), the wait is longer than the job's `deadlineMs` or `maxQueued` is 0 (`RateLimitError`),
+ * - **Errors when** the queue overflows (`OverflowError`), the wait is longer than the job's `deadlineMs` (`DeadlineError`), there is no permit now and `maxQueued` or `deadlineMs` is 0 (`RateLimitError`),
  *   a job can never be paid (`ItemTooHeavyError`), the limiter is cleared or closed (`ClosedError`), which also ends the work of `run`.
  * - **On unsubscribe** a waiting job leaves and costs nothing; a lease that could not be delivered is released.
  *
  * What is not used costs nothing: rates (`perMinute`, `tokenBucket`, `slidingWindow`), `queue: lanes([...])`, `learn: fromHeaders()` are values,
  * {@link childOf} and {@link keyedLimiter} functions. `createAccount` has them all, from plain data.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is out of range.
  * @example
  * ```ts
@@ -32,12 +32,5 @@ export type * from './options/limiter.js';
  * ```
  */
 export function createLimiter(options: LimiterOptions = {}): Limiter {
-  keepOne('createLimiter', () => {
-    const kept = createLimiter({ concurrency: 1 });
-    void kept.runAsync(never);
-    void kept.runAsync(never);
-    void kept.acquireAsync();
-    return kept;
-  });
   return new FlowLimiter(limiterSettings(options));
 }

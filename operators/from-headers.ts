@@ -1,3 +1,4 @@
+import type { Learner, Paid as PaidLease, Rates } from './kernel/limiter/rates.js';
 import { boundedHintMs, parseRetryAfterMs } from './kernel/limits/headers.js';
 import type { RateSpec } from './kernel/limits/limit.js';
 import { parseRateReports, parseRefusalMs, parseWindowMs } from './kernel/limits/rate-headers.js';
@@ -9,24 +10,27 @@ import type { LearnRule, RateRule } from './options/limiter.js';
 import { checked, flag } from './options/options.js';
 import type { ResponseLike } from './options/types.js';
 import { perMinute } from './rates.js';
-import type { Learner, RatedLimiter } from './shell/limiter/rates.js';
-import { Rates } from './shell/limiter/rates.js';
+import type { RatedLimiter } from './shell/limiter/rates.js';
+import { ratesOf } from './shell/limiter/rates.js';
 import { NAME } from './shell/limiter/settings.js';
-import type { Lease } from './shell/limiter/ticket.js';
 
-/** What is learned from headers. */
+/**
+ * What is learned from headers.
+ * @stable
+ */
 export interface FromHeadersOptions {
   /**
    * Whether responses set the rates: the limits they report, what remains of them, and refusals without a reason. With `false` they only make the
    * pauses that are asked for, for several models with different limits under one limiter. @defaultValue true
    */
-  readonly rates?: boolean;
+  readonly learn?: boolean;
 }
 
 /**
  * Learns from responses given to `lease.observe` (or `limiter.observe`): pauses as long as a 429, 503 or 529 asks for, keeps to the rates that
  * `x-ratelimit-*` and `anthropic-ratelimit-*` report, and goes slower for a while after a 429 that says nothing.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown.
  * @example
  * ```ts
@@ -38,11 +42,11 @@ export interface FromHeadersOptions {
  * ```
  */
 export function fromHeaders(options: FromHeadersOptions = {}): LearnRule {
-  const { rates } = checked('fromHeaders', options, { rates: true }, { rates: flag });
+  const { learn } = checked('fromHeaders', options, { learn: true }, { learn: flag });
   return {
     addTo: (known, limiter) => {
-      const all = (known as Rates | undefined) ?? new Rates(limiter as RatedLimiter);
-      all.learner = new HeaderLearner(all, limiter as RatedLimiter, rates);
+      const all = ratesOf(known, limiter as RatedLimiter);
+      all.learner = new HeaderLearner(all, limiter as RatedLimiter, learn);
       return all;
     },
   };
@@ -77,7 +81,7 @@ class HeaderLearner implements Learner {
     this.lesson.resumed(now);
   }
 
-  read(response: ResponseLike, lease: Lease | undefined, sentAt: number): void {
+  read(response: ResponseLike, lease: PaidLease | undefined, sentAt: number): void {
     const { status, headers } = Object(response) as ResponseLike;
     const isGood = status >= 200 && status < 300;
     // Those that may say when to come again.
@@ -105,7 +109,7 @@ class HeaderLearner implements Learner {
     if (pauseMs) limiter.penalize(pauseMs);
   }
 
-  private setRates(reports: readonly RateReport[], lease: Lease | undefined, sentAt: number, now: number, backoffMs?: number): void {
+  private setRates(reports: readonly RateReport[], lease: PaidLease | undefined, sentAt: number, now: number, backoffMs?: number): void {
     const { lesson, limiter, paidSoFar, rates } = this;
     const isNews = reports.length > 0 && lesson.report(sentAt, reports);
     // Without a lease nobody knows what was spent since.
@@ -114,7 +118,7 @@ class HeaderLearner implements Learner {
     let isChanged = false;
     for (const unit of RATE_UNITS) {
       const most = lesson.perMinute(unit);
-      if (most < Infinity && rates.of(unit).length === 0) rates.set(this.newRate(unit));
+      if (most < Infinity && rates.of(unit).length === 0) rates.set(this.newRate(unit), now);
       for (const rate of rates.of(unit)) {
         const before = rate.perMinute;
         const isNew = rate.meter === undefined;

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { isObservable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
-import type { NativeObservable } from './shell/native.js';
-import { untilLeft } from './shell/until-left.js';
+import type { NativeObservable } from './shell/streams/native.js';
+import { untilLeft } from './shell/streams/until-left.js';
 
 /**
  * Makes an Observable of RxJS of one of the platform (the one `element.when('click')` returns), or of anything else that has
@@ -23,6 +23,7 @@ import { untilLeft } from './shell/until-left.js';
  * Every subscription here is one there. Those are shared among each other by the platform: its producer starts with the first and
  * stops with the last.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `native` has no `subscribe`, or is one of RxJS already.
  * @example
  * ```ts

@@ -3,11 +3,14 @@ import { noop } from 'rxjs';
 import { CallbackError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
 import { show } from './options/show.js';
-import type { ReadableStreamLike } from './shell/pull.js';
-import { isAsyncIterable, isStream, openPull, readerOf } from './shell/pull.js';
-import { untilLeft } from './shell/until-left.js';
+import type { ReadableStreamLike } from './shell/streams/pull.js';
+import { isAsyncIterable, isStream, openPull, readerOf } from './shell/streams/pull.js';
+import { untilLeft } from './shell/streams/until-left.js';
 
-/** What a factory of {@link fromStream} may make. */
+/**
+ * What a factory of {@link fromStream} may make.
+ * @stable
+ */
 export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
 
 /**
@@ -35,6 +38,7 @@ export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
  * A `ReadableStream` is read through a reader, whose lock is released at the end. A stream cannot be rewound: make it inside the
  * factory, or the second subscription (`retry`, for example) finds it used up.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `factory` is not a function.
  * @example
  * ```ts

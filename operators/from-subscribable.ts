@@ -2,8 +2,8 @@ import type { Observable } from 'rxjs';
 import { CallbackError } from './options/errors.js';
 import { requiredFunction } from './options/options.js';
 import { show } from './options/show.js';
-import { attach } from './shell/connect.js';
-import { untilLeft } from './shell/until-left.js';
+import { attach } from './shell/streams/connect.js';
+import { untilLeft } from './shell/streams/until-left.js';
 
 const NAME = 'fromSubscribable';
 
@@ -17,6 +17,7 @@ export interface SubscribableObserver<T> {
 /**
  * What is used of a stream of another RxJS, or of any library whose streams have `subscribe`: it is given an observer. That it might be a function
  * is said because the types of every RxJS say so, and what they emit is found out by that.
+ * @stable
  */
 export interface SubscribableLike<T> {
   subscribe(observer?: SubscribableObserver<T> | ((value: T) => void)): { unsubscribe(): void };
@@ -43,6 +44,7 @@ export interface SubscribableLike<T> {
  * - **On unsubscribe** the signal aborts with a `DOMException` named `AbortError`, and the stream is unsubscribed from, in this order. The signal
  *   of a stream that has ended by itself never fires.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `factory` is not a function.
  * @example
  * ```ts

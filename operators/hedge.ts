@@ -6,22 +6,24 @@ import { isWithinShare } from './kernel/repair/backoff.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { isAmount, unusable } from './options/answers.js';
 import { ask, verdictOf } from './options/ask.js';
+import { HEDGE } from './options/defaults.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import type { Lease, LeaseContext, Limiter, LimiterJob } from './options/limiter.js';
+import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
 import { check, checked, durationMs, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkOutcome, WorkResult } from './options/types.js';
-import { schedulerOption } from './shell/alarm.js';
-import { statsOf } from './shell/hedge-stats.js';
-import type { CallOwner } from './shell/owned-call.js';
-import { OwnedCall } from './shell/owned-call.js';
-import { after } from './shell/timer.js';
-import { trampoline } from './shell/trampoline.js';
+import type { CallOwner } from './shell/calls/owned-call.js';
+import { OwnedCall } from './shell/calls/owned-call.js';
+import type { PermittedRun } from './shell/policy/guarded-permits.js';
+import { HedgeStats } from './shell/policy/hedge-stats.js';
+import { trampoline } from './shell/streams/trampoline.js';
+import { schedulerOption } from './shell/time/alarm.js';
+import { after } from './shell/time/timer.js';
 
-/** For tests and pipelines. @internal */
-export { statsOf };
+/** For tests. @internal */
+export { HedgeStats };
 
 const NAME = 'hedge';
 
@@ -35,24 +37,20 @@ export interface HedgeContext {
 
 export type HedgeAttempt<R> = (attempt: number, context: HedgeContext) => WorkResult<R>;
 
+/** @beta */
 export interface HedgeOptions {
   /**
    * How long an attempt may be silent before the next one is started, in ms; a function is asked anew each time. 0 = all at once,
-   * Infinity = only after a failure. @defaultValue the 95th percentile of what calls to the `backend` have taken, at least 50 ms
+   * Infinity = only after a failure. @defaultValue the 95th percentile of the last 100 times, at least 50 ms
    */
   readonly delayMs?: number | (() => number);
-  /** Most attempts besides the first, a finite whole number. @defaultValue 1 */
-  readonly maxHedges?: number;
-  /**
-   * What the call goes to: any object, for example its client. Calls with the same one share the default delay, the `maxShare` and a pause that
-   * the backend asks for; the last 100 times count. @defaultValue one for this `hedge`, shared by its subscriptions
-   */
-  readonly backend?: object;
+  /** Most attempts, the first included; a finite whole number. @defaultValue 2 */
+  readonly maxAttempts?: number;
   /** Every attempt takes a permit of its own. A hedge that gets none is left out. @defaultValue none */
   readonly limiter?: Limiter;
   /** What each attempt takes from the `limiter`. @defaultValue one request in the last lane */
   readonly job?: LimiterJob;
-  /** Most hedges at a time as a share of the calls to the `backend` under way, never less than 3. @defaultValue Infinity */
+  /** Most hedges at a time as a share of the calls under way, never less than 3. @defaultValue Infinity */
   readonly maxShare?: number;
   /** Sorts errors into those that end the call, those that stop hedging, and the rest. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
   readonly classify?: Classify;
@@ -93,8 +91,12 @@ const LEAST_DELAY_MS = 50;
  * all of them as `errors`, in order, unless it has such a field already; a fatal error carries none. The delay runs from when an attempt
  * is really sent: waiting for a permit is no reason to hedge.
  *
- * Hedging multiplies the load where the backend is slow: it is for calls that may be made twice, a small `maxHedges` and a `maxShare`.
+ * The subscriptions of one `hedge(…)` share what is learned: the last 100 times, how many calls and hedges are under way, and a pause that the backend
+ * asks for.
  *
+ * Hedging multiplies the load where the backend is slow: it is for calls that may be made twice, few `maxAttempts` and a `maxShare`.
+ *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -114,57 +116,59 @@ export function hedge<R, W = never>(
   options?: HedgeOptions,
 ): Observable<WorkOutcome<R, W>>;
 export function hedge<R>(attempt: HedgeAttempt<R>, options: HedgeOptions = {}): Observable<R> {
-  const work = requiredFunction(NAME, 'attempt', attempt);
-  const settings = readOptions(options);
-  return new Observable((subscriber) => {
-    hedgeInto(work, settings, subscriber);
-  });
+  return hedgeWith(new HedgeStats(), requiredFunction(NAME, 'attempt', attempt), options);
 }
 
-/** Runs work under a permit. */
-export type PermittedRun = <R>(work: (context: LeaseContext) => WorkResult<R>, job: LimiterJob | undefined) => Observable<R>;
-
-/** A hedge whose attempts get their permits from `run`, for pipelines: they may be refused there. */
-export function hedgeUnder<R>(run: PermittedRun, attempt: HedgeAttempt<R>, options: HedgeOptions): Observable<R> {
-  const settings = readOptions(options);
+/**
+ * A hedge that shares `stats` with others. Its attempts get their permits from `run`, if given: they may be refused there. `hedged` is called in place of
+ * the event, before an attempt after the first.
+ */
+export function hedgeWith<R>(
+  stats: HedgeStats,
+  attempt: HedgeAttempt<R>,
+  options: HedgeOptions,
+  run?: PermittedRun,
+  hedged?: (attempt: number, afterMs: number) => void,
+): Observable<R> {
+  const settings = { ...readOptions(options), stats, hedged };
   return new Observable((subscriber) => {
     hedgeInto(attempt, settings, subscriber, run);
   });
 }
 
-type Settings = ReturnType<typeof readOptions>;
+type Settings = ReturnType<typeof readOptions> & {
+  readonly stats: HedgeStats;
+  readonly hedged: ((attempt: number, afterMs: number) => void) | undefined;
+};
 
 function readOptions(options: HedgeOptions) {
   const settings = checked(
     NAME,
     options,
-    { maxHedges: 1, maxShare: Infinity, classify: classifyByStatus, backend: {} },
+    { ...HEDGE, classify: classifyByStatus },
     {
-      maxHedges: hedges,
+      maxAttempts: attemptsOption,
       maxShare: positive,
       delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
         value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
-      backend: shared,
-      limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
+      limiter: limiterOption,
       job: unchecked,
       classify: requiredFunction,
       scheduler: schedulerOption,
       ...EVENT_CHECKS,
     },
   );
-  return { ...settings, stats: statsOf(settings.backend), job: jobOption(NAME, settings.job, settings.limiter) };
+  return { ...settings, job: jobOption(NAME, settings.job, settings.limiter) };
 }
 
-const shared = /* @__PURE__ */ check<object>('an object or a function', (value: unknown) => Object(value) === value);
-
-const hedges = /* @__PURE__ */ check<number>('a whole number >= 0', (value: number) => Number.isSafeInteger(value) && value >= 0);
+const attemptsOption = /* @__PURE__ */ check<number>('a whole number >= 1', (value: number) => Number.isSafeInteger(value) && value >= 1);
 
 /** After these errors another attempt would fare no better, or do harm. */
 const NO_MORE: readonly ErrorClass[] = ['throttled', 'tooLarge', 'contract', 'cancelled'];
 
 /** One hedged call. */
 function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<R>, run?: PermittedRun): void {
-  const { delayMs, maxHedges, stats, maxShare, limiter, job, classify, scheduler } = settings;
+  const { delayMs, maxAttempts, stats, hedged, maxShare, limiter, job, classify, scheduler } = settings;
   const permitted: PermittedRun | undefined = run ?? (limiter && ((permittedWork, its) => limiter.run(permittedWork, its)));
   const now = (): number => scheduler.now();
   const tell = teller(NAME, settings, now);
@@ -227,7 +231,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
   function start(): void {
     if (!mayHedge) return;
     const index = attempts.length;
-    mayHedge = index < maxHedges;
+    mayHedge = index + 1 < maxAttempts;
     const patienceMs = mayHedge ? patience() : Infinity;
     // The rule for the delay may have made the consumer leave.
     if (to.closed) return;
@@ -241,7 +245,8 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     if (first) {
       stats.hedging++;
       const afterMs = first.startedAt === undefined ? 0 : Math.max(0, now() - first.startedAt);
-      tell?.({ type: 'hedged', lane: DEFAULT_LANE, attempt: index, afterMs });
+      if (hedged) hedged(index, afterMs);
+      else tell?.({ type: 'hedged', lane: DEFAULT_LANE, attempt: index, afterMs });
     }
     // A listener may have made the consumer leave, or another attempt answer.
     if (!attempt.isOver) attempt.begin(context);

@@ -8,6 +8,7 @@ import type { Lease as OwnLease, Ticket } from './shell/limiter/ticket.js';
  * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`). A ring over several limiters or keys
  * is seen as well, when each job on it says which lease its work holds.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when it is no lease of a limiter.
  * @example
  * ```ts

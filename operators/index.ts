@@ -1,8 +1,8 @@
-export type { AdaptiveLimitOptions, LimitRule, LimitSample, LimitState, OverloadClass } from './adaptive-limit.js';
+export type { AdaptiveLimitOptions } from './adaptive-limit.js';
 export { adaptiveLimit } from './adaptive-limit.js';
 export type { BackpressureOptions } from './backpressure.js';
 export { backpressure } from './backpressure.js';
-export type { BatchOptions, BatchState } from './batch.js';
+export type { BatchOptions } from './batch.js';
 export { batch } from './batch.js';
 export type { BatchMapOptions } from './batch-map.js';
 export { batchMap } from './batch-map.js';
@@ -22,20 +22,9 @@ export type {
   Batcher,
   BatcherOptions,
   BatcherSnapshot,
-  LoadOptions,
 } from './create-batcher.js';
 export { createBatcher } from './create-batcher.js';
-export type {
-  Breaker,
-  BreakerContext,
-  BreakerOptions,
-  BreakerSnapshot,
-  BreakerState,
-  CircuitState,
-  CloseRule,
-  CountedClass,
-  OpenRule,
-} from './create-breaker.js';
+export type { Breaker, BreakerOptions, BreakerSnapshot } from './create-breaker.js';
 export { createBreaker } from './create-breaker.js';
 export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
 export { createIntake } from './create-intake.js';
@@ -44,28 +33,28 @@ export type { FromHeadersOptions } from './from-headers.js';
 export { fromHeaders } from './from-headers.js';
 export type { StreamLike } from './from-stream.js';
 export { fromStream } from './from-stream.js';
-export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
+export type { HedgeOptions } from './hedge.js';
 export { hedge } from './hedge.js';
+export type { HedgingOptions } from './hedging.js';
+export { hedging } from './hedging.js';
 export { heldBy } from './held-by.js';
-export type { ReserveRule } from './kernel/limits/limit.js';
-export type { ItemNote } from './kernel/machine/batch-host.js';
-export type { GrantQueue, KeyTurn, LaneRule, Queue, QueueRule, Waiter } from './kernel/queues/queue.js';
-export type { BackoffOptions } from './kernel/repair/backoff.js';
-export type { FailedJob, Failure, Origin, Repair, RepairNote, Search } from './kernel/repair/rule.js';
-export type { KeyedJob, KeyedLimiter, KeyedLimiterOptions } from './keyed-limiter.js';
+export type { GrantQueueRule, QueueRule } from './kernel/queues/queue.js';
+export type { KeyedLimiter, KeyedLimiterOptions } from './keyed-limiter.js';
 export { keyedLimiter } from './keyed-limiter.js';
-export type { ByCostOptions, KeyFairness, LanesOptions } from './lanes.js';
+export type { KeyFairness, LanesOptions } from './lanes.js';
 export { byCost, lanes, roundRobin, strictWithFloor, weighted } from './lanes.js';
+export type { LoadFromOptions } from './load-from.js';
+export { loadFrom } from './load-from.js';
 export type { LoadCache, LruCacheOptions } from './lru-cache.js';
 export { lruCache } from './lru-cache.js';
-export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
+export type { LaneBatch, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { mergeLanes } from './merge-lanes.js';
-export type { CloseWhen } from './options/ask.js';
-export type { BudgetExceededError, FlowErrorCode, FlowErrors, UnfinishedToolCallError } from './options/errors.js';
+export type { FlowErrorCode } from './options/errors.js';
 export {
   AttemptTimeoutError,
   BatchShapeError,
   BreakerOpenError,
+  BudgetExceededError,
   CallbackError,
   ClosedError,
   DeadlineError,
@@ -81,21 +70,56 @@ export {
   RetryShareError,
   SequenceError,
   SplitLimitError,
+  UnfinishedToolCallError,
 } from './options/errors.js';
-export type { FlowEvent, FlowEventBody, FlowEventHeader, FlowSink, FlushReason } from './options/events.js';
-export type * from './options/limiter.js';
-export type { PartRules, SplitItem } from './options/oversize.js';
-export type { Bidder, Permit, Permits, Place } from './options/permits.js';
-export type * from './options/types.js';
+export type { FlowEvent, FlowSink } from './options/events.js';
+export type {
+  ChildLimiterOptions,
+  Cost,
+  LearnRule,
+  Lease,
+  LeaseHolder,
+  Limiter,
+  LimiterJob,
+  LimiterOptions,
+  LimiterSnapshot,
+  ObserveOptions,
+  RateRule,
+  SavedLimits,
+} from './options/limiter.js';
+export type { SplitItem } from './options/oversize.js';
+export type { Permits } from './options/permits.js';
+export type {
+  BatchResult,
+  CallContext,
+  Classify,
+  ClassifyContext,
+  ErrorClass,
+  Fairness,
+  Fulfilled,
+  Handle,
+  ItemContext,
+  LaneOptions,
+  NamedLanes,
+  Overflow,
+  Rejected,
+  ResponseLike,
+  Settled,
+  Usage,
+  Verdict,
+  WorkOutcome,
+  WorkResult,
+} from './options/types.js';
 export type { Order } from './orders.js';
 export { inputOrder, orderPerKey } from './orders.js';
 export type { DayStart } from './per-day.js';
 export { perDay } from './per-day.js';
-export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContext, PolicyOptions, PolicyWork } from './policy.js';
+export type { HedgeRule, Policy, PolicyCallOptions, PolicyContext, PolicyGuard, PolicyGuardContext, PolicyOptions } from './policy.js';
 export { policy } from './policy.js';
+export { ranked } from './ranked.js';
 export type { RateLimitOptions } from './rate-limit.js';
 export { rateLimit } from './rate-limit.js';
-export type { Quota, RateOptions } from './rates.js';
+export type { RateOptions } from './rates.js';
 export { perMinute, slidingWindow, tokenBucket } from './rates.js';
 export type {
   DivideOptions,
@@ -103,24 +127,21 @@ export type {
   RepairRule,
   RetryOptions,
   RobustOptions,
-  SequentialSearchOptions,
 } from './repair.js';
-export { divideAndConquer, retryFailed, robust, sequentialSearch } from './repair.js';
+export { classifyByStatus, divideAndConquer, retryFailed, robust, sequentialSearch } from './repair.js';
 export type { ResequenceOptions } from './resequence.js';
 export { resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';
 export { settleAll } from './settle-all.js';
-export type { BatchWork, GateOptions, Repairs, Window, WindowContext } from './shell/batch-options.js';
-export type { BatchStreamOptions } from './shell/batch-stream.js';
-export type { ItemOptions } from './shell/item-options.js';
-export type { PullSource, ReadableStreamLike } from './shell/pull.js';
-export type { SpeculateContext, SpeculateOptions } from './speculate.js';
+export type { BatchWork, Window, WindowContext } from './shell/batch/batch-options.js';
+export type { LoadOptions } from './shell/batch/loads.js';
+export type { PullSource } from './shell/streams/pull.js';
+export type { SpeculateOptions } from './speculate.js';
 export { speculate } from './speculate.js';
-export type { SplitItemOptions } from './split-item.js';
 export { splitItem } from './split-item.js';
 export type { SwitchLatestOptions } from './switch-latest.js';
 export { switchLatest } from './switch-latest.js';
-export type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from './to-async-iterable.js';
+export type { ObservableIterable, ToAsyncIterableOptions } from './to-async-iterable.js';
 export { toAsyncIterable } from './to-async-iterable.js';
 export type { ToReadableStreamOptions } from './to-readable-stream.js';
 export { toReadableStream } from './to-readable-stream.js';

@@ -2,7 +2,11 @@ import type { Observable } from 'rxjs';
 import { defer } from 'rxjs';
 import { limiterBelow } from './child-of.js';
 import { DeadlineHeap } from './kernel/queues/deadline-heap.js';
-import { FlowConfigError, OverflowError } from './options/errors.js';
+import type { Bounds, Refusal } from './kernel/waiting/bounds.js';
+import { boundsOf, tooManyKeys } from './kernel/waiting/bounds.js';
+import { KEYED_LIMITER } from './options/defaults.js';
+import { FlowConfigError } from './options/errors.js';
+import { LIMITER_HINTS } from './options/hints.js';
 import type {
   ChildLimiterOptions,
   Lease,
@@ -13,16 +17,22 @@ import type {
   LimiterOptions,
   RateRule,
 } from './options/limiter.js';
-import { count, object } from './options/options.js';
+import { count, onlyKnown } from './options/options.js';
 import type { Handle, WorkOutcome } from './options/types.js';
+import { overflowed } from './options/waiting-errors.js';
+import type { Shutdown } from './shell/calls/shutdown.js';
+import { ShutdownHandle } from './shell/calls/shutdown.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
-import { belowOption, limiterSettings, NAME } from './shell/limiter/settings.js';
-import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
+import { belowOption, LIMITER_CHECKS, limiterSettings, NAME } from './shell/limiter/settings.js';
 
-export interface KeyedLimiterOptions extends ChildLimiterOptions {
+/** @beta */
+export interface KeyedLimiterOptions extends Omit<ChildLimiterOptions, 'lane' | 'pauses'> {
   /** Most keys at a time that are in use or have something to remember; a job of one more is refused, `tryAcquire` answers undefined. @defaultValue 10000 */
   readonly maxKeys?: number;
 }
+
+/** In errors of its options; its jobs are those of a limiter. */
+const MAKER = 'keyedLimiter';
 
 /** A job of a keyed limiter: whose limits it takes from. */
 export interface KeyedJob extends LimiterJob {
@@ -30,7 +40,10 @@ export interface KeyedJob extends LimiterJob {
   readonly key: unknown;
 }
 
-/** Limiters of the same kind, one for each key. */
+/**
+ * Limiters of the same kind, one for each key.
+ * @beta
+ */
 export interface KeyedLimiter extends Handle {
   tryAcquire(job: KeyedJob): Lease | undefined;
   acquire(job: KeyedJob): Observable<Lease>;
@@ -70,6 +83,7 @@ interface Keyed {
  * A limiter for each `key` of a job, made when its first job comes and forgotten when it has nothing left to remember: so many calls at a time
  * per tool, a rate per tenant. Under a limiter they are children of it; without one they share nothing but their end.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -88,18 +102,19 @@ export function keyedLimiter(limiter: Limiter, options?: KeyedLimiterOptions): K
 export function keyedLimiter(options: KeyedLimiterOptions & LimiterOptions): KeyedLimiter;
 export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOptions), options: KeyedLimiterOptions = {}): KeyedLimiter {
   const isBelow = 'enlist' in Object(first);
-  const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : first;
-  const { maxKeys = 10_000, rates, ...rest } = object(NAME, 'options', given);
+  const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : (first as KeyedLimiterOptions & LimiterOptions);
+  onlyKnown(MAKER, given, ['maxKeys', ...Object.keys(LIMITER_CHECKS)], 'options', '', LIMITER_HINTS);
+  const { maxKeys = KEYED_LIMITER.maxKeys, rates, ...rest } = given;
   // Read for each new key, so that a later change of the list must not reach it.
   const limits = { ...rest, ...(rates !== undefined && { rates: Array.isArray(rates) ? [...(rates as readonly RateRule[])] : rates }) };
-  const make = isBelow ? () => limiterBelow(first as Limiter, limits) : () => new FlowLimiter(limiterSettings(limits));
-  return new FlowKeyedLimiter(make, count(NAME, 'maxKeys', maxKeys));
+  const make = isBelow ? () => limiterBelow(first as Limiter, limits, MAKER) : () => new FlowLimiter(limiterSettings(limits, MAKER));
+  return new FlowKeyedLimiter(make, boundsOf({ maxKeys: count(MAKER, 'maxKeys', maxKeys) }));
 }
 
 class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   protected readonly shutdown: Shutdown;
   private readonly make: () => FlowLimiter;
-  private readonly maxKeys: number;
+  private readonly bounds: Bounds;
   /**
    * Of no key: what is wrong with the options is no matter of the first job, and what is wrong with a job none of its key. All keys listen to signals,
    * and tell of changes, with it.
@@ -109,12 +124,12 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   /** By when they may have nothing left to remember, which is looked at then. Of one that is earlier than expected the later entry is out of date. */
   private readonly idle = new DeadlineHeap<readonly [Keyed, idleAt: number]>();
 
-  constructor(make: () => FlowLimiter, maxKeys: number) {
+  constructor(make: () => FlowLimiter, bounds: Bounds) {
     super();
     this.make = make;
-    this.maxKeys = maxKeys;
+    this.bounds = bounds;
     this.model = make();
-    this.shutdown = new Shutdown({
+    this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler: this.model.settings.scheduler,
       stop: () => {
@@ -128,13 +143,13 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   }
 
   get keys(): number {
-    this.forget(this.model.now());
+    this.forget(this.model.grants.now());
     return this.limiters.size;
   }
 
   of(key: unknown): Limiter {
     const keyed = this.entry(key);
-    if (keyed === undefined) throw this.overflow();
+    if (keyed === undefined) throw this.tooMany();
     keyed.isKept = true;
     return keyed.limiter;
   }
@@ -182,12 +197,12 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   }
 
   whenIdle(): Promise<void> {
-    return this.model.until(() => !this.all.some(({ isBusy }) => isBusy));
+    return this.model.until(() => !this.all.some(({ grants }) => grants.isBusy));
   }
 
   async whenQueued(options: { readonly below: number }): Promise<void> {
     const below = belowOption(options);
-    return this.model.until(() => this.all.reduce((sum, { queued }) => sum + queued, 0) < below);
+    return this.model.until(() => this.all.reduce((sum, { grants }) => sum + grants.queued, 0) < below);
   }
 
   /** A copy: who is told of something may bring new keys. */
@@ -208,31 +223,31 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   /** @throws OverflowError */
   private find({ key }: KeyedJob): FlowLimiter {
     const keyed = this.entry(key);
-    if (keyed === undefined) throw this.overflow();
+    if (keyed === undefined) throw this.tooMany();
     // The job may be refused before its limiter hears of it.
     this.expect(keyed);
     return keyed.limiter;
   }
 
-  private overflow(): OverflowError {
-    return new OverflowError(NAME, this.maxKeys, 'error', 'maxKeys');
+  private tooMany(): Error {
+    return overflowed(NAME, tooManyKeys(this.bounds, this.limiters.size) as Refusal);
   }
 
   /** The limiter of the key, made if there is none; undefined when there are too many. */
   private entry(key: unknown): Keyed | undefined {
-    const { limiters, maxKeys, model } = this;
-    if (limiters.size > FEW) this.forget(model.now() - STAY_MS);
+    const { bounds, limiters, model } = this;
+    if (limiters.size > FEW) this.forget(model.grants.now() - STAY_MS);
     const known = limiters.get(key);
     if (known) return known;
-    if (limiters.size >= maxKeys) this.forget(model.now());
-    if (limiters.size >= maxKeys) return undefined;
+    if (tooManyKeys(bounds, limiters.size)) this.forget(model.grants.now());
+    if (tooManyKeys(bounds, limiters.size)) return undefined;
     const limiter = this.make();
     limiter.listenWith(model);
-    if (model.pausedForMs > 0) limiter.pause();
+    if (model.grants.current.pausedForMs > 0) limiter.pause();
     if (this.shutdown.isClosed) limiter.close();
     const keyed: Keyed = { key, limiter, idleAt: undefined, isKept: false };
     limiters.set(key, keyed);
-    limiter.onUnused = () => {
+    limiter.grants.onUnused = () => {
       this.expect(keyed);
     };
     return keyed;
@@ -240,7 +255,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
 
   /** Looks at the key again when it may have nothing left to remember. */
   private expect(keyed: Keyed): void {
-    const at = this.model.now() + keyed.limiter.idleInMs;
+    const at = this.model.grants.now() + idleInMs(keyed);
     if (at === Infinity || at >= (keyed.idleAt ?? Infinity)) return;
     keyed.idleAt = at;
     this.idle.push(at, [keyed, at]);
@@ -254,11 +269,11 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
       if (keyed.idleAt !== at) continue;
       keyed.idleAt = undefined;
       if (keyed.isKept) continue;
-      if (keyed.limiter.idleInMs > EARLY_MS) this.expect(keyed);
+      if (idleInMs(keyed) > EARLY_MS) this.expect(keyed);
       else {
         limiters.delete(keyed.key);
         // A lease of it may still be corrected.
-        keyed.limiter.onUnused = undefined;
+        keyed.limiter.grants.onUnused = undefined;
       }
     }
   }
@@ -269,4 +284,9 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
       throw new FlowConfigError(NAME, 'job', 'an object with a `key`', job);
     this.model.check(job);
   }
+}
+
+/** In how many ms its limiter has nothing left to remember; Infinity while that is in use. */
+function idleInMs({ limiter: { grants } }: Keyed): number {
+  return grants.isBusy ? Infinity : grants.current.forgetsInMs;
 }

@@ -6,15 +6,16 @@ import { LanesQueue } from './kernel/queues/lanes-queue.js';
 import type { QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
-import { FlowConfigError, LaneUnknownError } from './options/errors.js';
-import { checkedLanes } from './options/lanes.js';
-import { callback, madeBy, nonEmpty, onlyKnown, orDefault, ratio } from './options/options.js';
-import type { LaneOptions } from './options/types.js';
+import { LaneUnknownError } from './options/errors.js';
+import { checkedLanes, namedLanes } from './options/lanes.js';
+import { callback, madeBy, needs, nonEmpty, onlyKnown, orDefault, ratio } from './options/options.js';
+import type { NamedLanes } from './options/types.js';
 
 export type { Fairness } from './kernel/queues/discipline.js';
 export type { KeyFairness } from './kernel/queues/keyed-line.js';
 export type { LaneOptions } from './options/types.js';
 
+/** @stable */
 export interface LanesOptions<T> {
   /** Name of an item's lane. @defaultValue none: the last lane, or the one its caller names */
   readonly by?: (item: T) => string;
@@ -24,11 +25,8 @@ export interface LanesOptions<T> {
   readonly keyFairness?: KeyFairness;
   /** How lanes share turns. @defaultValue `strictWithFloor()` */
   readonly fairness?: Fairness;
-}
-
-export interface ByCostOptions {
-  /** What is counted: a unit of a job's `cost`. @defaultValue 'tokens' */
-  readonly unit?: string;
+  /** What errors call it, for functions built on `lanes`. @defaultValue 'lanes' */
+  readonly operator?: string;
 }
 
 const NAME = 'lanes';
@@ -39,7 +37,8 @@ const NAME = 'lanes';
  *
  * Whoever names no lane is in the last one, so that nothing becomes urgent by being forgotten. The value may be used for several operators.
  *
- * @param lanes - Most urgent first.
+ * @stable
+ * @param lanes - Most urgent first. A name stands for a lane that says nothing else.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when a lane or an option is unknown or out of range.
  * @example
  * ```ts
@@ -56,14 +55,15 @@ const NAME = 'lanes';
  * calls; // => ['why? a b c']
  * ```
  */
-export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {
-  onlyKnown(NAME, options, ['by', 'key', 'keyFairness', 'fairness']);
-  const laneOf = callback(NAME, 'by', options.by);
-  const keyOf = callback(NAME, 'key', options.key);
-  const keyFairness = keyFairnessOf(NAME, 'keyFairness', options.keyFairness);
-  if (keyFairness && !keyOf) throw new FlowConfigError(NAME, 'key', 'a function, which `keyFairness` needs', undefined);
-  const fairness = fairnessOf(NAME, 'fairness', options.fairness);
-  const checked = checkedLanes(NAME, lanes, fairness);
+export function lanes<T = unknown>(lanes: NamedLanes, options: LanesOptions<T> = {}): QueueRule<T> {
+  const operator = nonEmpty(NAME, 'operator', orDefault((Object(options) as LanesOptions<T>).operator, NAME));
+  onlyKnown(operator, options, ['by', 'key', 'keyFairness', 'fairness', 'operator']);
+  const laneOf = callback(operator, 'by', options.by);
+  const keyOf = callback(operator, 'key', options.key);
+  const keyFairness = keyFairnessOf(operator, 'keyFairness', options.keyFairness);
+  if (!keyOf) needs(operator, 'keyFairness', keyFairness, '`key`');
+  const fairness = fairnessOf(operator, 'fairness', options.fairness);
+  const checked = checkedLanes(operator, namedLanes(operator, lanes), fairness);
   const positions = new Map(checked.map(({ name }, i) => [name, i]));
   return {
     lanes: checked,
@@ -81,6 +81,7 @@ export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: Lanes
  * The most urgent lane first; a lower lane that keeps being passed over saves up its floor of the places, rides along in a batch with it, and leads
  * one when a whole turn is owed. The fairness of `lanes` when none is given.
  *
+ * @stable
  * @param floor - Part of the places kept for each lane below the first that says nothing itself. @defaultValue 0.1, less with more than five of them
  * @example
  * ```ts
@@ -100,6 +101,7 @@ export function strictWithFloor(floor?: number): Fairness {
 /**
  * Places in proportion to the lanes' `share`, exactly, in the long run: for tenants.
  *
+ * @stable
  * @example
  * ```ts
  * import { of } from 'rxjs';
@@ -118,6 +120,7 @@ export function weighted(): Fairness {
 /**
  * One place each in turn.
  *
+ * @stable
  * @example
  * ```ts
  * import { of } from 'rxjs';
@@ -137,10 +140,12 @@ export function roundRobin(): Fairness {
  * The keys of a lane share it by what their jobs cost, for `keyFairness` of `lanes`: the next job is one of the key that has used least. A key that was idle
  * saves up no credit.
  *
- * The cost of a job is the `tokens` of its `cost`, or 1 when it has none. What its lease is settled with takes the place of that estimate, also after the
+ * The cost of a job is what its `cost` names in `unit`, or 1 when it has none. What its lease is settled with takes the place of that estimate, also after the
  * release. In a batch operator the cost is the weight of the item.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @stable
+ * @param unit - What is counted: a unit of a job's `cost`.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the unit is no text, or empty.
  * @example
  * ```ts
  * import type { LimiterJob } from 'sluice/operators';
@@ -154,9 +159,8 @@ export function roundRobin(): Fairness {
  * order.join(' '); // => 'long short short short long short'
  * ```
  */
-export function byCost(options: ByCostOptions = {}): KeyFairness {
-  onlyKnown('byCost', options, ['unit']);
-  return costLines(nonEmpty('byCost', 'unit', orDefault(options.unit, 'tokens')));
+export function byCost(unit = 'tokens'): KeyFairness {
+  return costLines(nonEmpty('byCost', 'unit', unit));
 }
 
 /** @throws FlowConfigError */

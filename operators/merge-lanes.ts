@@ -2,25 +2,29 @@ import type { ObservableInput, ObservedValueOf, SchedulerLike, Subscriber } from
 import { asapScheduler, noop, Observable, Subscription } from 'rxjs';
 import type { Fairness, FairnessRule } from './kernel/queues/discipline.js';
 import { LanesQueue } from './kernel/queues/lanes-queue.js';
-import { victims } from './kernel/queues/overflow.js';
 import type { Overflow, Waiter } from './kernel/queues/queue.js';
+import { boundsOf, evictable, refusal } from './kernel/waiting/bounds.js';
 import type { LaneOptions } from './lanes.js';
 import { fairnessOf } from './lanes.js';
 import { weightOf } from './options/ask.js';
-import { OverflowError } from './options/errors.js';
+import { MERGE_LANES, MERGE_LANES_WAIT_MS } from './options/defaults.js';
 import type { FlowSink, FlushReason } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import type { CheckedLane } from './options/lanes.js';
 import { checkedLanes } from './options/lanes.js';
-import { callback, checked, count, flag, oneOf, optional, positive } from './options/options.js';
-import { Alarm, schedulerOption } from './shell/alarm.js';
-import { attach } from './shell/connect.js';
-import { notifier, stream } from './shell/notifier.js';
-import { after } from './shell/timer.js';
-import type { Trampoline } from './shell/trampoline.js';
-import { trampoline } from './shell/trampoline.js';
+import { callback, checked, count, oneOf, optional, positive } from './options/options.js';
+import { overflowed } from './options/waiting-errors.js';
+import { attach } from './shell/streams/connect.js';
+import { notifier, stream } from './shell/streams/notifier.js';
+import type { Trampoline } from './shell/streams/trampoline.js';
+import { trampoline } from './shell/streams/trampoline.js';
+import { Alarm, schedulerOption } from './shell/time/alarm.js';
+import { after } from './shell/time/timer.js';
 
-/** One batch made of several lanes. */
+/**
+ * One batch made of several lanes.
+ * @stable
+ */
 export interface LaneBatch<T, N extends string = string> {
   /** The lane that triggered the batch: the one whose wait was over, else the one whose turn it was. Its oldest item is the first. */
   readonly lane: N;
@@ -33,7 +37,10 @@ export interface LaneBatch<T, N extends string = string> {
   readonly lanes: N[];
 }
 
-/** A lane and where its items come from. */
+/**
+ * A lane and where its items come from.
+ * @stable
+ */
 export interface MergeLane<T, N extends string = string> extends Omit<LaneOptions, 'name' | 'overflow' | 'reserve'> {
   readonly name: N;
   /** The items of the lane: an Observable, promise or iterable. */
@@ -47,6 +54,7 @@ export interface MergeLane<T, N extends string = string> extends Omit<LaneOption
 /** A lane that is full makes room in itself: bounds are never shared, so there is no lower lane to drop from. */
 export type LaneOverflow = Exclude<Overflow, 'dropLowest'>;
 
+/** @stable */
 export interface MergeLanesOptions<T> {
   /** Most items in one batch. @defaultValue 16 */
   readonly maxSize?: number;
@@ -63,9 +71,7 @@ export interface MergeLanesOptions<T> {
   /** What happens at a lane's bound: `'error'` errors the stream, the others drop an item of that lane. @defaultValue 'error' */
   readonly overflow?: LaneOverflow;
   /** The error of one lane errors the stream, or ends that lane alone and is reported as `swallowed`. @defaultValue 'propagate' */
-  readonly laneError?: 'propagate' | 'isolate';
-  /** Completes with the first lane that does, instead of the last. @defaultValue false */
-  readonly eagerComplete?: boolean;
+  readonly errors?: 'propagate' | 'isolate';
   /** Whether all that waits is emitted before an error (of a lane, a callback or `flush`) or dropped. @defaultValue 'flush' */
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler`, and `asapScheduler` for the end of the frame */
@@ -75,19 +81,6 @@ export interface MergeLanesOptions<T> {
   /** Stands in every event as `instance`. @defaultValue a number */
   readonly name?: string;
 }
-
-const DEFAULTS = {
-  maxSize: 16,
-  maxWeight: Infinity,
-  maxQueued: Infinity,
-  overflow: 'error',
-  laneError: 'propagate',
-  eagerComplete: false,
-  onSourceError: 'flush',
-} as const;
-
-/** How long the first lane waits, the second, and all others. */
-const WAITS_MS = [0, 50, 500] as const;
 
 const NAME = 'mergeLanes';
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satisfies readonly LaneOverflow[];
@@ -111,8 +104,8 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
  *   out inside a lane. An item that does not fit closes its lane for this batch; others may still fill it up.
  * - **Holds at most** `maxQueued` items of each lane, and what the consumer itself sends into a lane while it is handed a batch.
  * - **Drops** nothing, unless a lane's `overflow` says so.
- * - **Completes when** all lanes have completed (with `eagerComplete` the first), after what still waits.
- * - **Errors when** a lane errors (unless `laneError: 'isolate'`) or `flush` does, `weigh` throws or returns something unusable
+ * - **Completes when** all lanes have completed after what still waits.
+ * - **Errors when** a lane errors (unless `errors: 'isolate'`) or `flush` does, `weigh` throws or returns something unusable
  *   (`CallbackError`), or a lane overflows (`OverflowError`); what waits is emitted first,
  *   unless `onSourceError: 'abort'`.
  * - **On unsubscribe** all lanes are left, what waits is dropped and the timers are cleared.
@@ -120,6 +113,7 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
  * The loop is open: priority acts when a batch is not afterwards. Behind `mergeMap(call, 4)` an urgent batch queues up like any
  * other.
  *
+ * @stable
  * @param lanes - Most urgent first; they are subscribed to in this order.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when a lane or an option is unknown or out of range.
  * @example
@@ -151,14 +145,13 @@ export function mergeLanes<const L extends readonly MergeLane<any>[]>(
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>) {
-  const settings = checked(NAME, options, DEFAULTS, {
+  const settings = checked(NAME, options, MERGE_LANES, {
     maxSize: count,
     maxWeight: positive,
     fairness: fairnessOf,
     maxQueued: count,
     overflow: oneOf(...OVERFLOWS),
-    laneError: oneOf('propagate', 'isolate'),
-    eagerComplete: flag,
+    errors: oneOf('propagate', 'isolate'),
     onSourceError: oneOf('flush', 'abort'),
     weigh: callback,
     flush: notifier,
@@ -170,13 +163,14 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
   const lanes = (checkedLanes(NAME, list, fairness, own) as readonly (CheckedLane & { source: Observable<T> })[]).map((lane, i) => ({
     ...lane,
     /** How long its items wait for company, in ms. */
-    waitMs: lane.maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2],
-    maxQueued: lane.maxQueued ?? settings.maxQueued,
-    overflow: lane.overflow ?? settings.overflow,
+    waitMs: lane.maxWaitMs ?? MERGE_LANES_WAIT_MS[i] ?? MERGE_LANES_WAIT_MS[2],
   }));
+  // Each lane by itself: there is no bound that they share.
+  const { maxQueued: most, overflow: policy } = settings;
+  const bounds = boundsOf({ lanes: lanes.map(({ name, maxQueued = most, overflow = policy }) => ({ name, maxQueued, overflow })) });
   const flush = settings.flush as Observable<unknown> | undefined;
   // Until the end of the current frame an urgent item waits for the rest of its burst.
-  return { ...settings, lanes, fairness, flush, frames: options.scheduler ?? asapScheduler };
+  return { ...settings, lanes, bounds, fairness, flush, frames: options.scheduler ?? asapScheduler };
 }
 
 class WaitingItem<T> implements Waiter<WaitingItem<T>> {
@@ -226,7 +220,7 @@ class LaneMerger<T, N extends string> {
 
   start(): void {
     const { to, enqueue, fail } = this;
-    const { flush, lanes, laneError, eagerComplete } = this.settings;
+    const { flush, lanes, errors } = this.settings;
     to.add(() => {
       this.stop();
     });
@@ -247,16 +241,16 @@ class LaneMerger<T, N extends string> {
           enqueue(this.accept, item, lane);
         },
         error:
-          laneError === 'propagate'
+          errors === 'propagate'
             ? error
             : () => {
                 enqueue(() => {
                   this.tell?.({ type: 'swallowed', lane: name });
-                  this.ended(false);
+                  this.ended();
                 });
               },
         complete: () => {
-          enqueue(this.ended, eagerComplete);
+          enqueue(this.ended);
         },
       });
     }
@@ -296,16 +290,20 @@ class LaneMerger<T, N extends string> {
 
   /** Applies the lane's overflow policy; false when the newcomer is the one to go. @throws OverflowError */
   private makeRoom(lane: number): boolean {
-    const { name, maxQueued, overflow: policy } = this.laneAt(lane);
-    if (this.queue.count(lane) < maxQueued) return true;
-    if (policy === 'error') throw new OverflowError(NAME, maxQueued, policy);
-    const leaving = victims(this.queue, lane, policy, true);
-    for (const victim of leaving) {
-      this.queue.remove(victim);
-      this.less(victim.weight);
-      this.tell?.({ type: 'dropped', lane: name, policy, seq: victim.seq });
+    const { queue } = this;
+    const { bounds } = this.settings;
+    const refused = refusal(bounds, queue.size, lane, queue.count(lane));
+    if (refused === undefined) return true;
+    const { policy } = refused;
+    if (policy === 'error') throw overflowed(NAME, refused);
+    const name = this.nameOf(lane);
+    const evicted = evictable(queue, lane, bounds, refused);
+    for (const entry of evicted) {
+      queue.remove(entry);
+      this.less(entry.weight);
+      this.tell?.({ type: 'dropped', lane: name, policy, seq: entry.seq });
     }
-    if (leaving.length > 0) return true;
+    if (evicted.length > 0) return true;
     this.tell?.({ type: 'dropped', lane: name, policy, seq: this.accepted++ });
     return false;
   }
@@ -387,8 +385,8 @@ class LaneMerger<T, N extends string> {
   }
 
   /** One lane less. */
-  private readonly ended = (isOver: boolean): void => {
-    if (--this.open > 0 && !isOver) return;
+  private readonly ended = (): void => {
+    if (--this.open > 0) return;
     this.emitAll('complete');
     this.to.complete();
   };

@@ -19,6 +19,7 @@ const ALL: OrderRule<unknown> = { gates: true, lines, values };
  * Results go out in the order of their items, rejected ones in their places. Those held back count towards `maxQueued` (1000 of them while that is
  * Infinity); at that bound only the item that all wait for is worked on.
  *
+ * @stable
  * @example
  * ```ts
  * import { of } from 'rxjs';
@@ -40,6 +41,7 @@ export function inputOrder(): Order<unknown> {
  * Results whose items have the same key go out in the order of these; others do not wait. Orders the output only: for one call at a time per key
  * take `bulkheadMap` with `perKey: 1`.
  *
+ * @stable
  * @param key - Compared as a `Map` does. One that throws rejects its item.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when the key is no function.
  * @example

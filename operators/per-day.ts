@@ -1,10 +1,14 @@
 import { CalendarWindow } from './kernel/limits/calendar-window.js';
+import { ReservedDay } from './kernel/limits/reserved-day.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
 import { check, limit, onlyKnown, orDefault } from './options/options.js';
 import { quota, rule } from './rates.js';
 
-/** When a day begins. */
+/**
+ * When a day begins.
+ * @stable
+ */
 export interface DayStart {
   /** Name of the time zone (IANA), such as `'America/Los_Angeles'`. @defaultValue 'UTC' */
   readonly timeZone?: string;
@@ -26,6 +30,7 @@ const FIRST_EPOCH_MS = 1e12;
  * its changes to and from daylight saving time, on the clock of the limiter's `scheduler`; on a clock that does not count from 1970 (virtual time)
  * a day is 24 hours, and the first begins at 0.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when something is unknown or out of range.
  * @example
  * ```ts
@@ -44,8 +49,9 @@ export function perDay(unit: string, amount: number, options: DayStart = {}): Ra
     burstMs: 0,
     isStrict: true,
     borrows: true,
-    endOf,
     meter: (_perMinute, capacity, now) => new CalendarWindow(capacity, now, endOf),
+    reservedMeter: (shares, _perMinute, capacity, now) =>
+      new ReservedDay(shares, DAY_MS, new CalendarWindow(capacity, now, endOf), endOf, now),
   });
 }
 

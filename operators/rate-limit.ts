@@ -3,9 +3,11 @@ import { Observable } from 'rxjs';
 import type { Charge } from './kernel/limits/limit.js';
 import { ONE_REQUEST } from './kernel/limits/limit.js';
 import { Backlog } from './kernel/queues/line.js';
-import { squeezeIn } from './kernel/queues/overflow.js';
+import type { Refusal } from './kernel/waiting/bounds.js';
+import { boundsOf, mayNotWait, pushEvicting, refusal } from './kernel/waiting/bounds.js';
 import { ask } from './options/ask.js';
-import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
+import { RATE_LIMIT } from './options/defaults.js';
+import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listener } from './options/events.js';
 import type { Cost, Lease, Limiter } from './options/limiter.js';
@@ -13,11 +15,13 @@ import { laneOption, requiredLimiter } from './options/limiter-option.js';
 import { callback, checked, countFromZero, oneOf, unchecked } from './options/options.js';
 import type { Bidder, Place } from './options/permits.js';
 import type { Overflow } from './options/types.js';
-import { laneAt } from './shell/describe-item.js';
-import { Gate } from './shell/gate.js';
+import { overflowed } from './options/waiting-errors.js';
+import { laneAt } from './shell/calls/describe-item.js';
+import { Gate } from './shell/gates/gate.js';
 import type { FlowLimiter } from './shell/limiter/limiter.js';
 import { chargeOf } from './shell/limiter/settings.js';
 
+/** @stable */
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
   readonly lane?: string;
@@ -38,8 +42,6 @@ export interface RateLimitOptions<T> {
   /** Told of dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
-
-const DEFAULTS = { maxQueued: 1000, overflow: 'error', onSourceError: 'abort' } as const;
 
 const NAME = 'rateLimit';
 
@@ -62,6 +64,7 @@ const NAME = 'rateLimit';
  *   something unusable (`CallbackError`), or the limiter is closed or cleared (`ClosedError`).
  * - **On unsubscribe** what waits is dropped, and the place in the limiter's queue is given up. Nothing was charged for it.
  *
+ * @stable
  * @param limiter - Made by {@link createLimiter}, and shared by whoever uses up the same limits.
  * @param cost - What an item takes, or how to tell: asked once for each item, when its turn comes. One request and no tokens by default.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the limiter is none, or the cost or an option is unknown or out of range.
@@ -96,7 +99,7 @@ export function rateLimit<T>(
 type Settings<T> = ReturnType<typeof readSettings<T>>;
 
 function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), options: RateLimitOptions<T>) {
-  const settings = checked(NAME, options, DEFAULTS, {
+  const settings = checked(NAME, options, RATE_LIMIT, {
     lane: unchecked,
     maxQueued: countFromZero,
     overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
@@ -104,8 +107,8 @@ function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), opt
     onSourceError: oneOf('flush', 'abort'),
     onEvent: listener,
   });
-  requiredLimiter(NAME, limiter);
-  const lane = laneOption(NAME, settings.lane, limiter);
+  requiredLimiter(NAME, 'limiter', limiter);
+  const lane = laneOption(NAME, 'lane', settings.lane, limiter);
   // It is one of ours.
   const own = limiter as unknown as FlowLimiter;
   const { onEvent } = settings;
@@ -115,7 +118,17 @@ function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), opt
       onEvent({ ...note, operator: NAME });
     });
   const position = laneAt(NAME, own.settings.queue, lane);
-  return { ...settings, operator: NAME, tell, limiter: own, lane, position, cost: typeof cost === 'function' ? cost : chargeIn(own, cost) };
+  const bounds = boundsOf(settings);
+  return {
+    ...settings,
+    operator: NAME,
+    tell,
+    bounds,
+    limiter: own,
+    lane,
+    position,
+    cost: typeof cost === 'function' ? cost : chargeIn(own, cost),
+  };
 }
 
 /** @throws FlowConfigError */
@@ -154,11 +167,12 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
 
   override next(item: T): void {
     super.next(item);
-    // Only where nobody may wait, and this one was not admitted at once.
-    if (this.isEmitting || this.length <= this.settings.maxQueued) return;
+    const { bounds } = this.settings;
+    // Where nothing may wait, and this one was not admitted at once.
+    if (this.isEmitting || this.length === 0 || !mayNotWait(bounds)) return;
     const turnedAway = this.shift();
     this.clear();
-    this.#squeezeIn(turnedAway);
+    this.#overflow(turnedAway, refusal(bounds, 0) as Refusal);
   }
 
   override error(error: unknown): void {
@@ -168,9 +182,10 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
 
   /** @throws OverflowError, or CallbackError when `onDrop` throws */
   protected add(item: T): void {
-    // Where nobody may wait, it waits until the limiter has been asked.
-    if (this.length < this.settings.maxQueued || (this.length === 0 && !this.isEmitting)) this.push(item);
-    else this.#squeezeIn(item);
+    const refused = refusal(this.settings.bounds, this.length);
+    // Where nothing may wait, it waits until the limiter has been asked.
+    if (refused === undefined || (this.length === 0 && !this.isEmitting)) this.push(item);
+    else this.#overflow(item, refused);
   }
 
   protected isOpen(): boolean {
@@ -207,7 +222,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   bid(): number | undefined {
     const charge = this.#price();
     if (!charge) return undefined;
-    const refusal = this.settings.limiter.refusal(charge, this.settings.position);
+    const refusal = this.settings.limiter.grants.refusal(charge, this.settings.position);
     if (isFlowError(refusal, 'FLOW_ITEM_TOO_HEAVY')) throw new ItemTooHeavyError(NAME, refusal.weight, refusal.maxWeight, refusal.unit);
     return charge.tokens;
   }
@@ -228,7 +243,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
     const { lane, limiter, position } = this.settings;
     const charge = this.#price();
     if (!charge) return;
-    this.#lease = limiter.tryGrant(charge, position);
+    this.#lease = limiter.grants.tryGrant(charge, position);
     if (this.#lease) return;
     this.#isWaiting = true;
     this.#place = limiter.enlist(this, lane);
@@ -249,10 +264,10 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   }
 
   /** Takes the item in place of others, or drops it. @throws OverflowError, or CallbackError when `onDrop` throws */
-  #squeezeIn(item: T): void {
-    const { overflow, maxQueued, cost } = this.settings;
-    if (overflow === 'error') throw new OverflowError(NAME, maxQueued, overflow);
-    this.drop(maxQueued === 0 ? [item] : squeezeIn(this, item, overflow), overflow);
+  #overflow(item: T, refused: Refusal): void {
+    const { cost } = this.settings;
+    if (refused.policy === 'error') throw overflowed(NAME, refused);
+    this.drop(pushEvicting(this, item, refused), refused.policy);
     if (this.#isWaiting && typeof cost === 'function' && !this.#charge) this.#place?.poke();
   }
 }

@@ -1,18 +1,25 @@
+import type { Rates } from './kernel/limiter/rates.js';
 import type { RateSpec } from './kernel/limits/limit.js';
+import { ReservedBucket } from './kernel/limits/reserved-bucket.js';
+import { ReservedWindow } from './kernel/limits/reserved-window.js';
 import { SlidingWindow } from './kernel/limits/sliding-window.js';
 import { TokenBucket } from './kernel/limits/token-bucket.js';
-import { FlowConfigError } from './options/errors.js';
+import { BURST_SECONDS } from './options/defaults.js';
 import type { RateRule } from './options/limiter.js';
-import { finitePositive, flag, limit, nonEmpty, onlyKnown, positive } from './options/options.js';
+import { finitePositive, limit, misused, nonEmpty, onlyKnown, positive } from './options/options.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
-import { Rates } from './shell/limiter/rates.js';
+import { ratesOf } from './shell/limiter/rates.js';
 
-/** A rate, and how it saves up. */
+/**
+ * How a rate saves up.
+ * @stable
+ */
 export interface RateOptions {
-  /** Most that can be saved up and spent at once, > 0. Providers enforce windows well below a minute. @defaultValue what comes in within two seconds, at least 1 or the amount */
+  /**
+   * Most that can be saved up and spent at once, > 0. Providers enforce windows well below a minute. A job that costs more goes when all of it is
+   * there, and leaves a debt. @defaultValue what comes in within two seconds, at least 1 or the amount
+   */
   readonly burst?: number;
-  /** Whether a job that costs more than can be saved up may go when all of it is there, and leave a debt; else it is refused with `ItemTooHeavyError`. @defaultValue true */
-  readonly borrow?: boolean;
 }
 
 /** An amount of a unit per window. */
@@ -28,6 +35,7 @@ export interface Quota {
 /**
  * A rate per minute that is spent steadily: what is not used can be saved up, two seconds' worth or `burst`.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when something is unknown or out of range.
  * @example
  * ```ts
@@ -39,13 +47,14 @@ export interface Quota {
  * @see {@link slidingWindow} for a provider that counts the last minute, and to use all of it at once.
  */
 export function perMinute(unit: string, amount: number, options: RateOptions = {}): RateRule {
-  onlyKnown('perMinute', options, ['burst', 'borrow']);
+  onlyKnown('perMinute', options, ['burst']);
   return bucket('perMinute', { ...options, unit, amount, windowMs: 60_000 });
 }
 
 /**
  * The same over any window. Several rates of one unit hold at the same time.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when something is unknown or out of range.
  * @example
  * ```ts
@@ -57,7 +66,7 @@ export function perMinute(unit: string, amount: number, options: RateOptions = {
  * ```
  */
 export function tokenBucket(rate: Quota & RateOptions): RateRule {
-  onlyKnown('tokenBucket', rate, ['unit', 'amount', 'windowMs', 'burst', 'borrow'], 'rate');
+  onlyKnown('tokenBucket', rate, ['unit', 'amount', 'windowMs', 'burst'], 'rate');
   return bucket('tokenBucket', rate);
 }
 
@@ -66,6 +75,7 @@ export function tokenBucket(rate: Quota & RateOptions): RateRule {
  * window old. A job that costs more than the amount is refused with `ItemTooHeavyError`. It remembers what was granted when: one entry for each ms
  * of the last window in which something was.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when something is unknown or out of range.
  * @example
  * ```ts
@@ -83,18 +93,20 @@ export function slidingWindow(rate: Quota): RateRule {
     isStrict: true,
     borrows: false,
     meter: (rateNow, capacity, now) => new SlidingWindow(rateNow, capacity, now),
+    reservedMeter: (shares, rateNow, capacity, now) => new ReservedWindow(shares, rateNow, capacity, now),
   });
 }
 
 function bucket(operator: string, rate: Quota & RateOptions): RateRule {
-  const { burst, borrow = true } = rate;
+  const { burst, windowMs } = rate;
   return rule({
     ...quota(operator, rate),
     burst: burst === undefined ? undefined : finite(operator, 'burst', burst),
-    burstMs: 2000,
+    burstMs: 1000 * BURST_SECONDS,
     isStrict: false,
-    borrows: flag(operator, 'borrow', borrow),
+    borrows: true,
     meter: (rateNow, capacity, now) => new TokenBucket(rateNow, capacity, now),
+    reservedMeter: (shares, rateNow, capacity, now) => new ReservedBucket(shares, windowMs, rateNow, capacity, now),
   });
 }
 
@@ -103,8 +115,8 @@ export function rule(spec: RateSpec): RateRule {
   return {
     ...spec,
     addTo(this: RateRule, known: object | undefined, limiter: object): Rates {
-      const rates = (known as Rates | undefined) ?? new Rates(limiter as RatedLimiter);
-      rates.set(this as RateSpec & RateRule);
+      const rates = ratesOf(known, limiter as RatedLimiter);
+      rates.set(this as RateSpec & RateRule, (limiter as RatedLimiter).now());
       return rates;
     },
   };
@@ -112,7 +124,7 @@ export function rule(spec: RateSpec): RateRule {
 
 export function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
   if (nonEmpty(operator, 'unit', unit) === 'slots')
-    throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
+    throw misused(operator, 'unit', '`slots` are not counted per window', 'Use `concurrency`.');
   return { unit, amount: limit(operator, 'amount', amount), windowMs: finite(operator, 'windowMs', windowMs) };
 }
 

@@ -1,4 +1,3 @@
-import { isWithinShare, refusalDelayMs, retryDelayMs } from './kernel/repair/backoff.js';
 import type { SearchLimits, SearchSpent, SearchStep } from './kernel/repair/bad-item-search.js';
 import { BadItemSearch } from './kernel/repair/bad-item-search.js';
 import { blamed } from './kernel/repair/blame.js';
@@ -9,13 +8,15 @@ import type { RepairedMachine } from './kernel/repair/repairer.js';
 import { createRepairer as uncheckedRepairer } from './kernel/repair/repairer.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
 import { SameFault } from './kernel/repair/same-fault.js';
-import { mayPass } from './kernel/repair/verdict.js';
 import { drawnFrom, verdictOf } from './options/ask.js';
-import { DeadlineError, FlowConfigError, isFlowError, RetryShareError, SplitLimitError } from './options/errors.js';
-import { checked, count, countFrom, countFromZero, flag, madeBy, onlyKnown, orDefault } from './options/options.js';
+import { DIVIDE_AND_CONQUER } from './options/defaults.js';
+import { SplitLimitError } from './options/errors.js';
+import { checked, count, countFrom, excludes, madeBy, onlyKnown } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
-import { mostThrottledMs, retryRule } from './options/retry.js';
+import { retryRule } from './options/retry.js';
+import { retriesOf } from './shell/policy/retries.js';
 
+export { classifyByStatus } from './kernel/repair/classify-by-status.js';
 export type { RepairRule } from './kernel/repair/rule.js';
 export type { RetryOptions } from './options/retry.js';
 
@@ -34,6 +35,7 @@ function createRepairer<T, R>(machine: RepairedMachine<T, R>, rules: readonly Re
  * as 429) is waited out: it takes neither attempts nor the share of retries, all calls behind the same limiter wait, without a limiter all of the
  * operator, and pauses grow with each refusal that gives no reason, until `maxThrottledMs` are over. Items whose deadline would pass meanwhile are rejected with `DeadlineError` at once.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -45,74 +47,35 @@ function createRepairer<T, R>(machine: RepairedMachine<T, R>, rules: readonly Re
  *   if (++calls === 1) throw Object.assign(new Error('busy'), { status: 503 });
  *   return texts;
  * };
- * await from(['a', 'b']).pipe(batchMap(work, { repair: retryFailed({ initialMs: 1 }) })).forEach(() => undefined);
+ * await from(['a', 'b']).pipe(batchMap(work, { repair: retryFailed({ delayMs: 1 }) })).forEach(() => undefined);
  * calls; // => 2
  * ```
  */
 export function retryFailed(options: RetryOptions = {}): RepairRule {
-  const rule = retryRule(RETRY, options, Infinity, '');
-  return {
-    classify: classifyByStatus,
-    createRepairer,
-    failed: (failure) => {
-      const { operator, verdict, error, attempt, now, jobs, executing, retrying, waiting, refusals, refusedMs } = failure;
-      // The backend has refused the call, not a limiter of ours.
-      const isRefusal = verdict.class === 'throttled' && !isFlowError(error);
-      if (!mayPass(verdict) || (!isRefusal && attempt >= rule.maxAttempts)) return undefined;
-      if (!isRefusal && !isWithinShare(retrying + waiting, executing + waiting, rule.maxShare)) {
-        return { rejected: jobs.map((job) => ({ job, reason: new RetryShareError(operator, rule.maxShare, error) })) };
-      }
-      const { retryAfterMs } = verdict;
-      const delayMs = isRefusal
-        ? refusalDelayMs(refusals, retryAfterMs, rule, failure.draw())
-        : retryDelayMs(attempt, retryAfterMs, rule, failure.draw());
-      const isInTime = ({ deadlineAt }: FailedJob): boolean => now + delayMs < deadlineAt;
-      const mayWait = ({ deadlineAt }: FailedJob): boolean =>
-        !isRefusal || refusedMs + delayMs <= mostThrottledMs(rule, deadlineAt < Infinity);
-      const again = jobs.filter((job) => isInTime(job) && mayWait(job));
-      const size = again.length;
-      const next = isRefusal ? attempt : attempt + 1;
-      const rejected = jobs
-        .filter((job) => !isInTime(job) && mayWait(job))
-        .map((job) => {
-          const { deadlineAt, acceptedAt } = job;
-          return { job, reason: new DeadlineError(operator, deadlineAt - acceptedAt, now - acceptedAt, failure.error) };
-        });
-      return {
-        parts: size > 0 ? [again] : [],
-        attempt: next,
-        delayMs,
-        // It is about the account, not about this batch.
-        ...(verdict.class === 'throttled' && !verdict.isTierOnly && { pauseMs: delayMs }),
-        isRefusal,
-        rejected,
-        note: size > 0 ? { type: 'retryScheduled', class: verdict.class, size, attempt: next, delayMs } : undefined,
-      };
-    },
-  };
+  return { classify: classifyByStatus, createRepairer, ...retriesOf(retryRule(RETRY, '', options, Infinity)) };
 }
 
+/** @stable */
 export interface DivideOptions {
   /** Parts a failed batch is cut into, sent at once. 2 makes halves; Infinity sends every item alone, for batches of which many items may be bad. @defaultValue 4 */
-  readonly factor?: number;
+  readonly parts?: number;
   /** Most calls for one batch, the first included and retries aside. What is not resolved by then is rejected with `SplitLimitError`. @defaultValue twice its size, which always suffices */
   readonly maxCalls?: number;
-  /** Most cuts one inside another. @defaultValue 16 */
-  readonly maxDepth?: number;
-  /** How often the items that an error names are taken out and the rest is sent whole, before it is cut up as well. @defaultValue 3 */
-  readonly maxBlameRounds?: number;
-  /** Sends one part after the other instead: `sequentialSearch()`. Not together with `factor`. @defaultValue none, all parts at once */
+  /** Sends one part after the other instead: `sequentialSearch()`. Not together with `parts`. @defaultValue none, all parts at once */
   readonly strategy?: DivideStrategy;
 }
 
-/** How the bad items of a batch are looked for, if not in all its parts at once. Made by `sequentialSearch()`. */
+/**
+ * How the bad items of a batch are looked for, if not in all its parts at once. Made by `sequentialSearch()`.
+ * @beta
+ */
 export interface DivideStrategy {
   createSearch(...args: never[]): object;
 }
 
 /** The same to whoever goes by it. */
 interface SearchRule extends DivideStrategy {
-  createSearch<J extends FailedJob>(first: Failure<J>, limits: Omit<SearchLimits, 'confirm'>, fault: SameFault): DivideSearch<J>;
+  createSearch<J extends FailedJob>(first: Failure<J>, limits: SearchLimits, fault: SameFault): DivideSearch<J>;
 }
 
 /** One search; it is told of every call of its own. */
@@ -121,15 +84,15 @@ interface DivideSearch<J> extends Search<J> {
 }
 
 const CHECKS = /* @__PURE__ */ (() => ({
-  factor: countFrom(2),
+  parts: countFrom(2),
   maxCalls: count,
-  maxDepth: countFromZero,
-  maxBlameRounds: countFromZero,
   strategy: madeBy<SearchRule | undefined>('createSearch', 'sequentialSearch()', undefined),
 }))();
 
-/** @internal */
-export const DIVIDE_OPTIONS: readonly string[] = /* @__PURE__ */ Object.keys(CHECKS);
+/** Most cuts one inside another: halves of halves get from 65,536 items to one. */
+const MAX_DEPTH = 16;
+/** How often the rest is sent whole after an error has named items: one that names a single item of many bad ones would cost a call for each. */
+const MAX_BLAME_ROUNDS = 3;
 
 /**
  * Finds the bad items of a failed batch: rejects those that the error names, else cuts the batch up and sends the parts, until a bad item stands
@@ -140,6 +103,7 @@ export const DIVIDE_OPTIONS: readonly string[] = /* @__PURE__ */ Object.keys(CHE
  *
  * Source: group testing (Dorfman, 1943), with the difference that a good item must be part of one call that succeeds.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -161,12 +125,12 @@ export const DIVIDE_OPTIONS: readonly string[] = /* @__PURE__ */ Object.keys(CHE
  * ```
  */
 export function divideAndConquer(options: DivideOptions = {}): RepairRule {
-  const defaults = { factor: 4, maxCalls: Infinity, maxDepth: 16, maxBlameRounds: 3 };
-  const limits = checked(DIVIDE, options as DivideOptions & { strategy?: SearchRule }, defaults, CHECKS);
-  const { strategy, factor } = limits;
-  if (strategy && options.factor !== undefined) throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
+  const read = checked(DIVIDE, options as DivideOptions & { strategy?: SearchRule }, DIVIDE_AND_CONQUER, CHECKS);
+  const { strategy, parts } = read;
+  const limits = { ...read, maxDepth: MAX_DEPTH, maxBlameRounds: MAX_BLAME_ROUNDS };
+  if (strategy) excludes(DIVIDE, 'parts', options.parts, '`strategy`');
   // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- nobody else writes a note
-  const faultOf = (origin: Origin<unknown>): SameFault => (origin.note ??= new SameFault(strategy ? 0 : factor)) as SameFault;
+  const faultOf = (origin: Origin<unknown>): SameFault => (origin.note ??= new SameFault(strategy ? 0 : parts)) as SameFault;
   return {
     classify: classifyByStatus,
     createRepairer,
@@ -190,14 +154,10 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   };
 }
 
-export interface SequentialSearchOptions {
-  /** Whether an item that only inference calls bad is sent alone before it is rejected. @defaultValue true */
-  readonly confirm?: boolean;
-}
-
 /**
  * Sends one part after the other, and no part whole that is known to hold a bad item: about log2(n) + 1 calls for each bad item, the fewest there
- * are, in as many rounds. For callers who pay by the call and can wait.
+ * are, in as many rounds. An item that only inference calls bad is sent alone before it is rejected. For callers who pay by the call and can wait.
+ * @beta
  * @example
  * ```ts
  * import { from } from 'rxjs';
@@ -216,13 +176,12 @@ export interface SequentialSearchOptions {
  * seen; // => ['bad']
  * ```
  */
-export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
-  onlyKnown('sequentialSearch', options, ['confirm']);
-  const confirm = flag('sequentialSearch', 'confirm', orDefault(options.confirm, true));
-  const rule: SearchRule = { createSearch: (first, limits, fault) => new SequentialSearch(first, { ...limits, confirm }, fault) };
+export function sequentialSearch(): DivideStrategy {
+  const rule: SearchRule = { createSearch: (first, limits, fault) => new SequentialSearch(first, limits, fault) };
   return rule;
 }
 
+/** @stable */
 export interface RobustOptions {
   /** @defaultValue those of {@link retryFailed} */
   readonly retry?: RetryOptions;
@@ -233,6 +192,7 @@ export interface RobustOptions {
 /**
  * What most calls over a network want: {@link retryFailed}, then {@link divideAndConquer}. Errors are sorted by their status; pass `classifyError` as `classify` to have SDKs' errors read in full.
  *
+ * @stable
  * @example
  * ```ts
  * import { from } from 'rxjs';
@@ -243,7 +203,7 @@ export interface RobustOptions {
  *   if (++calls === 1) throw Object.assign(new Error('busy'), { status: 503 });
  *   return texts;
  * };
- * await from(['a', 'b']).pipe(batchMap(work, { repair: robust({ retry: { initialMs: 1 } }) })).forEach(() => undefined);
+ * await from(['a', 'b']).pipe(batchMap(work, { repair: robust({ retry: { delayMs: 1 } }) })).forEach(() => undefined);
  * calls; // => 2
  * ```
  */
@@ -324,7 +284,7 @@ class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
     return { calls, blameRounds, alone };
   }
 
-  private repair({ send, depth, reject, infer, giveUp }: SearchStep<J>, origin: Origin<J>, call: readonly J[]): Repair<J> {
+  private repair({ send, depth, reject, giveUp }: SearchStep<J>, origin: Origin<J>, call: readonly J[]): Repair<J> {
     const { held } = this.plan;
     return {
       parts: send.length > 0 ? [send] : [],
@@ -332,7 +292,7 @@ class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
       held: held.filter((job) => call.includes(job)),
       search: this,
       rejected: [
-        ...[...reject, ...infer].map((job) => ({ job, reason: job.reason })),
+        ...reject.map((job) => ({ job, reason: job.reason })),
         ...giveUp.map((job) => ({ job, reason: new SplitLimitError(this.operator, this.maxCalls, origin.calls, job.reason) })),
       ],
     };

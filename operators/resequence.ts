@@ -1,35 +1,32 @@
 import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { SequenceBuffer } from './kernel/queues/sequence-buffer.js';
+import { boundsOf, room } from './kernel/waiting/bounds.js';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
+import { RESEQUENCE } from './options/defaults.js';
 import { SequenceError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { check, checked, countFromZero, durationMs, oneOf, requiredFunction } from './options/options.js';
-import { Alarm, schedulerOption } from './shell/alarm.js';
-import { attach } from './shell/connect.js';
-import { trampoline } from './shell/trampoline.js';
+import { checked, countFromZero, durationMs, oneOf, requiredFunction } from './options/options.js';
+import { attach } from './shell/streams/connect.js';
+import { trampoline } from './shell/streams/trampoline.js';
+import { Alarm, schedulerOption } from './shell/time/alarm.js';
 
 const NAME = 'resequence';
 
-export interface ResequenceOptions<T> {
-  /** The number of an item: a whole number, one more than that of the item before it. */
-  readonly sequence: (item: T) => number;
-  /** The number of the first item. @defaultValue 0 */
-  readonly first?: number;
+/** @stable */
+export interface ResequenceOptions {
   /** Most items that wait for a missing one; one more gives the gap up. 0 = never wait. @defaultValue 1000 */
   readonly maxQueued?: number;
   /** Longest an item waits for a missing one, in ms; then the gap is given up. Infinity = until the source completes. @defaultValue Infinity */
-  readonly maxGapWaitMs?: number;
+  readonly maxWaitMs?: number;
   /** What giving up means: the stream errors with `SequenceError`, or goes on without the missing items. @defaultValue 'error' */
   readonly onGap?: 'error' | 'skip';
-  /** Whether a number that comes again is dropped, or errors the stream with `SequenceError`. @defaultValue 'drop' */
-  readonly onDuplicate?: 'drop' | 'error';
-  /** At an error of the source, of `sequence` or of a duplicate: drop what waits, or emit it first, in order, without the missing. @defaultValue 'abort' */
+  /** At an error of the source or of `sequence`: drop what waits, or emit it first, in order, without the missing. @defaultValue 'abort' */
   readonly onSourceError?: 'flush' | 'abort';
-  /** Clock and timer of `maxGapWaitMs`. @defaultValue `asyncScheduler` */
+  /** Clock and timer of `maxWaitMs`. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
   /** Told of dropped items (`dropped`), gaps passed over (`gapSkipped`) and items given up (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
@@ -42,7 +39,7 @@ export interface ResequenceOptions<T> {
  *
  * ```text marbles/resequence
  * source  -0-2-3-1-----4-|
- *         resequence({ sequence })
+ *         resequence(sequence)
  * result  -0-----(123)-4-|
  * ```
  *
@@ -50,53 +47,50 @@ export interface ResequenceOptions<T> {
  * - **Holds at most** `maxQueued` items, and what the consumer itself sends into the source while it is handed an item.
  * - **Drops** a number that came before, and one whose turn has passed; with `onGap: 'skip'` it goes on without what is missing.
  * - **Completes when** the source completes. When items still wait then, the gap is given up.
- * - **Errors when** a gap is given up or a number comes twice with `onDuplicate: 'error'` (`SequenceError`), the source
- *   errors, or `sequence` throws or returns no whole number (`CallbackError`).
+ * - **Errors when** a gap is given up (`SequenceError`), the source errors, or `sequence` throws or returns no whole number (`CallbackError`).
  * - **On unsubscribe** what waits is dropped and its timer is cleared.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @stable
+ * @param sequence - The number of an item: a whole number, one more than that of the item before it. The first item is number 0.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `sequence` is no function, or an option is unknown or out of range.
  * @example
  * ```ts
  * import { of } from 'rxjs';
  * import { resequence } from 'sluice/operators';
  *
  * const seen: number[] = [];
- * of(1, 0, 3, 2).pipe(resequence({ sequence: (n) => n })).subscribe((n) => seen.push(n));
+ * of(1, 0, 3, 2).pipe(resequence((n) => n)).subscribe((n) => seen.push(n));
  * seen; // => [0, 1, 2, 3]
  * ```
  * @see {@link batchMap} and {@link bulkheadMap} with `order: inputOrder()`, which keep the order of their own results.
  */
-export function resequence<T>(options: ResequenceOptions<T>): MonoTypeOperatorFunction<T> {
+export function resequence<T>(sequence: (item: T) => number, options: ResequenceOptions = {}): MonoTypeOperatorFunction<T> {
+  requiredFunction(NAME, 'sequence', sequence);
   const settings = readOptions(options);
   return (source) =>
     new Observable((subscriber) => {
-      resequenceInto(settings, source, subscriber);
+      resequenceInto(sequence, settings, source, subscriber);
     });
 }
 
-type Settings<T> = ReturnType<typeof readOptions<T>>;
+type Settings = ReturnType<typeof readOptions>;
 
-function readOptions<T>(options: ResequenceOptions<T>) {
-  const waits = { maxQueued: 1000, maxGapWaitMs: Infinity };
-  return checked(NAME, options, { first: 0, ...waits, onGap: 'error', onDuplicate: 'drop', onSourceError: 'abort' } as const, {
-    first: wholeNumber,
+function readOptions(options: ResequenceOptions) {
+  const settings = checked(NAME, options, RESEQUENCE, {
     maxQueued: countFromZero,
-    maxGapWaitMs: durationMs,
+    maxWaitMs: durationMs,
     onGap: oneOf('error', 'skip'),
-    onDuplicate: oneOf('drop', 'error'),
     onSourceError: oneOf('flush', 'abort'),
-    sequence: requiredFunction,
     scheduler: schedulerOption,
     ...EVENT_CHECKS,
   });
+  return { ...settings, bounds: boundsOf(settings) };
 }
 
-const wholeNumber = /* @__PURE__ */ check<number>('a whole number', (value: number) => Number.isSafeInteger(value));
-
 /** One subscription. Everything that arrives while an item is being handed out waits its turn. */
-function resequenceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
-  const { sequence, maxQueued, maxGapWaitMs, onGap, onDuplicate, onSourceError } = settings;
-  const buffer = new SequenceBuffer<T>(settings.first);
+function resequenceInto<T>(sequence: (item: T) => number, settings: Settings, source: Observable<T>, to: Subscriber<T>): void {
+  const { bounds, maxWaitMs, onGap, onSourceError } = settings;
+  const buffer = new SequenceBuffer<T>(0);
   const enqueue = trampoline(to, fail);
   const alarm = new Alarm(settings.scheduler, () => {
     enqueue(giveUpOverdue);
@@ -133,11 +127,9 @@ function resequenceInto<T>(settings: Settings<T>, source: Observable<T>, to: Sub
       to.next(item);
       handOut();
     } else if (status === 'early') {
-      buffer.hold(number, item, maxGapWaitMs === Infinity ? 0 : alarm.now());
-      if (buffer.held > maxQueued) giveUp(buffer.next, onGap);
+      buffer.hold(number, item, maxWaitMs === Infinity ? 0 : alarm.now());
+      if (room(bounds, buffer.held) < 0) giveUp(buffer.next, onGap);
       else setAlarm();
-    } else if (status === 'duplicate' && onDuplicate === 'error') {
-      throw new SequenceError(NAME, number);
     } else {
       tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: status });
     }
@@ -165,7 +157,7 @@ function resequenceInto<T>(settings: Settings<T>, source: Observable<T>, to: Sub
 
   function giveUpOverdue(): void {
     const now = alarm.now();
-    for (let { oldest } = buffer; oldest !== undefined && oldest.since + maxGapWaitMs <= now; { oldest } = buffer) {
+    for (let { oldest } = buffer; oldest !== undefined && oldest.since + maxWaitMs <= now; { oldest } = buffer) {
       giveUp(oldest.number, onGap);
     }
     setAlarm();
@@ -173,7 +165,7 @@ function resequenceInto<T>(settings: Settings<T>, source: Observable<T>, to: Sub
 
   function setAlarm(): void {
     const { oldest } = buffer;
-    if (oldest !== undefined) alarm.set(oldest.since + maxGapWaitMs);
+    if (oldest !== undefined) alarm.set(oldest.since + maxWaitMs);
   }
 
   function fail(error: unknown): void {

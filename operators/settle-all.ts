@@ -1,16 +1,18 @@
 import { EMPTY, from, Observable } from 'rxjs';
+import { CONCURRENCY } from './options/defaults.js';
 import { FlowConfigError } from './options/errors.js';
 import { callback, orDefault, requiredFunction } from './options/options.js';
 import type { ItemContext, Settled, WorkOutcome, WorkResult, WorkValue } from './options/types.js';
-import { connect } from './shell/connect.js';
-import type { Guard } from './shell/guard.js';
-import { guarded } from './shell/guard.js';
-import type { ItemOptions } from './shell/item-options.js';
-import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
-import { perItem } from './shell/item-shell.js';
+import type { Guard } from './shell/items/guard.js';
+import { guarded } from './shell/items/guard.js';
+import type { ItemOptions } from './shell/items/item-options.js';
+import { ITEM_CHECKS, itemConfig } from './shell/items/item-options.js';
+import { perItem } from './shell/items/item-shell.js';
+import { connect } from './shell/streams/connect.js';
 
-export type { Guard } from './shell/guard.js';
+export type { Guard } from './shell/items/guard.js';
 
+/** @stable */
 export interface SettleAllOptions<T>
   extends Pick<ItemOptions<T>, 'concurrency' | 'limiter' | 'timeoutMs' | 'deadlineMs' | 'onEvent' | 'name' | 'scheduler'> {
   /** Most calls at a time; an Observable changes it while running. Not together with `limiter`. @defaultValue 4 */
@@ -58,6 +60,7 @@ const CHECKS = /* @__PURE__ */ (() => {
  * Under `errors: 'settle'` it never errors: a throwing `project`, a refusal, a call cut short by `deadlineMs` are rejected results.
  * `attempts` is 0 for a call that was never made.
  *
+ * @stable
  * @param calls - What to call, as data, so that a guard sees what it judges and a result tells whose it is; or, without `project`, the
  *   functions that make the calls.
  * @param project - Makes one call: a promise, an Observable, an async iterable or a stream; anything else that it returns is its value. A throw is a
@@ -109,17 +112,13 @@ export function settleAll<T, R>(
   const hasProject = typeof second === 'function' || third !== undefined || !list.every((call) => typeof call === 'function');
   const project = hasProject ? requiredFunction(NAME, 'project', second as Project<T, R>) : (makeItself as Project<T, R>);
   const options = orDefault(hasProject ? third : second, {}) as SettleAllOptions<T>;
-  return settleAllOf(NAME, list, project, options);
-}
-
-/** The same inside something else, under whose name it raises errors and tells events. */
-export function settleAllOf<T, R>(
-  operator: string,
-  list: readonly T[],
-  project: Project<T, R>,
-  options: SettleAllOptions<T>,
-): Observable<Settled<T, R>[]> {
-  const config = itemConfig<T, R>(operator, options, CHECKS, () => ({ project, key: undefined, limitOf: () => Infinity }), 4);
+  const config = itemConfig<T, R>(
+    NAME,
+    options,
+    CHECKS,
+    () => ({ project, key: undefined, limitOf: () => Infinity }),
+    CONCURRENCY.settleAll,
+  );
   const { guard } = options;
 
   return new Observable((subscriber) => {
@@ -132,7 +131,7 @@ export function settleAllOf<T, R>(
       made.add(context.index);
       return project(call, context);
     };
-    const items = Object.assign({}, config, { settles: true, project: guard === undefined ? make : guarded(operator, guard, make) });
+    const items = Object.assign({}, config, { settles: true, project: guard === undefined ? make : guarded(NAME, guard, make) });
     connect(from(list).pipe(perItem(items)) as Observable<Settled<T, R>>, subscriber, {
       next: (settled) => {
         if (!config.settles && settled.status === 'rejected') subscriber.error(settled.reason);

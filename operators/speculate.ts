@@ -3,19 +3,21 @@ import { from, Observable, Subscription } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { Backlog } from './kernel/queues/line.js';
+import { boundsOf, room } from './kernel/waiting/bounds.js';
 import { ask } from './options/ask.js';
+import { SPECULATE } from './options/defaults.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, count, durationMs, requiredFunction } from './options/options.js';
 import type { WorkOutcome, WorkResult } from './options/types.js';
-import { schedulerOption } from './shell/alarm.js';
-import { attach } from './shell/connect.js';
-import { stream } from './shell/notifier.js';
-import type { CallOwner } from './shell/owned-call.js';
-import { OwnedCall } from './shell/owned-call.js';
-import { after } from './shell/timer.js';
-import { trampoline } from './shell/trampoline.js';
+import type { CallOwner } from './shell/calls/owned-call.js';
+import { OwnedCall } from './shell/calls/owned-call.js';
+import { attach } from './shell/streams/connect.js';
+import { stream } from './shell/streams/notifier.js';
+import { trampoline } from './shell/streams/trampoline.js';
+import { schedulerOption } from './shell/time/alarm.js';
+import { after } from './shell/time/timer.js';
 
 const NAME = 'speculate';
 
@@ -27,24 +29,22 @@ export interface SpeculateContext {
   readonly isSpeculative: boolean;
 }
 
-export interface SpeculateOptions<P, T, R, W = never> {
+type Work<C, R> = (call: C, context: SpeculateContext) => R;
+
+/** @beta */
+export interface SpeculateOptions<P, T> {
   /** Calls that are likely to come; each is run at once. Its completion is ignored, its error is the result's. */
   readonly predict: ObservableInput<P>;
   /** Calls that are really wanted; each has a result. */
   readonly confirm: ObservableInput<T>;
   /** Whether the predicted call is the confirmed one, so that its result may stand for it. */
   readonly match: (predicted: P, confirmed: T) => boolean;
-  /**
-   * Makes a call, predicted or confirmed. A predicted one must have no effect that anybody can see. Promises, Observables, async iterables and
-   * streams are awaited; anything else is the result.
-   */
-  readonly run: ((call: P | T, context: SpeculateContext) => WorkResult<R>) | ((call: P | T, context: SpeculateContext) => W);
   /** Longest a predicted call runs, or its result is kept, without being confirmed, in ms. @defaultValue 30000 */
   readonly ttlMs?: number;
   /** Most predicted calls at a time; one more replaces the oldest. @defaultValue 1 */
-  readonly maxInFlight?: number;
+  readonly concurrency?: number;
   /** Most values kept of one predicted call; one more gives it up. @defaultValue 1000 */
-  readonly maxHeld?: number;
+  readonly maxQueued?: number;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
   /** Told of predicted calls given up (`cancelled`), too old (`expired`), too long (`dropped`) or failed (`swallowed`). @defaultValue none */
@@ -60,14 +60,14 @@ export interface SpeculateOptions<P, T, R, W = never> {
  * ```text marbles/speculate
  * predict  -a-----------!
  * confirm  ------a------|
- *          speculate({ predict, confirm, match, run })
+ *          speculate(run, { predict, confirm, match })
  * a         ---1--2--3|
  * result   ------12--3--|
  * ```
  *
  * - **Emits when** a call is confirmed: what its predicted run has said so far, then what it goes on to say. Without a prediction that
  *   matches, the call is run now.
- * - **Holds at most** `maxHeld` values of each of `maxInFlight` predicted calls, and what the consumer itself predicts or confirms while it is
+ * - **Holds at most** `maxQueued` values of each of `concurrency` predicted calls, and what the consumer itself predicts or confirms while it is
  *   handed a value.
  * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation gives up every prediction it does not match, a
  *   prediction too many the oldest one; the same prediction again (`Object.is`) keeps its call, and the time it has left.
@@ -76,7 +76,10 @@ export interface SpeculateOptions<P, T, R, W = never> {
  *   call that fails before it is confirmed is forgotten, and run again when it is.
  * - **On unsubscribe** every call's signal aborts, its results are dropped and the timer is cleared.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is missing, unknown or out of range.
+ * @beta
+ * @param run - Makes a call, predicted or confirmed. A predicted one must have no effect that a user can see. Promises, Observables, async iterables
+ *   and streams are awaited; anything else is the result.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `run` is no function, or an option is missing, unknown or out of range.
  * @example
  * ```ts
  * import { of, Subject } from 'rxjs';
@@ -89,7 +92,7 @@ export interface SpeculateOptions<P, T, R, W = never> {
  *   log.push(`search ${text}`);
  *   return of(`found ${text}`);
  * };
- * speculate({ predict: guessed, confirm: asked, match: (guess, text) => guess === text, run: search }).subscribe((line) => log.push(line));
+ * speculate(search, { predict: guessed, confirm: asked, match: (guess, text) => guess === text }).subscribe((line) => log.push(line));
  * guessed.next('cats');
  * log.push('nothing is shown');
  * asked.next('cats');
@@ -98,34 +101,37 @@ export interface SpeculateOptions<P, T, R, W = never> {
  * @see {@link hedge} when the call is certain and only slow.
  * @see {@link switchLatest} when nothing has to be held back.
  */
-export function speculate<T, R, P = T, W = never>(options: SpeculateOptions<P, T, R, W>): Observable<WorkOutcome<R, W>>;
-export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Observable<R> {
+export function speculate<T, R, P = T, W = never>(
+  run: Work<P | T, WorkResult<R>> | Work<P | T, W>,
+  options: SpeculateOptions<P, T>,
+): Observable<WorkOutcome<R, W>>;
+export function speculate<T, R, P = T>(run: Work<P | T, WorkResult<R>>, options: SpeculateOptions<P, T>): Observable<R> {
+  requiredFunction(NAME, 'run', run);
   const settings = readOptions(options);
   return new Observable((subscriber) => {
-    speculateInto(settings, subscriber);
+    speculateInto(run, settings, subscriber);
   });
 }
 
-type Settings<P, T, R> = ReturnType<typeof readOptions<P, T, R>>;
+type Settings<P, T> = ReturnType<typeof readOptions<P, T>>;
 
-function readOptions<P, T, R>(options: SpeculateOptions<P, T, R>) {
-  const defaults = { ttlMs: 30_000, maxInFlight: 1, maxHeld: 1000 };
-  return checked(NAME, options, defaults, {
+function readOptions<P, T>(options: SpeculateOptions<P, T>) {
+  const settings = checked(NAME, options, SPECULATE, {
     predict: stream,
     confirm: stream,
     match: requiredFunction,
-    run: requiredFunction,
     ttlMs: durationMs,
-    maxInFlight: count,
-    maxHeld: count,
+    concurrency: count,
+    maxQueued: count,
     scheduler: schedulerOption,
     ...EVENT_CHECKS,
   });
+  return { ...settings, bounds: boundsOf(settings) };
 }
 
 /** One subscription. What is predicted or confirmed while the consumer, or a listener, is busy with something else waits its turn. */
-function speculateInto<P, T, R>(settings: Settings<P, T, R>, to: Subscriber<R>): void {
-  const { predict, confirm, match, run: work, ttlMs, maxInFlight, maxHeld, scheduler } = settings;
+function speculateInto<P, T, R>(work: Work<P | T, WorkResult<R>>, settings: Settings<P, T>, to: Subscriber<R>): void {
+  const { predict, confirm, match, ttlMs, concurrency, bounds, scheduler } = settings;
   const enqueue = trampoline(to);
   const tell = teller(NAME, settings, () => scheduler.now());
   /** Runs that are not confirmed, oldest first. */
@@ -145,14 +151,15 @@ function speculateInto<P, T, R>(settings: Settings<P, T, R>, to: Subscriber<R>):
         say(() => {
           to.next(value);
         });
-      } else if (run.held.push(value) > maxHeld) {
+      } else if (room(bounds, run.held.push(value)) < 0) {
         // Forgotten first: a listener may confirm the very call.
         forget(run);
-        tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'maxHeld' });
+        tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'maxQueued' });
         run.stop();
       }
     },
     done: (run) => {
+      run.isDone = true;
       confirmed.delete(run);
       completeIfOver();
     },
@@ -210,7 +217,7 @@ function speculateInto<P, T, R>(settings: Settings<P, T, R>, to: Subscriber<R>):
   function speculateOn(predicted: P, context: AsyncContext): void {
     if (isDone || [...guesses].some(({ call }) => Object.is(call, predicted))) return;
     const [oldest] = guesses;
-    if (oldest && guesses.size >= maxInFlight) giveUp([oldest]);
+    if (oldest && guesses.size >= concurrency) giveUp([oldest]);
     // A listener may have made the consumer leave, and so may a signal.
     if (to.closed) return;
     const run = new Run<P | T, R>(owner, predicted, true);
@@ -229,8 +236,8 @@ function speculateInto<P, T, R>(settings: Settings<P, T, R>, to: Subscriber<R>):
 
   function confirmCall(wanted: T, context: AsyncContext): void {
     const found = [...guesses].find(({ call }) => ask(NAME, 'match', match, call as P, wanted));
-    // One that has failed meanwhile is made again.
-    const isGuessed = found !== undefined && forget(found);
+    // A guess that has failed meanwhile, or is about to tell how it ended, is made again.
+    const isGuessed = found !== undefined && forget(found) && (found.isOpen || found.isDone);
     const run = isGuessed ? found : new Run<P | T, R>(owner, wanted, false);
     for (const value of run.held) {
       ready.push(() => {
@@ -275,6 +282,8 @@ function speculateInto<P, T, R>(settings: Settings<P, T, R>, to: Subscriber<R>):
 class Run<C, R> extends OwnedCall<R> implements SpeculateContext {
   /** What it has said before it was confirmed. */
   readonly held: R[] = [];
+  /** It has completed: all that it says is in `held`. */
+  isDone = false;
   /** Ends a prediction. */
   timer = Subscription.EMPTY;
 

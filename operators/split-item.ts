@@ -1,26 +1,22 @@
 import { ask } from './options/ask.js';
 import { CallbackError } from './options/errors.js';
-import { onlyKnown, requiredFunction } from './options/options.js';
+import { requiredFunction } from './options/options.js';
 import type { SplitItem } from './options/oversize.js';
-import { cut } from './shell/cut-item.js';
-
-export interface SplitItemOptions<T, R> {
-  /** The parts of an item, in order, at least one. A part that is still too heavy travels alone. */
-  readonly into: (item: T) => readonly T[];
-  /** One result of those of the parts, in their order. */
-  readonly join: (results: readonly R[]) => R;
-}
+import { cut } from './shell/batch/cut-item.js';
 
 /**
  * An item heavier than `maxWeight` is cut into parts, which travel like items: a value for the option `oversize`.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or no function.
+ * @stable
+ * @param into - The parts of an item, in order, at least one. A part that is still too heavy travels alone.
+ * @param join - One result of those of the parts, in their order.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when one of them is no function.
  * @example
  * ```ts
  * import { of } from 'rxjs';
  * import { batchMap, splitItem, unwrap } from 'sluice/operators';
  *
- * const halves = splitItem({ into: (text: string) => [text.slice(0, 3), text.slice(3)], join: (parts: readonly string[]) => parts.join('') });
+ * const halves = splitItem((text: string) => [text.slice(0, 3), text.slice(3)], (parts: readonly string[]) => parts.join(''));
  * const work = (texts: readonly string[]) => texts.map((text) => text.toUpperCase());
  * const seen: string[] = [];
  * of('ab', 'cdefg')
@@ -30,11 +26,9 @@ export interface SplitItemOptions<T, R> {
  * seen; // => ['AB', 'CDEFG']
  * ```
  */
-export function splitItem<T, R>(options: SplitItemOptions<T, R>): SplitItem<T, R> {
-  const name = 'splitItem';
-  onlyKnown(name, options, ['into', 'join']);
-  const into = requiredFunction(name, 'into', options.into);
-  const join = requiredFunction(name, 'join', options.join);
+export function splitItem<T, R>(into: (item: T) => readonly T[], join: (results: readonly R[]) => R): SplitItem<T, R> {
+  requiredFunction('splitItem', 'into', into);
+  requiredFunction('splitItem', 'join', join);
   return {
     into: (operator, item) => {
       const parts: unknown = ask(operator, 'splitItem.into', into, item);

@@ -2,21 +2,23 @@ import type { ObservableInput, OperatorFunction, ReadableStreamLike, SchedulerLi
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import { ask } from './options/ask.js';
+import { SWITCH_LATEST } from './options/defaults.js';
 import type { FlowSink } from './options/events.js';
 import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, oneOf, requiredFunction } from './options/options.js';
 import type { InputOutcome, ItemContext, Settled, WorkOutcome, WorkResult } from './options/types.js';
-import type { AsyncContext } from './shell/async-context.js';
-import { inputOf, settledOf } from './shell/call.js';
-import { attach } from './shell/connect.js';
-import type { CallOwner } from './shell/owned-call.js';
-import { OwnedCall } from './shell/owned-call.js';
-import { tearDown } from './shell/report.js';
-import { schedulerOption } from './shell/scheduler.js';
+import type { AsyncContext } from './shell/calls/async-context.js';
+import { inputOf, settledOf } from './shell/calls/call.js';
+import type { CallOwner } from './shell/calls/owned-call.js';
+import { OwnedCall } from './shell/calls/owned-call.js';
+import { tearDown } from './shell/calls/report.js';
+import { attach } from './shell/streams/connect.js';
+import { schedulerOption } from './shell/time/scheduler.js';
 
 const NAME = 'switchLatest';
 
+/** @stable */
 export interface SwitchLatestOptions<T> {
   /**
    * What becomes of a newest call that fails: `'propagate'` hands on values and ends with its error, `'settle'` makes one `Settled` of every newest
@@ -25,6 +27,11 @@ export interface SwitchLatestOptions<T> {
   readonly errors?: 'settle' | 'propagate';
   /** Switches within a key only: one newest call for each, and keys do not disturb each other. @defaultValue one for all */
   readonly key?: (item: T) => unknown;
+  /**
+   * Called with every item that a newer one has superseded, after its signal has aborted and before the newer call starts; also with one whose own call
+   * never started, because a newer item came first. @defaultValue none
+   */
+  readonly onSuperseded?: (item: T) => void;
   /** At an error of the source: abort what is under way, or let it end first (`'drain'` and `'flush'` are the same here). @defaultValue 'abort' */
   readonly onSourceError?: 'flush' | 'abort' | 'drain';
   /** Clock of the events. @defaultValue `asyncScheduler` */
@@ -50,7 +57,8 @@ export interface SwitchLatestOptions<T> {
  * - **Holds at most** one call for each key, and what the consumer itself sends into the source while it is handed a value.
  * - **Drops** nothing but what superseded calls still say.
  * - **Completes when** the source has completed and the last calls have ended.
- * - **Errors when** the source, a newest call or `project` errors, with that same error (the last two not with `errors: 'settle'`); when `key` throws (`CallbackError`).
+ * - **Errors when** the source, a newest call or `project` errors, with that same error (the last two not with `errors: 'settle'`); when `key` or `onSuperseded`
+ *   throws (`CallbackError`).
  * - **On unsubscribe** every call's signal aborts, then it is unsubscribed from. The same happens to a superseded call before the
  *   next one starts. The signal of a promise that has answered stays as it is: the answer may be a body that is still to be read.
  *
@@ -59,6 +67,7 @@ export interface SwitchLatestOptions<T> {
  * A promise cannot be unsubscribed from: pass `context.signal` to whatever makes it. One that ignores its signal runs on, and is paid
  * for, but its result is dropped.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -116,11 +125,11 @@ type Project<T, R> = (item: T, context: ItemContext) => ObservableInput<R> | Wor
 type Settings<T, R> = ReturnType<typeof readOptions<T, R>>;
 
 function readOptions<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T>) {
-  const defaults = { errors: 'propagate', onSourceError: 'abort' } as const;
-  const settings = checked(NAME, options, defaults, {
+  const settings = checked(NAME, options, SWITCH_LATEST, {
     errors: oneOf('settle', 'propagate'),
     onSourceError: oneOf('flush', 'abort', 'drain'),
     key: callback,
+    onSuperseded: callback,
     scheduler: schedulerOption,
     ...EVENT_CHECKS,
   });
@@ -132,11 +141,10 @@ function readOptions<T, R>(project: Project<T, R>, options: SwitchLatestOptions<
  * when the loop comes round.
  */
 function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: Subscriber<R | Settled<T, R>>): void {
-  const { errors, key: keyOf, onSourceError, project, scheduler } = settings;
+  const { errors, key: keyOf, onSourceError, onSuperseded, project, scheduler } = settings;
   const tell = teller(NAME, settings, () => scheduler.now());
   const settles = errors === 'settle';
-  /** The newest call of each key. */
-  const newest = new Map<unknown, Run<T, R>>();
+  const newest: Newest<Run<T, R>> = keyOf ? new Map() : new One();
   /** What waits for the loop. */
   const later: Run<T, R>[] = [];
   let isBusy = false;
@@ -166,21 +174,14 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     next: (item) => {
       // With the first item: the link to the source is torn down before the calls, as in `switchMap`.
       if (index === 0) to.add(stop);
-      const run = new Run(owner, item, index++, captureContext());
-      const isOutermost = !isBusy;
-      isBusy = true;
-      // Before its key is asked for: what that sends comes behind it.
-      later.push(run);
-      try {
-        run.key = keyOf && ask(NAME, 'key', keyOf, item);
-      } catch (error) {
-        fail(error);
+      const run = new Run(owner, item, index++);
+      if (isBusy || keyOf) {
+        enqueue(run);
+        return;
       }
-      // What `key` itself has sent is newer.
-      if (later.at(-1) !== run && isOld(run)) run.stop();
-      if (isOutermost) loop();
-      // At once: the rest of what it emits synchronously is old already.
-      else supersede(run.key);
+      isBusy = true;
+      start(run);
+      loop();
     },
     error: (error) => {
       end = () => {
@@ -197,9 +198,27 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     },
   });
 
+  function enqueue(run: Run<T, R>): void {
+    run.context = captureContext();
+    const isOutermost = !isBusy;
+    isBusy = true;
+    // Before its key is asked for: what that sends comes behind it.
+    later.push(run);
+    try {
+      run.key = keyOf && ask(NAME, 'key', keyOf, run.input);
+    } catch (error) {
+      fail(error);
+    }
+    // What `key` itself has sent is newer.
+    if (later.at(-1) !== run && isOld(run)) run.stop();
+    if (isOutermost) loop();
+    // At once: the rest of what it emits synchronously is old already.
+    else supersede(run.key);
+  }
+
   function stop(): void {
     const cleanUp = (): void => {
-      for (const key of newest.keys()) supersede(key);
+      for (const key of newest.keys()) leave(key);
     };
     // At an end of its own, what a teardown throws has no other way than to be reported.
     if (isEnding) cleanUp();
@@ -219,26 +238,50 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 
   function start(run: Run<T, R>): void {
-    if (!run.isOpen) return;
-    supersede(run.key);
-    // The signal of the old call may have made the consumer leave, and whoever is told of its end may have sent a newer item.
-    if (to.closed || isOld(run)) return;
+    if (run.isOpen) supersede(run.key);
+    // A listener that heard of the end of the old call may have made the consumer leave, or sent a newer item.
+    if (to.closed) return;
+    if (!run.isOpen || isOld(run)) {
+      cancelled();
+      superseded(run);
+      return;
+    }
     newest.set(run.key, run);
     run.begin(run.context);
   }
 
   function supersede(key: unknown): void {
+    const run = leave(key);
+    if (run && !run.hasEnded) superseded(run);
+  }
+
+  /** Leaves the newest call of a key. */
+  function leave(key: unknown): Run<T, R> | undefined {
     const run = newest.get(key);
-    if (!run) return;
+    if (!run) return undefined;
     newest.delete(key);
     // One that has answered is left, not given up.
-    if (!run.hasEnded) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: 1 });
+    if (!run.hasEnded) cancelled();
     run.stop();
+    return run;
+  }
+
+  function superseded({ input }: Run<T, R>): void {
+    if (!onSuperseded || to.closed) return;
+    try {
+      ask(NAME, 'onSuperseded', onSuperseded, input);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  function cancelled(): void {
+    tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: 1 });
   }
 
   /** Whether a newer item of its key waits. */
   function isOld(run: Run<T, R>): boolean {
-    return later.some((other) => other.index > run.index && other.key === run.key);
+    return later.length > 0 && later.some((other) => other.index > run.index && other.key === run.key);
   }
 
   function isNewest(run: Run<T, R>): boolean {
@@ -271,6 +314,36 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 }
 
+/** The newest call of each key. */
+type Newest<R> = Pick<Map<unknown, R>, 'get' | 'set' | 'delete' | 'keys' | 'size'>;
+
+/** The only one, where all items have the same key: half the time of a `Map`. */
+class One<R> implements Pick<Newest<R>, 'get' | 'delete' | 'size'> {
+  private run: R | undefined = undefined;
+
+  get size(): 0 | 1 {
+    return this.run ? 1 : 0;
+  }
+
+  get(): R | undefined {
+    return this.run;
+  }
+
+  set(_key: unknown, run: R): never {
+    this.run = run;
+    return this as never;
+  }
+
+  delete(): boolean {
+    this.run = undefined;
+    return true;
+  }
+
+  keys(): never {
+    return [undefined] as never;
+  }
+}
+
 function resultOf<T, R>({ input, index }: Run<T, R>, failed: boolean, outcome: unknown): Settled<T, R> {
   return settledOf({ input, index, id: String(index), attempts: 1 }, failed, outcome);
 }
@@ -284,13 +357,13 @@ interface RunOwner<T, R> extends CallOwner<Run<T, R>, R> {
 /** One call of `project`, and what its work is told. */
 class Run<T, R> extends OwnedCall<R> implements ItemContext {
   key: unknown = undefined;
+  /** Of the code that sent the item, when it starts later. */
+  context: AsyncContext | undefined = undefined;
 
   constructor(
     protected override readonly owner: RunOwner<T, R>,
     readonly input: T,
     readonly index: number,
-    /** Of whoever sent the item: it may be started in a call of the consumer's. */
-    readonly context: AsyncContext,
   ) {
     super(owner);
   }

@@ -1,9 +1,9 @@
 import type { Observable } from 'rxjs';
-import { observable } from './shell/listen.js';
-import type { ToAsyncIterableOptions } from './shell/pull-iterator.js';
-import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
+import { observable } from './shell/streams/listen.js';
+import type { ToAsyncIterableOptions } from './shell/streams/pull-iterator.js';
+import { PullIterator, readPullOptions } from './shell/streams/pull-iterator.js';
 
-export type { ToAsyncIterableOptions } from './shell/pull-iterator.js';
+export type { ToAsyncIterableOptions } from './shell/streams/pull-iterator.js';
 
 // `AsyncIterable` and its kin take one type only before TypeScript 5.6, so what ends a run is said at `next`.
 
@@ -14,7 +14,10 @@ export interface ObservableIterator<T> extends AsyncIterableIterator<T>, AsyncDi
   throw(error?: unknown): Promise<IteratorReturnResult<undefined>>;
 }
 
-/** Can be iterated as often as the source can be subscribed to. */
+/**
+ * Can be iterated as often as the source can be subscribed to.
+ * @stable
+ */
 export interface ObservableIterable<T> extends AsyncIterable<T> {
   [Symbol.asyncIterator](): ObservableIterator<T>;
 }
@@ -44,6 +47,7 @@ export interface ObservableIterable<T> extends AsyncIterable<T> {
  * Nothing is subscribed to before the first `next()`. Each `[Symbol.asyncIterator]()`, so each `for await`, is a subscription of its
  * own, as each `subscribe` is.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable or an option is unknown or out of range.
  * @example
  * ```ts

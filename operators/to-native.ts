@@ -1,11 +1,12 @@
 import type { Observable, Subscription } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
 import { onlyKnown } from './options/options.js';
-import { listen, observable } from './shell/listen.js';
-import type { NativeObservable, NativeObservableClass } from './shell/native.js';
+import { listen, observable } from './shell/streams/listen.js';
+import type { NativeObservable, NativeObservableClass } from './shell/streams/native.js';
 
-export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber } from './shell/native.js';
+export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber } from './shell/streams/native.js';
 
+/** @stable */
 export interface ToNativeOptions {
   /** The class to make it of, where the platform has none of its own. @defaultValue the platform's own `Observable` */
   readonly observableClass?: NativeObservableClass;
@@ -29,6 +30,7 @@ export interface ToNativeOptions {
  * A platform Observable is shared: the first subscriber starts the source, more of them join it, and it is left with the last.
  * Later ones miss what was said before.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable, or when the platform has no `Observable` of
  * its own (Node, Firefox and Safari today) and none was given as `observableClass`.
  * @example In a browser that has it. TypeScript's own types do not know its methods yet, so the operators are those of RxJS.

@@ -1,9 +1,9 @@
 import type { Observable } from 'rxjs';
-import { observable } from './shell/listen.js';
-import type { ToReadableStreamOptions } from './shell/pull-iterator.js';
-import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
+import { observable } from './shell/streams/listen.js';
+import type { ToReadableStreamOptions } from './shell/streams/pull-iterator.js';
+import { PullIterator, readPullOptions } from './shell/streams/pull-iterator.js';
 
-export type { ToReadableStreamOptions } from './shell/pull-iterator.js';
+export type { ToReadableStreamOptions } from './shell/streams/pull-iterator.js';
 
 /**
  * Makes a web `ReadableStream` of a source: the body of a `Response`, the input of `pipeThrough`, something to post to a worker.
@@ -26,6 +26,7 @@ export type { ToReadableStreamOptions } from './shell/pull-iterator.js';
  * Nothing is subscribed to before the first read, and a new stream lets a microtask pass before it does: a hot source may say something
  * meanwhile. A stream is read once, so it is one subscription: make one for every reader.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable or an option is unknown or out of range.
  * @example
  * ```ts

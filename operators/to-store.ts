@@ -1,14 +1,16 @@
 import type { Observable, SchedulerLike } from 'rxjs';
+import { TO_STORE } from './options/defaults.js';
 import { checked, durationMs, oneOf, optional } from './options/options.js';
-import { observable } from './shell/listen.js';
-import { schedulerOption } from './shell/scheduler.js';
-import type { Store } from './shell/snapshot-store.js';
-import { snapshotStore } from './shell/snapshot-store.js';
+import { observable } from './shell/streams/listen.js';
+import type { Store } from './shell/streams/snapshot-store.js';
+import { snapshotStore } from './shell/streams/snapshot-store.js';
+import { schedulerOption } from './shell/time/scheduler.js';
 
-export type { Store, StoreStatus } from './shell/snapshot-store.js';
+export type { Store, StoreStatus } from './shell/streams/snapshot-store.js';
 
 const NAME = 'toStore';
 
+/** @stable */
 export interface ToStoreOptions {
   /**
    * When a new value is shown: `'time'`, `maxWaitMs` after it came, or `'frame'`, with the browser's next animation frame. Where no frames
@@ -50,6 +52,7 @@ export interface ToStoreOptions {
  * into the source are shown after all listeners were called. Stages that are paced by frames share them: what `coalesce` lets go in a frame is shown
  * in that frame, and a store is shown at most once in a frame, and at its end.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable or an option is unknown or out of range.
  * @example
  * ```ts
@@ -75,8 +78,7 @@ export interface ToStoreOptions {
  */
 export function toStore<T, S = T>(source: Observable<T>, initial: S, options: ToStoreOptions = {}): Store<T | S> {
   observable(NAME, 'source', source);
-  const defaults = { pace: 'time', keepAliveMs: 0 } as const;
-  const settings = checked(NAME, options, defaults, {
+  const settings = checked(NAME, options, TO_STORE, {
     pace: oneOf('time', 'frame'),
     maxWaitMs: optional(durationMs),
     keepAliveMs: durationMs,

@@ -5,9 +5,10 @@ import { listener } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { oneOf, onlyKnown } from './options/options.js';
 import type { Fulfilled, Settled } from './options/types.js';
-import { attach } from './shell/connect.js';
-import { trampoline } from './shell/trampoline.js';
+import { attach } from './shell/streams/connect.js';
+import { trampoline } from './shell/streams/trampoline.js';
 
+/** @stable */
 export interface UnwrapOptions {
   /** Told of every failure that `'values'` leaves out (`dropped`). @defaultValue none */
   readonly onEvent?: FlowSink;
@@ -37,6 +38,7 @@ export interface UnwrapOptions {
  *   that is still under way is then aborted, because its operator is unsubscribed from.
  * - **On unsubscribe** what it holds is dropped.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `mode` is none of the three or an option is unknown.
  * @example
  * ```ts

@@ -1,11 +1,12 @@
 import { durationMs } from './options/options.js';
-import type { Window } from './shell/batch-options.js';
+import type { Window } from './shell/batch/batch-options.js';
 
-export type { Window, WindowContext } from './shell/batch-options.js';
+export type { Window, WindowContext } from './shell/batch/batch-options.js';
 
 /**
  * A batch that is not full leaves at once when a permit is free.
  *
+ * @stable
  * @example
  * ```ts
  * import { from } from 'rxjs';
@@ -27,6 +28,7 @@ export function natural(): Window {
 /**
  * A batch that is not full is held for company for so long, counted from its oldest item.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for anything but a number of milliseconds.
  * @example
  * ```ts
@@ -51,6 +53,7 @@ export function fixed(ms: number): Window {
  * A batch that is not full is held the longer, the more slots are busy or the more of the rate is spent: not at all when nothing is, up to `maxMs`
  * when all is. The default, with 100 ms.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for anything but a number of milliseconds.
  * @example
  * ```ts

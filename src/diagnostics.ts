@@ -1,13 +1,13 @@
 import { channel } from 'node:diagnostics_channel';
-import type { FlowEvent } from '../operators/types.js';
+import type { FlowEvent } from '../operators/index.js';
 import { readEvent } from './inspector/read-event.js';
 import type { CallRecord } from './metrics/call-record.js';
 
-export type { FlowEvent } from '../operators/types.js';
-export type { CallRecord, CallStatus } from './metrics/call-record.js';
+export type { FlowEvent } from '../operators/index.js';
+export type { CallRecord } from './metrics/call-record.js';
 
 /** Names of the channels of `node:diagnostics_channel`. */
-export const CHANNELS = { event: 'sluice:event', record: 'sluice:record' } as const;
+const CHANNELS = { event: 'sluice:event', record: 'sluice:record' } as const;
 
 /**
  * Publishes an event on the channel `sluice:event`, when anybody has subscribed to it: give it as `onEvent`. Whoever watches a process (an agent
@@ -16,15 +16,16 @@ export const CHANNELS = { event: 'sluice:event', record: 'sluice:record' } as co
  * - A message is an event with the fields that an event of its type has, and nothing that somebody put beside them.
  * - Without a subscriber nothing is made and nothing is published.
  *
+ * @beta
  * @example
  * ```ts
  * import { subscribe } from 'node:diagnostics_channel';
  * import { from } from 'rxjs';
  * import { batchMap } from 'sluice';
- * import { CHANNELS, publishEvent } from 'sluice/diagnostics';
+ * import { publishEvent } from 'sluice/diagnostics';
  *
  * const seen = new Set();
- * subscribe(CHANNELS.event, (event) => seen.add((event as { type: string }).type));
+ * subscribe('sluice:event', (event) => seen.add((event as { type: string }).type));
  * await from([1, 2]).pipe(batchMap(async (xs) => xs, { onEvent: publishEvent })).forEach(() => undefined);
  * seen.has('settled'); // => true
  * ```
@@ -39,15 +40,17 @@ export function publishEvent(event: FlowEvent): void {
 /**
  * Publishes the record of a model call on the channel `sluice:record`, when anybody has subscribed to it: give it as `onRecord`. Node only.
  *
+ * @beta
  * @example
  * ```ts
  * import { subscribe } from 'node:diagnostics_channel';
- * import { createModelCaller } from 'sluice';
+ * import { createAccount, createModelCaller } from 'sluice';
  * import { publishRecord } from 'sluice/diagnostics';
  *
  * const seen: unknown[] = [];
  * subscribe('sluice:record', (record) => seen.push((record as { status: string }).status));
- * await createModelCaller({ call: async (question: string) => question, onRecord: publishRecord }).callAsync('why?');
+ * const limiter = createAccount({ onRecord: publishRecord });
+ * await createModelCaller({ call: async (question: string) => question, limiter }).callAsync('why?');
  * seen; // => ['success']
  * ```
  */

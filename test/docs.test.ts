@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { specs as exercises } from '../examples/exercises/drawings.js';
 import { draw, drawSvg } from '../marbles/draw.js';
 import { roster } from '../marbles/roster.js';
-import type { Example } from './support/doctest.js';
-import { docComments, examplesInPage, examplesInSource, fences, runExample } from './support/doctest.js';
+import { docComments, examplesInPage, examplesInSource, fences, runExample, withDrawing } from './support/doctest.js';
 import { camelCase, marbleFiles } from './support/marble-files.js';
 
 const ROOT = new URL('../', import.meta.url);
@@ -98,6 +97,7 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
 });
 
 describe.each([
+  'README.md',
   ...list('docs/guides', '.md'),
   'docs/exercises.md',
   'docs/frontends.md',
@@ -132,14 +132,6 @@ describe.each(list('examples/frontends', '.ts'))('%s', (file) => {
     expect(own.length).toBeLessThanOrEqual(10);
   });
 });
-
-/** `// => below` means the drawing in the block that follows the example. */
-function withDrawing(example: Example, page: string): Example {
-  if (!example.code.includes('// => below')) return example;
-  const line = Number(example.where.split(':').at(-1));
-  const drawing = fences(page, 'text').find((fence) => fence.line > line);
-  return { ...example, code: example.code.replace('// => below', `// => ${JSON.stringify(drawing?.code)}`) };
-}
 
 const examples = [
   ...['operators', 'marbles', 'src'].flatMap((folder) => list(folder, '.ts')).flatMap((path) => examplesInSource(path, read(path))),

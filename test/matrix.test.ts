@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import * as own from '../operators/index.js';
-import * as interop from '../src/interop.js';
+import * as interop from '../operators/interop.js';
 import { behaviourPage } from './matrix/page.js';
 import type { Row } from './matrix/rows.js';
 import { ROWS } from './matrix/rows.js';

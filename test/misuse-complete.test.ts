@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { FlowConfigError, isFlowError } from '../operators/index.js';
 import type { MisuseRow, MisuseTable } from './support/misuse.js';
-import { misuseTables, reported, say, show } from './support/misuse.js';
+import { misuseTables, operatorOf, reported, say, show } from './support/misuse.js';
 import { optionLists } from './support/option-list.js';
 
 const doNothing = (): void => undefined;
@@ -19,7 +19,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a number of milliseconds >= 0 or Infinity': (value) => typeof value === 'number' && value >= 0,
   'a number >= 0 or Infinity': (value) => typeof value === 'number' && value >= 0,
   'a number > 0 or Infinity': (value) => typeof value === 'number' && value > 0,
-  'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)': (value) => typeof value === 'number' && value > 0,
+  'a number > 0 or Infinity (to stop all calls, use `pause()`)': (value) => typeof value === 'number' && value > 0,
   'a number from 0 to 1': (value) => value === 0,
   'a number from 0.001 to 86400': (value) => value === 1.5,
   'a number from 0 to less than 1': (value) => value === 0,
@@ -29,13 +29,13 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a whole number': (value) => Number.isInteger(value),
   'a whole number from 0 to 23': (value) => value === 0,
   'a function': (value) => value === doNothing,
-  "'aimd' or a function": (value) => value === doNothing,
   'true or false': (value) => value === true,
   'a non-empty string': (value) => typeof value === 'string',
   'an object': (value) => typeof value === 'object' && value !== null,
   'an array': (value) => Array.isArray(value),
-  'a list of rates': (value) => Array.isArray(value),
-  'a list of limits of models': (value) => Array.isArray(value),
+  "a list of rates such as perMinute('requests', 600)": (value) => Array.isArray(value),
+  'a list of lanes': (value) => Array.isArray(value),
+  'a list of objects such as { model, requestsPerMinute }': (value) => Array.isArray(value),
   'a repair such as retryFailed() or robust(), or a list of them': (value) => Array.isArray(value),
   'an object or a function': (value) => Object(value) === value,
   'an object or false': (value) => typeof value === 'object' && value !== null,
@@ -51,7 +51,8 @@ function isRight(expected: string, value: unknown): boolean {
 /** Options that also take what their error does not name, in favour of a sentence that can be read. */
 const ALSO: Readonly<Record<string, readonly unknown[]>> = {
   ...Object.fromEntries(['batchMap', 'batchMapFrom', 'createBatcher'].map((name) => [`${name}.deadlineMs`, [doNothing]])),
-  delayMs: [doNothing],
+  'hedge.delayMs': [doNothing],
+  'hedging.delayMs': [doNothing],
   perKey: [doNothing, RECORD],
   'fairness.priority': [doNothing],
   // An arrow function is no class; nothing but calling it tells.
@@ -84,6 +85,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'createLimiter.restore.models[0].model':
     'a model without limits of its own is passed over: an account may have other models than when it was saved',
   'createLimiter.LimiterJob.holder.granted': 'refused as a whole: `holder`',
+  'createLimiter.__type.waitsForRoom': 'as below',
   'createLimiter.__type.deadlineMs': 'the job of what `wrap` makes, which is a `LimiterJob`',
   'createLimiter.__type.lane': 'as above',
   'createLimiter.__type.key': 'as above',
@@ -96,14 +98,24 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'createLimiter.__type.cost.outputTokens': 'as above',
   'createLimiter.runAsync.work': 'rejects with what `run` throws',
   'createBreaker.runAsync.work': 'rejects with what `run` throws',
-  'createBreaker.state.state': 'refused as a whole: `state`',
-  'createBreaker.state.at': 'refused as a whole: `state`',
-  'createBreaker.state.openMs': 'refused as a whole: `state`',
-  'createBreaker.state.leftMs': 'refused as a whole: `state`',
-  'createBreaker.state.counted': 'refused as a whole: `state`',
+  'createBreaker.restore.state': 'refused as a whole: `restore`',
+  'createBreaker.restore.at': 'refused as a whole: `restore`',
+  'createBreaker.restore.openMs': 'refused as a whole: `restore`',
+  'createBreaker.restore.leftMs': 'refused as a whole: `restore`',
+  'createBreaker.restore.counted': 'refused as a whole: `restore`',
   'toNative.subscribe.observer': 'the class of the platform looks at it',
   'toNative.__type.signal': 'as above',
   'toStore.subscribe.listener': 'its caller is the user interface library, which has one',
+  'policy.retry.failed': 'refused as a whole: `retry`',
+  'hedge.job.waitsForRoom': 'as below',
+  'policy.job.waitsForRoom': 'as for `hedge`',
+  'policy.PolicyCallOptions.job.waitsForRoom': 'as for `hedge`',
+  'createBatcher.job.key': 'any value is a key',
+  'loadFrom.loadSettled': 'refused as a whole: `batcher`',
+  'loadFrom.lane': 'checked by the batcher, as for `load`',
+  'loadFrom.key': 'as above',
+  'loadFrom.signal': 'as above',
+  'loadFrom.deadlineMs': 'as above',
   'hedge.job.cost': 'the limiter refuses it when the first attempt asks for its permit, and the result errors',
   'hedge.job.cost.requests': 'as above',
   'hedge.job.cost.tokens': 'as above',
@@ -185,6 +197,7 @@ const FREE: Readonly<Record<string, string>> = {
   'createLimiter.call.args': 'the arguments of what was wrapped',
   'createLimiter.clear.reason': 'whatever is the reason, undefined for none',
   'createLimiter.release.outcome': 'every other word frees the slot as well',
+  'createLimiter.boundedTo.unit': 'any name: a unit that nothing counts was not bounded',
   'createLimiter.ResponseLike.status': 'what a provider answers is not ours to refuse: what is no status says nothing',
   'createLimiter.ResponseLike.headers': 'as above',
 };
@@ -201,7 +214,7 @@ const lists = [...optionLists()].flatMap(([operator, options]) => {
 
 /** Throws what is wrong with how the value is taken. */
 function problem(table: MisuseTable, option: string, value: unknown): string | undefined {
-  const { operator } = table;
+  const operator = operatorOf(table, option);
   const besides = table.rows.find((row) => row.option === option)?.besides;
   const name = reported(table, option);
   const what = `\`${option}\`: ${show(value)}`;
@@ -224,7 +237,7 @@ function fieldsOf({ option, value }: MisuseRow): Readonly<Record<string, true>> 
   return Object.fromEntries(Object.keys(Object(value) as object).map((field) => [`${option}.${field}`, true]));
 }
 
-/** Whether one option is inside another: `retry.factor` in `retry`. */
+/** Whether one option is inside another: `retry.maxMs` in `retry`. */
 function isPart(part: string, whole: string): boolean {
   return part.startsWith(`${whole}.`) || part.startsWith(`${whole}[`);
 }

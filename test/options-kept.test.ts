@@ -11,6 +11,7 @@ import {
   divideAndConquer,
   fromHeaders,
   hedge,
+  hedging,
   keyedLimiter,
   lruCache,
   mergeLanes,
@@ -24,6 +25,7 @@ import {
 } from '../operators/index.js';
 import { limitFetch } from '../src/adapters/fetch.js';
 import {
+  answerCache,
   batchMap,
   chatCompletions,
   createAccount,
@@ -35,6 +37,7 @@ import {
   createStages,
   createToolRunner,
   defineTool,
+  embeddings,
   lanes,
   robust,
   withJob,
@@ -53,7 +56,7 @@ const LANES = [
   { name: 'user', maxQueued: 10, reserve: 0.1 },
   { name: 'normal', floor: 0.2 },
 ];
-const RETRY = { maxAttempts: 2, initialMs: 1, maxMs: 2, factor: 2, jitter: 'none', maxShare: 0.5, maxThrottledMs: 10 };
+const RETRY = { maxAttempts: 2, delayMs: 1, maxMs: 2, jitter: 'none', maxShare: 0.5, maxThrottledMs: 10 };
 const PRICE = { inputUsdPerMillion: 1, outputUsdPerMillion: 2 };
 const chat = (): Response =>
   Response.json({
@@ -102,14 +105,14 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   robust: {
-    options: { retry: RETRY, divide: { factor: 2, maxCalls: 10 } },
+    options: { retry: RETRY, divide: { parts: 2, maxCalls: 10 } },
     make: (options) => {
       const repair = robust(options);
       return () => all(items().pipe(batchMap((texts: readonly number[]) => nowAndThen(texts), { repair })));
     },
   },
   divideAndConquer: {
-    options: { factor: 2, maxCalls: 10, maxDepth: 4 },
+    options: { parts: 2, maxCalls: 10 },
     make: (options) => {
       const repair = divideAndConquer(options);
       const work = (texts: readonly number[]) => {
@@ -180,9 +183,9 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   lruCache: {
-    options: { maxEntries: 2, ttlMs: 1000 },
+    options: { ttlMs: 1000 },
     make: (options) => {
-      const cache = lruCache(options);
+      const cache = lruCache(2, options);
       const batcher = createBatcher(same, { cache });
       return () => Promise.all([1, 2, 3].map((item) => batcher.loadAsync(item)));
     },
@@ -205,7 +208,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   createBreaker: {
-    options: { counts: ['transient'], opens: { minCalls: 1, share: 0.5 }, closes: { probes: 1, share: 1 }, openMs: 10, name: 'b' },
+    options: { opens: { minCalls: 1, share: 0.5 }, closes: { probes: 1, share: 1 }, openMs: 10, name: 'b' },
     make: (options) => {
       const breaker = createBreaker(options);
       return async () => {
@@ -340,7 +343,7 @@ const subjects: Readonly<Record<string, Subject>> = {
     },
   },
   hedge: {
-    options: { delayMs: 0, maxHedges: 1, maxShare: 1, job: { lane: 'normal', cost: { tokens: 3 } } },
+    options: { delayMs: 0, maxAttempts: 2, maxShare: 1, job: { lane: 'normal', cost: { tokens: 3 } } },
     make: (options) => {
       const limiter = createLimiter({ queue: lanes(LANES) });
       const hedged = hedge(() => from(new Promise((resolve) => setTimeout(resolve, 2))), { ...(options as object), limiter });
@@ -374,18 +377,24 @@ const subjects: Readonly<Record<string, Subject>> = {
       };
     },
   },
-  createEmbedder: {
+  embeddings: {
     options: {
       baseUrl: 'https://host/v1',
       model: 'm',
       apiKey: 'k',
       headers: { 'x-a': 'b' },
-      maxSize: 2,
       fetch: (_url: string, { body }: { body: string }) => {
         const { input } = JSON.parse(body) as { input: string[] };
         return Promise.resolve(Response.json({ data: input.map((_, index) => ({ index, embedding: [1] })), usage: { prompt_tokens: 2 } }));
       },
     },
+    make: (options) => {
+      const embedder = createEmbedder({ call: embeddings(options), maxSize: 2 });
+      return () => Promise.all(['a', 'b', 'c'].map((text) => embedder.embedAsync(text)));
+    },
+  },
+  createEmbedder: {
+    options: { call: { embed: (texts: readonly string[]) => of(texts.map(() => [1])), model: 'm' }, maxSize: 2, lanes: [{ name: 'a' }] },
     make: (options) => {
       const embedder = createEmbedder(options);
       return () => Promise.all(['a', 'b', 'c'].map((text) => embedder.embedAsync(text)));
@@ -397,14 +406,13 @@ const subjects: Readonly<Record<string, Subject>> = {
         send: () => Promise.resolve(1),
         stream: () => of(1),
         model: () => 'm',
-        estimateTokens: () => 1,
+        cost: () => 1,
         usage: () => ({ tokens: 1 }),
       },
       lanes: [{ name: 'user' }, { name: 'normal', maxQueued: 10 }],
       retry: RETRY,
-      breaker: { opens: { inARow: 50 } },
-      hedge: { delayMs: 1000 },
-      cache: { key: (request: unknown) => JSON.stringify(request), ttlMs: 1000 },
+      hedge: hedging({ delayMs: 1000 }),
+      cache: answerCache({ key: (request: unknown) => JSON.stringify(request), ttlMs: 1000 }),
       fixAnswer: { rounds: 1, ask: (request: unknown) => request },
       parse: (text: string) => text,
     },
@@ -430,8 +438,9 @@ const subjects: Readonly<Record<string, Subject>> = {
   },
   createToolRunner: {
     options: {
-      tools: [{ ...defineTool({ name: 't', description: 'd', parameters: new AnySchema() as never, execute: () => 'one' }) }],
-      perTool: { t: 1 },
+      tools: [
+        { ...defineTool({ name: 't', description: 'd', parameters: new AnySchema() as never, execute: () => 'one', concurrency: 1 }) },
+      ],
       retry: RETRY,
       maxResultChars: 100,
     },
@@ -448,15 +457,14 @@ const subjects: Readonly<Record<string, Subject>> = {
       stages: [{ name: 'answer', work: (question: string) => question, retry: RETRY, cost: { tokens: 3 }, timeoutMs: 1000 }],
       batches: { concurrency: 2, scheduling: 'priority', priority: () => 0, maxQueued: 5 },
     },
-    make: (options) => {
-      const stages = createStages(options) as { run(input: unknown): Observable<unknown> };
+    make: ({ stages: list, ...rest }: { stages: never; batches: never }) => {
+      const stages = createStages(list, rest) as { run(input: unknown): Observable<unknown> };
       return () => all(stages.run(['a', 'b']));
     },
   },
   createAgentTurn: {
     options: {
       model: () => of({ choices: [{ index: 0, delta: { content: 'yes' }, finish_reason: 'stop' }] }),
-      tools: [],
       maxSteps: 2,
     },
     make: (options) => {

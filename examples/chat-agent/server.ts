@@ -158,7 +158,7 @@ async function buildPage(): Promise<ReadonlyMap<string, PageFile>> {
     configFile: false,
     logLevel: 'warn',
     // One RxJS, though @ag-ui/client brings its own along.
-    resolve: { dedupe: ['rxjs'], alias: { '#async-context': resolve(ROOT, 'operators/shell/async-context.ts') } },
+    resolve: { dedupe: ['rxjs'], alias: { '#async-context': resolve(ROOT, 'operators/shell/calls/async-context.ts') } },
     build: { write: false, target: 'es2022', chunkSizeWarningLimit: 1000 },
   });
   const files = [built].flat().flatMap((result) => ('output' in result ? result.output : []));

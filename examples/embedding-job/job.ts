@@ -1,6 +1,6 @@
 import { divideAndConquer, retryFailed, sequentialSearch } from '../../operators/index.js';
 import type { Embedder } from '../../src/index.js';
-import { createAccount, createEmbedder } from '../../src/index.js';
+import { createAccount, createEmbedder, embeddings } from '../../src/index.js';
 
 /** What became of every text, by its position. */
 export interface Outcome {
@@ -8,12 +8,12 @@ export interface Outcome {
   readonly refused: Map<number, unknown>;
 }
 
-const requests = { model: 'any', maxSize: 100, maxTokens: 8192 } as const;
+const requests = { maxSize: 100, maxTokens: 8192 } as const;
 const rates = { concurrency: 8, requestsPerMinute: 6000, tokensPerMinute: 4_200_000, burstSeconds: 1 } as const;
 
 /** What the provider allows is all there is to say. A tenth of the rates is left unused, so that it never has to refuse. */
 export async function embedAll(baseUrl: string, texts: Iterable<string>): Promise<Outcome> {
-  await using embedder = createEmbedder({ baseUrl, ...requests, ...rates });
+  await using embedder = createEmbedder({ call: embeddings({ baseUrl, model: 'any' }), ...requests, limiter: createAccount(rates) });
   return await outcome(embedder, texts);
 }
 
@@ -21,7 +21,7 @@ export async function embedAll(baseUrl: string, texts: Iterable<string>): Promis
 export async function embedAllInFewCalls(baseUrl: string, texts: Iterable<string>, burstSeconds = 1): Promise<Outcome> {
   const limiter = createAccount({ ...rates, burstSeconds, headroom: 1 });
   const repair = [retryFailed(), divideAndConquer({ strategy: sequentialSearch() })];
-  await using embedder = createEmbedder({ baseUrl, ...requests, limiter, repair });
+  await using embedder = createEmbedder({ call: embeddings({ baseUrl, model: 'any' }), ...requests, limiter, repair });
   return await outcome(embedder, texts);
 }
 

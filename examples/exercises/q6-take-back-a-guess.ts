@@ -11,11 +11,10 @@ export const answerNewest = (intents: Observable<string>, tool: Call, model: Cal
 
 /** The tool runs on a guess, but what it finds is held until the user says so. Nothing reaches the model before that. */
 export const answerConfirmed = (guesses: Observable<string>, intents: Observable<string>, tool: Call, model: Call): Observable<string> =>
-  speculate({
+  speculate((intent, { signal }) => tool(intent, signal), {
     predict: guesses,
     confirm: intents,
     match: (guess, intent) => guess === intent,
-    run: (intent, { signal }) => tool(intent, signal),
   }).pipe(switchLatest((found, { signal }) => model(found, signal)));
 
 /** `switchMap` around the tool alone: a result that came just before the new intent still goes to the model and to the screen. */

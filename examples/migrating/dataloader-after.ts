@@ -12,6 +12,6 @@ export function createUsers(fetchUsers: BatchWork<number, User>): Batcher<number
     concurrency: 4,
     window: fixed(10),
     repair: robust(),
-    cache: lruCache({ maxEntries: 1000, ttlMs: 60_000 }),
+    cache: lruCache(1000, { ttlMs: 60_000 }),
   });
 }

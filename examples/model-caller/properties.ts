@@ -2,9 +2,11 @@
 // same model. Run by test/examples/model-caller.test.ts against a server on this machine.
 import { firstValueFrom } from 'rxjs';
 import type { ChatCompletion } from '../../src/index.js';
-import { chatCompletions, createModelCaller, presets } from '../../src/index.js';
-import type { CallRecordJson, MetricsSnapshot } from '../../src/metrics/index.js';
-import { callRecordToJson, createMetrics } from '../../src/metrics/index.js';
+import { callAll, chatCompletions, createAccount, createModelCaller, presets } from '../../src/index.js';
+import type { MetricsSnapshot } from '../../src/metrics/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
+import type { LogFields } from '../../src/metrics/log-fields.js';
+import { logFields } from '../../src/metrics/log-fields.js';
 
 export interface Property {
   readonly type: 'metric' | 'operator';
@@ -34,17 +36,17 @@ function paramsIn(answer: ChatCompletion, property: Property): Readonly<Record<s
 }
 
 /** What a program has of a model: made once, used by every request. */
-export function startModels(baseUrl: string, log: (line: CallRecordJson) => void) {
+export function startModels(baseUrl: string, log: (line: LogFields) => void) {
   const metrics = createMetrics();
   const models = createModelCaller({
     ...presets.modelCaller.production,
     call: chatCompletions({ baseUrl, model: 'small' }),
-    tokensPerMinute: 600_000,
     onEvent: metrics.sink,
     onRecord: (record) => {
       metrics.record(record);
-      log(callRecordToJson(record));
+      log(logFields(record));
     },
+    limiter: createAccount({ concurrency: 4, tokensPerMinute: 600_000 }),
   });
   metrics.observe('models', models);
 
@@ -52,7 +54,7 @@ export function startModels(baseUrl: string, log: (line: CallRecordJson) => void
     /** All parameters, or the first failure; nobody waits longer than 30 s, and leaving stops the model. */
     generateParams: async (properties: Readonly<Record<string, Property>>, signal?: AbortSignal) => {
       const requests = Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, prompt(property)]));
-      const answers = await firstValueFrom(models.callAll(requests, { lane: 'user', ...(signal && { signal }) }), NO_ANSWERS);
+      const answers = await firstValueFrom(callAll(models, requests, { lane: 'user', ...(signal && { signal }) }), NO_ANSWERS);
       return Object.fromEntries(
         Object.entries(properties).map(([name, property]) => [name, paramsIn(answers[name] as ChatCompletion, property)]),
       );

@@ -16,7 +16,7 @@ export async function buildPlayground(outDir = OUT): Promise<void> {
     logLevel: 'warn',
     // RxJS as classes.
     resolve: {
-      alias: { '#async-context': resolve(ROOT, 'operators/shell/async-context.ts') },
+      alias: { '#async-context': resolve(ROOT, 'operators/shell/calls/async-context.ts') },
       conditions: ['es2015', ...defaultClientConditions],
     },
     build: {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
-import { checkJson } from '../../src/edge/index.js';
+import { checkJson } from '../../src/edge/check.js';
 import type { Embedder } from '../../src/index.js';
 import { endsRun, QUESTIONS } from './embedder.js';
 

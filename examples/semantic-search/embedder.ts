@@ -1,7 +1,7 @@
 import type { Classify, FlowSink } from '../../operators/index.js';
 import { classifyError } from '../../operators/index.js';
 import type { Embedder } from '../../src/index.js';
-import { createEmbedder, isFlowError, robust } from '../../src/index.js';
+import { createAccount, createEmbedder, embeddings, isFlowError, robust } from '../../src/index.js';
 
 /** What the provider allows. */
 export interface ProviderOptions {
@@ -19,11 +19,11 @@ export const QUESTIONS = 'user';
 export const PASSAGES = 'background';
 
 /** Sluice retries calls that fail, and finds the one text that fails its batch. The key comes from `OPENAI_API_KEY`. */
-export function openEmbedder({ maxBatch, ...options }: ProviderOptions, onEvent: FlowSink = () => undefined): Embedder {
+export function openEmbedder({ baseUrl, model, maxBatch, ...limits }: ProviderOptions, onEvent: FlowSink = () => undefined): Embedder {
   const apiKey = process.env['OPENAI_API_KEY'];
   return createEmbedder({
-    ...options,
-    ...(apiKey !== undefined && { apiKey }),
+    call: embeddings({ baseUrl, model, ...(apiKey !== undefined && { apiKey }) }),
+    limiter: createAccount(limits),
     maxSize: maxBatch,
     // A long run outlives a provider that is overloaded for half a minute.
     repair: robust({ retry: { maxAttempts: 8 } }),

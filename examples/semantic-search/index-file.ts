@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import * as z from 'zod';
-import { checkJson } from '../../src/edge/index.js';
+import { checkJson } from '../../src/edge/check.js';
 import type { Passage } from './passages.js';
 
 export interface IndexedPassage extends Passage {

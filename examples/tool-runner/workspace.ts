@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { createBatchTool } from '../../src/edge/index.js';
-import type { GuardedCall, ToolCall, ToolGuard, ToolRunner, ToolRunnerOptions } from '../../src/index.js';
+import type { ToolCall, ToolGuard, ToolRunner, ToolRunnerOptions } from '../../src/index.js';
 import { createToolRunner, defineTool, toToolResults } from '../../src/index.js';
+import type { GuardedCall } from '../../src/pipelines/tools/tool-types.js';
 
 /** Files by their paths, and what takes a while: every access is a promise. */
 export interface Workspace {

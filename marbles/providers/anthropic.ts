@@ -19,6 +19,7 @@ export interface AnthropicLimits {
   readonly outputTokensPerMinute?: number;
 }
 
+/** @beta */
 export interface AnthropicOptions extends AnthropicLimits {
   /**
    * When output is charged. `asGenerated`: token by token, `max_tokens` has no part in it (the page since 2026). `onArrival`: `max_tokens` when the
@@ -49,6 +50,7 @@ const ORGANIZATION = '00000000-0000-0000-0000-000000000000';
  * `retry-after` in seconds. Input is charged without what was read from the prompt cache. Answers `/v1/messages`, and `/v1/chat/completions` for clients of
  * OpenAI, whole and streamed; `/v1/messages/batches`, `/v1/messages/count_tokens` and `/v1/models` are counted by no limit.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts

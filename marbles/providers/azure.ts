@@ -17,6 +17,7 @@ export interface AzureLimits {
   readonly requestsPerMinute?: number;
 }
 
+/** @beta */
 export interface AzureOptions extends AzureLimits {
   /** Length of the periods in which requests are counted: "typically 1 or 10 seconds". > 0. @defaultValue 10_000 */
   readonly sliceMs?: number;
@@ -42,6 +43,7 @@ const NEVER_MS = 86_400_000;
  * Azure's rules for `fakeProvider({ provider })`: a counter of prompt, `max_tokens` and `best_of` that starts again each minute, and requests that are counted
  * in slices of a few seconds. Answers `/openai/deployments/<name>/…` and `/openai/v1/…`; batches and files are counted by no limit.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts

@@ -44,7 +44,10 @@ export interface BookDifference {
   readonly difference: number;
 }
 
-/** What a provider charged to whom, and when. */
+/**
+ * What a provider charged to whom, and when.
+ * @beta
+ */
 export interface ProviderBooks {
   /** Every charge and every amount given back, in the order of time. */
   readonly entries: readonly BookEntry[];

@@ -27,6 +27,7 @@ export interface GeminiDay {
   readonly hour?: number;
 }
 
+/** @beta */
 export interface GeminiOptions extends GeminiLimits {
   /** When the count of a day starts again. @defaultValue midnight Pacific */
   readonly dayStartsAt?: GeminiDay;
@@ -49,6 +50,7 @@ const MINUTE_MS = 60_000;
  * and the wait only in the body (`google.rpc.RetryInfo`). Answers `…:generateContent`, `…:streamGenerateContent`, `…:embedContent` and
  * `…:batchEmbedContents`; `…:countTokens` and batches are counted by no limit.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts

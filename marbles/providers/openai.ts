@@ -17,6 +17,7 @@ export interface OpenAILimits {
   readonly tokensPerMinute?: number;
 }
 
+/** @beta */
 export interface OpenAIOptions extends OpenAILimits {
   /**
    * What a request takes from the tokens when it comes in. `max`: the larger one of `max_tokens` and an estimate of a quarter of the request's characters,
@@ -46,6 +47,7 @@ const OTHERS = ['charge', 'unsetMaxTokens', 'settles', 'refusedCount', 'failedTo
  * included; `x-ratelimit-*` headers with durations. Answers `/v1/chat/completions`, `/v1/responses` and `/v1/embeddings`; `/v1/batches`, `/v1/files` and
  * `/v1/models` are counted by no limit.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts

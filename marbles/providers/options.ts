@@ -1,7 +1,17 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
 import { FlowConfigError } from '../../operators/options/errors.js';
-import { count, durationMs, flag, onlyKnown, orDefault, positive, ratio, requiredFunction } from '../../operators/options/options.js';
+import {
+  count,
+  durationMs,
+  flag,
+  misused,
+  onlyKnown,
+  orDefault,
+  positive,
+  ratio,
+  requiredFunction,
+} from '../../operators/options/options.js';
 import type { ModelQuestion } from './rules.js';
 import type { ProviderAnswer, ProviderFaults, ProviderOptions } from './types.js';
 
@@ -31,8 +41,11 @@ export interface CheckedOptions {
   readonly scheduler: SchedulerLike;
 }
 
+const LIMITS = 'Set limits on the provider: `provider: openai({ … })`.';
+const HINTS = { PerMinute: LIMITS, PerDay: LIMITS };
+
 export function checkedOptions(options: ProviderOptions): CheckedOptions {
-  onlyKnown(NAME, options, KNOWN);
+  onlyKnown(NAME, options, KNOWN, 'options', '', HINTS);
   const { seed = 1, scheduler = asyncScheduler, startsAt, latencyMs = 0 } = options;
   if (!Number.isSafeInteger(seed)) throw new FlowConfigError(NAME, 'seed', 'a whole number', seed);
   if (startsAt !== undefined && !Number.isFinite(startsAt))
@@ -67,7 +80,8 @@ function checkFaults(faults: ProviderFaults): ProviderFaults {
   onlyKnown(NAME, faults, [...SHARES, 'refuseForMs', 'hints', 'quota'], 'faults', 'faults.');
   for (const share of SHARES) ratio(NAME, `faults.${share}`, orDefault(faults[share], 0));
   const sum = EXCLUSIVE.reduce((total, share) => total + (faults[share] ?? 0), 0);
-  if (sum > 1 + Number.EPSILON) throw new FlowConfigError(NAME, 'faults', 'shares of at most 1 together', sum);
+  if (sum > 1 + Number.EPSILON)
+    throw misused(NAME, 'faults', `the shares in \`faults\` add up to ${String(sum)}`, 'Lower them to at most 1 in total.');
   if (faults.refuseForMs !== undefined) durationMs(NAME, 'faults.refuseForMs', faults.refuseForMs);
   flag(NAME, 'faults.hints', orDefault(faults.hints, true));
   flag(NAME, 'faults.quota', orDefault(faults.quota, false));

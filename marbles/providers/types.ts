@@ -1,5 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import type { CallRecord } from '../call-log.js';
+import type { WorkerCall } from '../call-log.js';
 import type { FakeContext } from '../fake-call.js';
 import type { ProviderBooks } from './books.js';
 
@@ -30,7 +30,10 @@ export interface ProviderReply {
   readonly body: unknown;
 }
 
-/** What the model is asked, as every provider's rules see it. */
+/**
+ * What the model is asked, as every provider's rules see it.
+ * @beta
+ */
 export interface ProviderQuestion {
   readonly id: string;
   /** 1 for the first request. */
@@ -47,7 +50,10 @@ export interface ProviderQuestion {
   readonly body: unknown;
 }
 
-/** What the model answers. */
+/**
+ * What the model answers.
+ * @beta
+ */
 export interface ProviderAnswer {
   /** @defaultValue text of the length of `outputTokens` */
   readonly text?: string;
@@ -89,7 +95,10 @@ export interface ProviderFaults {
   readonly flexBusy?: number;
 }
 
-/** Options of `fakeProvider` with a `provider`. */
+/**
+ * Options of `fakeProvider` with a `provider`.
+ * @beta
+ */
 export interface ProviderOptions {
   /** Whose rules: `anthropic({…})`, `openai({…})`, `azure({…})` or `gemini({…})`. */
   readonly provider: ProviderPreset;
@@ -126,7 +135,7 @@ export interface ProviderOptions {
 export type ProviderFate = 'answered' | 'refused' | 'rejected' | 'failed' | 'cut' | 'left' | 'free' | 'running';
 
 /** One request as the provider saw it. `startedAt` and `endedAt` are times of the scheduler. */
-export interface ProviderCall extends CallRecord<ProviderRequest> {
+export interface ProviderCall extends WorkerCall<ProviderRequest> {
   readonly id: string;
   readonly model: string;
   /** Undefined while there is no response. */
@@ -137,7 +146,10 @@ export interface ProviderCall extends CallRecord<ProviderRequest> {
   readonly outputTokens: number;
 }
 
-/** A provider with books of its own. */
+/**
+ * A provider with books of its own.
+ * @beta
+ */
 export interface ProviderSimulation {
   readonly name: string;
   /** Sends one request: every subscription is one. Unsubscribing is a client that leaves. A connection that breaks is an error without status. */
@@ -169,7 +181,10 @@ export interface ProviderBody {
   readonly [field: string]: unknown;
 }
 
-/** A provider's rules, as a value for `fakeProvider({ provider })`. */
+/**
+ * A provider's rules, as a value for `fakeProvider({ provider })`.
+ * @beta
+ */
 export interface ProviderPreset {
   readonly name: string;
   /** Opens a provider that nothing was charged to. `fakeProvider` calls it. */

@@ -209,7 +209,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMapFrom',
     title: 'splits a bad batch; its parts take up room, so nothing is read ahead of them',
-    label: "batchMapFrom('abcdefgh', work, { maxSize: 4, maxQueued: 4, concurrency: 1, repair: divideAndConquer({ factor: 2 }) })",
+    label: "batchMapFrom('abcdefgh', work, { maxSize: 4, maxQueued: 4, concurrency: 1, repair: divideAndConquer({ parts: 2 }) })",
     inputs: {},
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -221,7 +221,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '----(AB)----C-x-(EFGH|)',
     values: { x: 'd: forbidden words' },
     error: badRequest,
-    build: mapped('abcdefgh', { maxSize: 4, maxQueued: 4, concurrency: 1, repair: divideAndConquer({ factor: 2 }) }),
+    build: mapped('abcdefgh', { maxSize: 4, maxQueued: 4, concurrency: 1, repair: divideAndConquer({ parts: 2 }) }),
   },
   {
     operator: 'batchMapFrom',

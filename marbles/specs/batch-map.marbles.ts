@@ -1,6 +1,6 @@
 import { asyncScheduler, map, merge, NEVER, of, Subject, take, tap } from 'rxjs';
 import type { BatchMapOptions, BatchResult, BatchWork, Settled } from '../../operators/index.js';
-import { batchMap, classifyError, createLimiter, divideAndConquer, FlowConfigError, fixed, graded, inputOrder, lanes, natural, OverflowError, orderPerKey, perMinute, retryFailed, roundRobin, sequentialSearch, splitItem, unwrap, weighted } from '../../operators/index.js';
+import { batchMap, classifyError, createLimiter, divideAndConquer, FlowConfigError, fixed, graded, inputOrder, lanes, natural, OverflowError, orderPerKey, perMinute, retryFailed, robust, roundRobin, sequentialSearch, splitItem, unwrap, weighted } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -58,10 +58,13 @@ const isCapital = (letter: string): boolean => letter !== letter.toLowerCase();
 const key = isCapital;
 
 /** What is too heavy is cut into a 4 and a 5, and their results are put together. */
-const inParts = { oversize: splitItem({ into: () => ['4', '5'], join: (results: readonly string[]) => results.join('+') }) };
+const inParts = { oversize: splitItem(() => ['4', '5'], (results: readonly string[]) => results.join('+')) };
 
 /** Capitals are urgent. */
 const lane = (letter: string): string => (isCapital(letter) ? 'urgent' : 'later');
+
+/** In the README's picture `u` is a user's. */
+const laneOfUser = (letter: string): string => (letter === 'u' ? 'user' : 'background');
 
 /** Digits are their own weight: '3' weighs 3. */
 const weigh = Number;
@@ -291,7 +294,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "sends an item that is too heavy in parts with splitItem(); their results become one",
-    label: "batchMap(work, { maxWeight: 5, weigh, oversize: splitItem({ into, join }) })",
+    label: "batchMap(work, { maxWeight: 5, weigh, oversize: splitItem(into, join) })",
     inputs: { source:        '(39)--|' },
     inners: { '3':           '-(r|)',
               '4':           '--(r|)',
@@ -449,7 +452,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'sends a call again that failed for a reason that may pass; the pause holds no slot',
-    label: "batchMap(work, { concurrency: 1, repair: retryFailed({ initialMs: 7, jitter: 'none' }) })",
+    label: "batchMap(work, { concurrency: 1, repair: retryFailed({ delayMs: 7, jitter: 'none' }) })",
     inputs: { source:        '(ab)c----------|' },
     inners: { ab:            '--#',
               c:                 '---(r|)',
@@ -458,12 +461,12 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '-------C---(AB)|',
     error: overloaded,
     synchronous: ['source'],
-    build: mapped({ concurrency: 1, repair: retryFailed({ initialMs: 7, jitter: 'none' }) }),
+    build: mapped({ concurrency: 1, repair: retryFailed({ delayMs: 7, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
     title: 'lets nobody send while the server asks for a pause',
-    label: "batchMap(work, { concurrency: 2, repair: retryFailed({ initialMs: 5, jitter: 'none' }), random: () => 0 })",
+    label: "batchMap(work, { concurrency: 2, repair: retryFailed({ delayMs: 5, jitter: 'none' }), random: () => 0 })",
     inputs: { source:        '(ab)c|' },
     inners: { ab:            '--#',
               'ab 2':        '--(r|)',
@@ -472,12 +475,12 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '24ms (AB)(C|)',
     error: throttled,
     synchronous: ['source'],
-    build: refused({ concurrency: 2, random: () => 0, repair: retryFailed({ initialMs: 5, jitter: 'none' }) }),
+    build: refused({ concurrency: 2, random: () => 0, repair: retryFailed({ delayMs: 5, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
     title: 'gives up after maxAttempts, each item with the last error',
-    label: "batchMap(work, { repair: retryFailed({ maxAttempts: 2, initialMs: 5, jitter: 'none' }) })",
+    label: "batchMap(work, { repair: retryFailed({ maxAttempts: 2, delayMs: 5, jitter: 'none' }) })",
     inputs: { source:        '(ab)------------|' },
     inners: { ab:            '--#',
               'ab 2':               '--#' },
@@ -486,7 +489,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'a: overloaded', y: 'b: overloaded' },
     error: overloaded,
     synchronous: ['source'],
-    build: mapped({ repair: retryFailed({ maxAttempts: 2, initialMs: 5, jitter: 'none' }) }),
+    build: mapped({ repair: retryFailed({ maxAttempts: 2, delayMs: 5, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
@@ -523,10 +526,33 @@ export const specs: readonly MarbleSpec[] = [
     synchronous: ['source'],
     build: mapped({ repair: divideAndConquer() }),
   },
+  // The README's picture.
   {
     operator: 'batchMap',
-    title: 'halves a bad batch with split factor 2',
-    label: 'batchMap(work, { concurrency: 2, repair: divideAndConquer({ factor: 2 }) })',
+    title: "sends the user's item first and cuts out the bad one, in two slots",
+    label: 'batchMap(askModel, { maxSize: 3, concurrency: 2, queue, repair: robust() })',
+    lanes: { input: 'source', names: ['user', 'background'], of: laneOfUser },
+    inputs: { source:        '-abcxdeu------------------|' },
+    inners: { a:              '-------(r|)',
+              bcx:              '-------#',
+              ude:                   '----(r|)',
+              b:                       '------(r|)',
+              c:                        '------(r|)',
+              x:                             '----#' },
+    subscriptions: { a:      '-^------!', bcx: '----^------!', ude: '--------^---!',
+                     b:      '-----------^-----!', c: '------------^-----!', x: '-----------------^---!' },
+    expected:                '--------A---(UDE)BC--x----|',
+    error: badRequest,
+    build: (kit) =>
+      kit.input('source').pipe(
+        batchMap(work(kit), { maxSize: 3, concurrency: 2, queue: lanes([{ name: 'user' }, { name: 'background' }], { by: laneOfUser }), repair: robust() }),
+        map((settled) => (settled.status === 'fulfilled' ? settled.value : settled.input)),
+      ),
+  },
+  {
+    operator: 'batchMap',
+    title: 'halves a bad batch with 2 parts',
+    label: 'batchMap(work, { concurrency: 2, repair: divideAndConquer({ parts: 2 }) })',
     inputs: { source:        '(abcd)' },
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -537,7 +563,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: forbidden words' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped({ concurrency: 2, repair: divideAndConquer({ factor: 2 }) }),
+    build: mapped({ concurrency: 2, repair: divideAndConquer({ parts: 2 }) }),
   },
   {
     operator: 'batchMap',
@@ -569,24 +595,31 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'splits what is left, named or not, when maxBlameRounds are spent',
-    label: 'batchMap(work, { repair: divideAndConquer({ maxBlameRounds: 1 }), classify: classifyError })',
-    inputs: { source:        '(abcde)-----|' },
-    inners: { abcde:         '--#',
-              abde:            '--#',
-              a:                 '--(r|)',
-              b:                 '--(r|)',
-              e:                 '--(r|)' },
-    expected:                '--x-y-(ABE)-|',
-    values: { x: 'c: input[2] is invalid', y: 'd: input[2] is invalid' },
+    title: 'splits what is left after an error has named items three times',
+    label: 'batchMap(work, { repair: divideAndConquer(), classify: classifyError })',
+    inputs: { source:        '(abcdefg)-------|' },
+    inners: { abcdefg:       '--#',
+              abdefg:          '--#',
+              abefg:             '--#',
+              abfg:                '--#',
+              a:                     '--(r|)',
+              b:                     '--(r|)',
+              g:                     '--(r|)' },
+    expected:                '--w-x-y-z-(ABG)-|',
+    values: {
+      w: 'c: input[2] is invalid',
+      x: 'd: input[2] is invalid',
+      y: 'e: input[2] is invalid',
+      z: 'f: input[2] is invalid',
+    },
     error: badInput,
     synchronous: ['source'],
-    build: mapped({ repair: divideAndConquer({ maxBlameRounds: 1 }), classify: classifyError }),
+    build: mapped({ repair: divideAndConquer(), classify: classifyError }),
   },
   {
     operator: 'batchMap',
     title: "sends one half at a time with strategy 'sequential': the left half is good, so the right half is split without sending it",
-    label: "batchMap(work, { repair: divideAndConquer({ strategy: sequentialSearch({ confirm: true }) }) })",
+    label: "batchMap(work, { repair: divideAndConquer({ strategy: sequentialSearch() }) })",
     inputs: { source:        '(abcd)-----|' },
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -597,7 +630,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: forbidden words' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped({ repair: divideAndConquer({ strategy: sequentialSearch({ confirm: true }) }) }),
+    build: mapped({ repair: divideAndConquer({ strategy: sequentialSearch() }) }),
   },
   {
     operator: 'batchMap',
@@ -627,7 +660,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'gives up splitting at maxCalls, and calls nobody bad',
-    label: 'batchMap(work, { repair: divideAndConquer({ factor: 2, maxCalls: 4 }) })',
+    label: 'batchMap(work, { repair: divideAndConquer({ parts: 2, maxCalls: 4 }) })',
     inputs: { source:        '(abcd)------|' },
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -636,20 +669,20 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: SplitLimitError', y: 'd: SplitLimitError' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped({ repair: divideAndConquer({ factor: 2, maxCalls: 4 }) }),
+    build: mapped({ repair: divideAndConquer({ parts: 2, maxCalls: 4 }) }),
   },
 
   // Time limits.
   {
     operator: 'batchMap',
     title: 'stops an attempt that takes too long and tries again',
-    label: "batchMap(work, { timeoutMs: 4, repair: retryFailed({ initialMs: 2, jitter: 'none' }) })",
+    label: "batchMap(work, { timeoutMs: 4, repair: retryFailed({ delayMs: 2, jitter: 'none' }) })",
     inputs: { source:        '-a----------|' },
     inners: { a:              '---------(r|)',
               'a 2':                '--(r|)' },
     subscriptions: { a: '-^---!', 'a 2': '-------^-!' },
     expected:                '---------A--|',
-    build: mapped({ timeoutMs: 4, repair: retryFailed({ initialMs: 2, jitter: 'none' }) }),
+    build: mapped({ timeoutMs: 4, repair: retryFailed({ delayMs: 2, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
@@ -679,13 +712,13 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'does not pause past a deadline: what cannot be in time is rejected at once',
-    label: "batchMap(work, { deadlineMs: 10, repair: retryFailed({ initialMs: 20, jitter: 'none' }) })",
+    label: "batchMap(work, { deadlineMs: 10, repair: retryFailed({ delayMs: 20, jitter: 'none' }) })",
     inputs: { source:        '-a----|' },
     inners: { a:              '--#' },
     expected:                '---x--|',
     values: { x: 'a: DeadlineError' },
     error: overloaded,
-    build: mapped({ deadlineMs: 10, repair: retryFailed({ initialMs: 20, jitter: 'none' }) }),
+    build: mapped({ deadlineMs: 10, repair: retryFailed({ delayMs: 20, jitter: 'none' }) }),
   },
 
   // A full queue. One slot, two places, and a call under way.

@@ -1,6 +1,7 @@
 import { filter, ignoreElements, map, merge, mergeMap, tap } from 'rxjs';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import type { AgentTurnOptions, TurnEvent } from '../../src/frontend/turn-types.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { anything } from '../../test/frontend/turn-kit.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
@@ -18,7 +19,7 @@ const asked = ({ input, inner }: SpecKit, options: Partial<AgentTurnOptions> = {
       const question = messages.findLast(({ role }) => role === 'user')?.content as string;
       return inner(step === 1 ? question : `${question}${String(step)}`).pipe(map(part));
     },
-    tools: [{ name: 'tool', description: 'Asks w.', parameters: anything, readOnly: true, execute: () => inner('w') }],
+    tools: createToolRunner({ tools: [{ name: 'tool', description: 'Asks w.', parameters: anything, readOnly: true, execute: () => inner('w') }] }),
     ...options,
   });
   /** Questions in capitals belong to a conversation of their own. */

@@ -106,7 +106,7 @@ export const specs: readonly MarbleSpec[] = [
     inners: { a:             '--------(r|)', b: '-' },
     subscriptions: { a:      '^-------!', b: [] },
     expected:                '------z-A----|',
-    values: { z: 'b: RateLimitError' },
+    values: { z: 'b: DeadlineError' },
     build: limited({ concurrency: 1 }, undefined, { deadlineMs: 4 }),
   },
   {

@@ -1,5 +1,5 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import { fromSubscribable } from '../../src/interop.js';
+import { fromSubscribable } from '../../operators/interop.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the stream broke');

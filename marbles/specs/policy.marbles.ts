@@ -12,14 +12,14 @@ const tried = (options: PolicyOptions<string> = {}) => ({ inner }: SpecKit) =>
   policy<string>(options)(({ attempt }) => inner(NAMES[attempt - 1] ?? ''));
 
 /** Pauses of 2, 4, … ms. */
-const retry = retryFailed({ initialMs: 2, jitter: 'none' });
+const retry = retryFailed({ delayMs: 2, jitter: 'none' });
 
 const spec = (given: Omit<MarbleSpec, 'operator' | 'inputs'>): MarbleSpec => ({ operator: 'policy', inputs: {}, ...given });
 
 export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'tries again after a pause that doubles',
-    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
+    label: "policy({ retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-#',
               second:           '-#',
               third:                 '-(c|)' },
@@ -34,7 +34,7 @@ export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'gives up after three attempts, with the last error',
     shows: 'error',
-    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
+    label: "policy({ retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '-#', third: '-#' },
     subscriptions: { first:  '^!', second: '---^!', third: '--------^!' },
     expected:                '---------#',
@@ -43,7 +43,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'does not try again what cannot get better',
-    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
+    label: "policy({ retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { second: [] },
     expected:                '-#',
@@ -52,7 +52,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'does not try again once a value has been handed on',
-    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
+    label: "policy({ retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         'a-b#', second: '(c|)' },
     subscriptions: { second: [] },
     expected:                'a-b#',
@@ -61,7 +61,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'cuts off an attempt that takes too long, and tries again',
-    label: "policy({ timeoutMs: 4, retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
+    label: "policy({ timeoutMs: 4, retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-',
               second:              '--(b|)' },
     subscriptions: { first:  '^---!',
@@ -71,7 +71,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'does not repeat what may have had its effect',
-    label: "policy({ timeoutMs: 4, idempotent: false, retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
+    label: "policy({ timeoutMs: 4, idempotent: false, retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-', second: '(b|)' },
     subscriptions: { first:  '^---!', second: [] },
     expected:                '----#',
@@ -89,7 +89,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'gives up at once when the next pause goes beyond the deadline',
-    label: "policy({ deadlineMs: 6, retry: retryFailed({ initialMs: 9, jitter: 'none' }) })(call)",
+    label: "policy({ deadlineMs: 6, retry: retryFailed({ delayMs: 9, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { second: [] },
     expected:                '-(l|)',
@@ -97,7 +97,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { l: 'DeadlineError after 1 ms, because of status 503' },
     build: tried({
       deadlineMs: 6,
-      retry: retryFailed({ initialMs: 9, jitter: 'none' }),
+      retry: retryFailed({ delayMs: 9, jitter: 'none' }),
       fallback: (error) => {
         const { name, elapsedMs, cause } = error as DeadlineError;
         return of(`${name} after ${String(elapsedMs)} ms, because of ${(cause as Error).message}`);
@@ -119,7 +119,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'asks the breaker before each attempt: one that has opened during the pause ends the call',
-    label: "policy({ breaker, retry: retryFailed({ initialMs: 4, jitter: 'none' }) })(call), the breaker opens after 3 ms",
+    label: "policy({ breaker, retry: retryFailed({ delayMs: 4, jitter: 'none' }) })(call), the breaker opens after 3 ms",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { first:  '^!', second: [] },
     expected:                '---(o|)',
@@ -130,7 +130,7 @@ export const specs: readonly MarbleSpec[] = [
       timer(3).subscribe(() => { breaker.trip(); });
       return tried({
         breaker,
-        retry: retryFailed({ initialMs: 4, jitter: 'none' }),
+        retry: retryFailed({ delayMs: 4, jitter: 'none' }),
         fallback: (error) => of(`${(error as Error).name}, because of ${((error as Error).cause as Error).message}`),
       })(kit);
     },
@@ -177,7 +177,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'holds no slot during a pause: others go first',
-    label: "policy({ limiter, retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call) beside another call; one slot",
+    label: "policy({ limiter, retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call) beside another call; one slot",
     inners: { first:         '-#',
               other:          '--(o|)',
               second:           '--(b|)' },
@@ -239,13 +239,13 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'makes no further attempt when the consumer leaves during a pause',
-    label: "policy({ retry: retryFailed({ initialMs: 4, jitter: 'none' }) })(call)",
+    label: "policy({ retry: retryFailed({ delayMs: 4, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { first:  '^!', second: [] },
     expected:                '----',
     unsub:                   '^--!',
     error: busy,
-    build: tried({ retry: retryFailed({ initialMs: 4, jitter: 'none' }) }),
+    build: tried({ retry: retryFailed({ delayMs: 4, jitter: 'none' }) }),
   }),
   spec({
     title: 'errors when the source of randomness breaks',

@@ -1,6 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { Limiter, RateLimitOptions, RateOptions } from '../../operators/index.js';
-import { CallbackError, createLimiter, ItemTooHeavyError, OverflowError, perMinute, rateLimit } from '../../operators/index.js';
+import type { Limiter, RateLimitOptions } from '../../operators/index.js';
+import { CallbackError, createLimiter, ItemTooHeavyError, OverflowError, perMinute, rateLimit, slidingWindow } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -9,8 +9,10 @@ const fault = new Error('the source broke');
 const slow = (): Limiter => createLimiter({ rates: [perMinute('requests', 15_000, { burst: 1 })], headroom: 1 });
 
 /** A token in each frame, ten saved up at most. */
-const metered = (options?: RateOptions): Limiter =>
-  createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 10, ...options })], headroom: 1 });
+const metered = (): Limiter => createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 10 })], headroom: 1 });
+
+/** Ten tokens in any four frames, and no credit. */
+const windowed = (): Limiter => createLimiter({ rates: [slidingWindow({ unit: 'tokens', amount: 10, windowMs: 4 })], headroom: 1 });
 
 /** Digits cost as many tokens as they say. */
 const tokens = (digit: string): { readonly tokens: number } => ({ tokens: Number(digit) });
@@ -22,9 +24,9 @@ const alone =
     input('source').pipe(rateLimit(slow(), {}, options));
 
 const byTokens =
-  (options?: RateOptions, settings?: RateLimitOptions<string>): MarbleSpec['build'] =>
+  (settings?: RateLimitOptions<string>, limiter = metered): MarbleSpec['build'] =>
   ({ input }) =>
-    input('source').pipe(rateLimit(metered(options), tokens, settings));
+    input('source').pipe(rateLimit(limiter(), tokens, settings));
 
 const SLOW = "limiter = createLimiter({ rates: [perMinute('requests', 15000, { burst: 1 })] })";
 const METERED = "limiter = createLimiter({ rates: [perMinute('tokens', 60000, { burst: 10 })] })";
@@ -184,13 +186,13 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'rateLimit',
     title: 'errors at an item that can never be paid, in its turn',
-    label: `${METERED} that does not lend, rateLimit(limiter, tokens)`,
+    label: "limiter = createLimiter({ rates: [slidingWindow({ unit: 'tokens', amount: 10, windowMs: 4 })] }), rateLimit(limiter, tokens)",
     inputs: { source:        '-8-6x----|' },
     subscriptions: { source: '^----!' },
     expected:                '-8---(6#)',
     values: { x: '11' },
     error: new ItemTooHeavyError('rateLimit', 11, 10, 'tokens'),
-    build: byTokens({ borrow: false }),
+    build: byTokens({}, windowed),
   },
   {
     operator: 'rateLimit',
@@ -254,6 +256,6 @@ export const specs: readonly MarbleSpec[] = [
     label: `${METERED}, rateLimit(limiter, tokens, { maxQueued: 1, overflow: 'dropOldest' })`,
     inputs: { source:        '99-1---------|' },
     expected:                '9--1---------|',
-    build: byTokens({}, { maxQueued: 1, overflow: 'dropOldest' }),
+    build: byTokens({ maxQueued: 1, overflow: 'dropOldest' }),
   },
 ];

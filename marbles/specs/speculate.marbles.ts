@@ -6,13 +6,13 @@ import type { MarbleSpec } from '../spec.js';
 const fault = new Error('the source broke');
 const broken = new Error('the call broke');
 
-type Options = Partial<SpeculateOptions<string, string, string>>;
+type Options = Partial<SpeculateOptions<string, string>>;
 
 /** Every call is the inner stream of its name; a prediction and a call match when they are the same letter. */
 const speculated = (options: Options = {}): MarbleSpec['build'] => ({ input, inner }) =>
-  speculate({ predict: input('predict'), confirm: input('confirm'), match: (predicted, confirmed) => predicted === confirmed, run: (call) => inner(call), ...options });
+  speculate((call) => inner(call), { predict: input('predict'), confirm: input('confirm'), match: (predicted, confirmed) => predicted === confirmed, ...options });
 
-const label = 'speculate({ predict, confirm, match, run })';
+const label = 'speculate(run, { predict, confirm, match })';
 const spec = (given: Omit<MarbleSpec, 'operator'>): MarbleSpec => ({ operator: 'speculate', ...given });
 
 export const specs: readonly MarbleSpec[] = [
@@ -84,7 +84,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'forgets a result that was not confirmed within ttlMs',
-    label: 'speculate({ predict, confirm, match, run, ttlMs: 4 })',
+    label: 'speculate(run, { predict, confirm, match, ttlMs: 4 })',
     inputs: { predict:       '-a---------|',
               confirm:       '-------a-----|' },
     inners: { a:              '-1|' },
@@ -95,7 +95,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'stops a call that was not confirmed within ttlMs',
-    label: 'speculate({ predict, confirm, match, run, ttlMs: 4 })',
+    label: 'speculate(run, { predict, confirm, match, ttlMs: 4 })',
     inputs: { predict:       '-a---------|',
               confirm:       '-----------|' },
     inners: { a:              '------1|' },
@@ -117,7 +117,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'runs several predictions at a time; a confirmation keeps the one that matches',
-    label: 'speculate({ predict, confirm, match, run, maxInFlight: 2 })',
+    label: 'speculate(run, { predict, confirm, match, concurrency: 2 })',
     inputs: { predict:       '-ab--------',
               confirm:       '----a------|' },
     inners: { a:              '-1----2|',
@@ -125,7 +125,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { a:      '-^------!',
                      b:      '--^-!' },
     expected:                '----1--2---|',
-    build: speculated({ maxInFlight: 2 }),
+    build: speculated({ concurrency: 2 }),
   }),
   spec({
     title: 'keeps the call of a prediction that says the same again',
@@ -138,15 +138,15 @@ export const specs: readonly MarbleSpec[] = [
     build: speculated(),
   }),
   spec({
-    title: 'gives up a prediction that has more to say than maxHeld',
-    label: 'speculate({ predict, confirm, match, run, maxHeld: 2 })',
+    title: 'gives up a prediction that has more to say than maxQueued',
+    label: 'speculate(run, { predict, confirm, match, maxQueued: 2 })',
     inputs: { predict:       '-a---------',
               confirm:       '------a-----|' },
     inners: { a:              '-123|' },
     subscriptions: { a:     ['-^--!',
                              '------^---!'] },
     expected:                '-------123--|',
-    build: speculated({ maxHeld: 2 }),
+    build: speculated({ maxQueued: 2 }),
   }),
   spec({
     title: 'makes the real call when the predicted one had failed',
@@ -200,7 +200,7 @@ export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'turns a throwing match into an error',
     shows: 'throwing callback',
-    label: 'speculate({ predict, confirm, match: throws, run })',
+    label: 'speculate(run, { predict, confirm, match: throws })',
     inputs: { predict:       '-a-----',
               confirm:       '---a---|' },
     inners: { a:              '-1|' },
@@ -218,7 +218,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---(123)',
     build: ({ input, inner }) => {
       const loop = new Subject<string>();
-      return speculate({ predict: input('predict'), confirm: merge(input('confirm'), loop), match: (predicted: string, confirmed: string) => predicted === confirmed, run: (call) => inner(call) }).pipe(tap((value) => { if (value === '1') loop.next('b'); }));
+      return speculate((call) => inner(call), { predict: input('predict'), confirm: merge(input('confirm'), loop), match: (predicted: string, confirmed: string) => predicted === confirmed }).pipe(tap((value) => { if (value === '1') loop.next('b'); }));
     },
   }),
 ];

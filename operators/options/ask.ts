@@ -16,9 +16,20 @@ export interface BatchState<T> {
 export type CloseWhen<T> = (item: T, state: BatchState<T>) => 'before' | 'after' | false;
 
 /**
- * Calls a callback of yours.
+ * Calls a callback that a user passed as an option, so that an error names it. For callbacks whose fault belongs to one item or call; the work itself is
+ * called directly, because its errors are classified.
  *
- * @throws CallbackError with what it threw as its cause
+ * @beta
+ * @param operator - the function that the option belongs to
+ * @param name - the option
+ * @throws CallbackError (`FLOW_CALLBACK`) when it throws, with what it threw as `cause`.
+ * @example
+ * ```ts
+ * import { ask } from 'sluice/operators/build';
+ *
+ * const length = ask('createTranslator', 'weigh', (text: string) => text.length, 'hello');
+ * length; // => 5
+ * ```
  */
 export function ask<A extends unknown[], R>(operator: string, name: string, callback: (...args: A) => R, ...args: A): R {
   try {
@@ -50,7 +61,7 @@ export function weightOf<T>(operator: string, weigh: ((item: T) => number) | und
 const CLASSES: readonly ErrorClass[] = ['throttled', 'transient', 'timeout', 'tooLarge', 'itemFault', 'fatal', 'contract', 'cancelled'];
 
 /**
- * What a classifier answers, without the parts nobody can act on.
+ * What a classifier answers, without invalid fields.
  *
  * @throws CallbackError when that has no class, with what was to be classified as its cause
  */

@@ -18,6 +18,7 @@ export interface PolicyBreakerContext extends BreakerContext {
   endsWell?(): void;
 }
 
+/** @stable */
 export interface Breaker {
   /** Makes the call for every subscriber, unless the circuit is open. Unsubscribing aborts the signal, unless there is an answer already. */
   run<R, W = never>(work: ((context: BreakerContext) => WorkResult<R>) | ((context: BreakerContext) => W)): Observable<WorkOutcome<R, W>>;

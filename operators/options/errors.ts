@@ -1,6 +1,9 @@
 import { show } from './show.js';
 
-/** Machine-readable reason of a {@link FlowError}; switch on it, never on the message. */
+/**
+ * Machine-readable reason of a {@link FlowError}; switch on it, never on the message.
+ * @stable
+ */
 export type FlowErrorCode = keyof FlowErrors;
 
 /** Present on every {@link FlowError}, so that two bundled copies of the package recognise each other's errors. */
@@ -9,6 +12,7 @@ const BRAND = '@@sluice/FlowError';
 /**
  * Base of every error this package raises. Errors of your own source or work pass through untouched, as the same object.
  * No item, prompt or key ever enters a message.
+ * @stable
  */
 export class FlowError extends Error {
   override readonly name: string = 'FlowError';
@@ -47,12 +51,14 @@ export interface FlowErrors {
   readonly FLOW_RETRY_SHARE: RetryShareError;
   readonly FLOW_REFUSED: GuardRefusedError;
   readonly FLOW_SEQUENCE_GAP: SequenceError;
-  readonly FLOW_SEQUENCE_DUPLICATE: SequenceError;
   readonly FLOW_TOOL_CALL_UNFINISHED: UnfinishedToolCallError;
   readonly FLOW_CALLBACK: CallbackError;
 }
 
-/** True for an error of this package, from whichever copy of it; with `code`, only for that one, which is then the type as well. */
+/**
+ * True for an error of this package, from whichever copy of it; with `code`, only for that one, which is then the type as well.
+ * @stable
+ */
 export function isFlowError<C extends FlowErrorCode>(value: unknown, code: C): value is FlowErrors[C];
 export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError;
 export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError {
@@ -65,21 +71,31 @@ export function isFlowError(value: unknown, code?: FlowErrorCode): value is Flow
   }
 }
 
-/** An option is out of range or of the wrong shape; thrown where the operator is created, never inside a stream. */
+/**
+ * An option is unknown, out of range or of the wrong shape; thrown where the operator is created, never inside a stream.
+ * @stable
+ */
 export class FlowConfigError extends FlowError {
   override readonly name = 'FlowConfigError';
   constructor(
     operator: string,
     readonly option: string,
+    /** What the option takes; with a `problem`, how to repair it. */
     readonly expected: string,
+    /** Undefined where the value may be a secret, or is not the problem. */
     readonly got: unknown,
-    shown = show(got),
+    // `Number(process.env.TPM)`.
+    shown = Number.isNaN(got) && expected.includes('number') ? 'NaN (is the environment variable set?)' : show(got),
+    problem = '',
   ) {
-    super('FLOW_CONFIG_INVALID', operator, `expected \`${option}\` to be ${expected}, got ${shown}`);
+    super('FLOW_CONFIG_INVALID', operator, problem ? `${problem}. ${expected}` : `expected \`${option}\` to be ${expected}, got ${shown}`);
   }
 }
 
-/** An item names a lane that was not declared. */
+/**
+ * An item names a lane that was not declared.
+ * @stable
+ */
 export class LaneUnknownError extends FlowError {
   override readonly name = 'LaneUnknownError';
   constructor(
@@ -91,7 +107,10 @@ export class LaneUnknownError extends FlowError {
   }
 }
 
-/** One item weighs more than a batch, or the provider, may ever take. */
+/**
+ * One item weighs more than a batch, or the provider, may ever take.
+ * @stable
+ */
 export class ItemTooHeavyError extends FlowError {
   override readonly name = 'ItemTooHeavyError';
   constructor(
@@ -106,7 +125,10 @@ export class ItemTooHeavyError extends FlowError {
   }
 }
 
-/** The work returned results that cannot be matched to the items it was given; the whole batch fails, nothing is shifted. */
+/**
+ * The work returned results that cannot be matched to the items it was given; the whole batch fails, nothing is shifted.
+ * @stable
+ */
 export class BatchShapeError extends FlowError {
   override readonly name = 'BatchShapeError';
   constructor(
@@ -119,7 +141,10 @@ export class BatchShapeError extends FlowError {
   }
 }
 
-/** A permit was refused instead of waited for. */
+/**
+ * A permit was refused instead of waited for.
+ * @stable
+ */
 export class RateLimitError extends FlowError {
   override readonly name = 'RateLimitError';
   constructor(
@@ -133,7 +158,10 @@ export class RateLimitError extends FlowError {
   }
 }
 
-/** Work that holds a permit asked for another one, with every slot held by work that waits in the same way: nobody would ever be served. */
+/**
+ * Work that holds a permit asked for another one while work of the same kind holds every slot: none of them could ever continue.
+ * @stable
+ */
 export class NestedAcquireError extends FlowError {
   override readonly name = 'NestedAcquireError';
   constructor(
@@ -149,7 +177,10 @@ export class NestedAcquireError extends FlowError {
   }
 }
 
-/** The breaker is open: the call, or another attempt at it, was not made, because too many before it had failed. `cause` is what its last attempt failed with. */
+/**
+ * The breaker is open: the call, or another attempt at it, was not made, because too many before it had failed. `cause` is what its last attempt failed with.
+ * @stable
+ */
 export class BreakerOpenError extends FlowError {
   override readonly name = 'BreakerOpenError';
   constructor(
@@ -163,7 +194,10 @@ export class BreakerOpenError extends FlowError {
   }
 }
 
-/** A limit of a budget has no room for the call, which was not made. */
+/**
+ * A limit of a budget has no room for the call, which was not made.
+ * @stable
+ */
 export class BudgetExceededError extends FlowError {
   override readonly name = 'BudgetExceededError';
   constructor(
@@ -180,12 +214,22 @@ export class BudgetExceededError extends FlowError {
     readonly resetsInMs: number,
   ) {
     const amount = unit === 'usd' ? `${limit} USD` : `${limit} tokens`;
-    const when = resetsInMs === Infinity ? '' : `; it resets in ${Math.ceil(resetsInMs)} ms`;
+    const when =
+      resetsInMs === Infinity ? '; the call alone costs more, or the limit never resets' : `; it resets in ${spanOf(resetsInMs)}`;
     super('FLOW_BUDGET_EXCEEDED', operator, `the call has no room in the limit of ${amount}${when}`);
   }
 }
 
-/** An item was not settled within its time; counts from acceptance, so waiting and backoff are included. Never retried. */
+/** A span of time as people say it. */
+function spanOf(ms: number): string {
+  const [unit, one] = ms >= 3_600_000 ? ['h', 3_600_000] : ms >= 60_000 ? ['min', 60_000] : ms >= 1000 ? ['s', 1000] : ['ms', 1];
+  return `${Math.ceil((10 * ms) / one) / 10} ${unit}`;
+}
+
+/**
+ * An item was not settled within its time; counts from acceptance, so waiting and backoff are included. Never retried.
+ * @stable
+ */
 export class DeadlineError extends FlowError {
   override readonly name = 'DeadlineError';
   constructor(
@@ -194,11 +238,19 @@ export class DeadlineError extends FlowError {
     readonly elapsedMs: number,
     cause?: unknown,
   ) {
-    super('FLOW_DEADLINE', operator, `not settled within ${deadlineMs} ms (${Math.round(elapsedMs)} ms elapsed)`, cause);
+    const elapsed = Math.round(elapsedMs);
+    const late = `not settled within ${deadlineMs} ms (${elapsed} ms elapsed)`;
+    // Not for a clock that is behind by a rounding.
+    const isEarly = deadlineMs - elapsedMs > 1;
+    const early = `given up after ${elapsed} ms: the next attempt would start after the deadline of ${deadlineMs} ms`;
+    super('FLOW_DEADLINE', operator, isEarly ? early : late, cause);
   }
 }
 
-/** One attempt of the work took longer than `timeoutMs`; its signal was aborted. Classified as `timeout`. */
+/**
+ * One attempt of the work took longer than `timeoutMs`; its signal was aborted. Classified as `timeout`.
+ * @stable
+ */
 export class AttemptTimeoutError extends FlowError {
   override readonly name = 'AttemptTimeoutError';
   constructor(
@@ -209,17 +261,21 @@ export class AttemptTimeoutError extends FlowError {
   }
 }
 
-/** A bounded queue was full; `policy` says which item paid for it. */
+/**
+ * A bounded queue was full; `policy` says which item paid for it.
+ * @stable
+ */
 export class OverflowError extends FlowError {
   override readonly name = 'OverflowError';
   constructor(
     operator: string,
     readonly limit: number,
     readonly policy: string,
-    /** The option that set the bound. */
+    /** The option that set the bound; `maxWaiting` is how many producers may wait for an intake. */
     readonly bound: 'maxQueued' | 'maxKeys' | 'maxWaiting' | 'maxWeight' = 'maxQueued',
   ) {
-    const problem = bound === 'maxKeys' ? 'there are too many keys at a time' : 'the queue is full';
+    const problem =
+      bound === 'maxKeys' ? 'there are too many keys at a time' : bound === 'maxWaiting' ? 'too many producers wait' : 'the queue is full';
     super('FLOW_OVERFLOW', operator, `${problem} (\`${bound}\` ${limit}, \`overflow\` '${policy}')`);
   }
 }
@@ -227,6 +283,7 @@ export class OverflowError extends FlowError {
 /**
  * It was not started. Either the handle was closed: it takes no new work, and what was still waiting was given up. Or an earlier item of its key
  * failed, and the key takes no more; `cause` is that failure. Or the queue was cleared (`FLOW_CLEARED`); `cause` is the reason that was given.
+ * @stable
  */
 export class ClosedError extends FlowError {
   override readonly name = 'ClosedError';
@@ -240,7 +297,10 @@ export class ClosedError extends FlowError {
   }
 }
 
-/** Divide-and-conquer ran out of calls or depth: this item was not proven bad, only not settled. `cause` is the last group's error. */
+/**
+ * Divide-and-conquer ran out of calls or depth: this item was not proven bad, only not settled. `cause` is the last group's error.
+ * @stable
+ */
 export class SplitLimitError extends FlowError {
   override readonly name = 'SplitLimitError';
   constructor(
@@ -253,7 +313,10 @@ export class SplitLimitError extends FlowError {
   }
 }
 
-/** A call failed in a way that may pass, and is not made again: too many calls were being retried. `cause` is what it failed with. */
+/**
+ * A call failed in a way that may pass, and is not made again: too many calls were being retried. `cause` is what it failed with.
+ * @stable
+ */
 export class RetryShareError extends FlowError {
   override readonly name = 'RetryShareError';
   constructor(
@@ -271,7 +334,10 @@ export class RetryShareError extends FlowError {
   }
 }
 
-/** A `guard` did not let a call go; it was never sent. */
+/**
+ * A `guard` did not let a call go; it was never sent.
+ * @stable
+ */
 export class GuardRefusedError extends FlowError {
   override readonly name = 'GuardRefusedError';
   constructor(
@@ -285,27 +351,31 @@ export class GuardRefusedError extends FlowError {
   }
 }
 
-/** An item of a numbered stream did not come in time (`FLOW_SEQUENCE_GAP`), or came twice (`FLOW_SEQUENCE_DUPLICATE`). */
+/**
+ * An item of a numbered stream did not come in time (`FLOW_SEQUENCE_GAP`).
+ * @stable
+ */
 export class SequenceError extends FlowError {
   override readonly name = 'SequenceError';
   constructor(
     operator: string,
-    /** The number that was waited for, or came a second time. */
+    /** The number that was waited for. */
     readonly sequence: number,
-    /** How many are missing in a row, this one included; 0 for one that came twice. */
-    readonly missingCount = 0,
+    /** How many are missing in a row, this one included. */
+    readonly missingCount: number,
     /** Items that waited behind the gap. */
-    readonly held = 0,
+    readonly held: number,
   ) {
-    const isGap = missingCount > 0;
     const last = sequence + missingCount - 1;
     const what = missingCount === 1 ? String(sequence) : `${sequence} to ${last}`;
-    const problem = isGap ? `gave up waiting for ${what}, with ${held} held behind` : `number ${sequence} came a second time`;
-    super(isGap ? 'FLOW_SEQUENCE_GAP' : 'FLOW_SEQUENCE_DUPLICATE', operator, problem);
+    super('FLOW_SEQUENCE_GAP', operator, `gave up waiting for ${what}, with ${held} held behind`);
   }
 }
 
-/** A stream of a model ended, or its answer was cut off, within tool calls: what is there of their arguments cannot be used. */
+/**
+ * A stream of a model ended, or its answer was cut off, within tool calls: what is there of their arguments cannot be used.
+ * @stable
+ */
 export class UnfinishedToolCallError extends FlowError {
   override readonly name = 'UnfinishedToolCallError';
   constructor(
@@ -317,7 +387,10 @@ export class UnfinishedToolCallError extends FlowError {
   }
 }
 
-/** A callback of yours (`weigh`, `key`, `lane`, …) threw or returned something unusable; `cause` is what it threw. */
+/**
+ * A callback of yours (`weigh`, `key`, `lane`, …) threw or returned something unusable; `cause` is what it threw.
+ * @stable
+ */
 export class CallbackError extends FlowError {
   override readonly name = 'CallbackError';
   constructor(

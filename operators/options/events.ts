@@ -21,6 +21,7 @@ export type FlushReason =
 /**
  * What operators report through `onEvent`. Fields are counts, milliseconds and words from closed sets: never an item,
  * a key or a prompt. A listener that throws is ignored.
+ * @stable
  */
 export type FlowEvent = FlowEventBody & FlowEventHeader;
 
@@ -105,11 +106,15 @@ export type FlowEventBody =
       | { type: 'drained' }
     >;
 
+/** @stable */
 export type FlowSink = (event: FlowEvent) => void;
 
 /** An event before `teller` adds who tells it and when. */
 export type Note = Unstamped<FlowEvent>;
-/** Tells one, and answers the event that it made of it. */
+/**
+ * Sends an event to the listener: adds `operator`, `instance` and `at`, and returns the whole event.
+ * @beta
+ */
 export type Teller = (note: Note) => FlowEvent;
 type Unstamped<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
 
@@ -131,8 +136,24 @@ export function instanceOf(name: string | undefined): string {
 }
 
 /**
- * Who tells the events of one subscription or handle: adds who and when, and swallows what the listener throws. Undefined when nobody listens. The
- * options have been checked.
+ * Makes the function that sends the events of one subscription or handle to its `onEvent`. Undefined without a listener, so that `tell?.({ … })` costs
+ * nothing then.
+ *
+ * - **Adds** `operator`, `instance` (the `name` option, else a number of its own) and `at`, in ms from `now()`.
+ * - **Errors:** what the listener throws is ignored.
+ * - **Checks** nothing: check `onEvent` with `check.callback` and `name` with `check.optional(check.nonEmpty)` first.
+ *
+ * @beta
+ * @example
+ * ```ts
+ * import type { FlowEvent } from 'sluice/operators';
+ * import { teller } from 'sluice/operators/build';
+ *
+ * const events: FlowEvent[] = [];
+ * const tell = teller('createTranslator', { name: 'nightly', onEvent: (event) => events.push(event) }, () => 250);
+ * tell?.({ type: 'accepted', lane: 'default', queued: 1 });
+ * events; // => [{ type: 'accepted', lane: 'default', queued: 1, operator: 'createTranslator', instance: 'nightly', at: 250 }]
+ * ```
  */
 export function teller(operator: string, { onEvent, name }: ListenedOptions, now: () => number): Teller | undefined {
   if (onEvent === undefined) return undefined;

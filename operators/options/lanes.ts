@@ -1,15 +1,14 @@
 import type { FairnessRule } from '../kernel/queues/discipline.js';
 import { strictWithFloor } from '../kernel/queues/strict-with-floor.js';
 import { isAmount } from './answers.js';
+import { LANE } from './defaults.js';
 import { FlowConfigError } from './errors.js';
 import type { Check, Checked } from './options.js';
-import { check, checked, countFromZero, durationMs, finitePositive, flag, nonEmpty, oneOf, optional, ratio } from './options.js';
-import type { LaneOptions } from './types.js';
+import { check, checked, countFromZero, durationMs, finitePositive, flag, misused, nonEmpty, oneOf, optional, ratio } from './options.js';
+import type { LaneOptions, NamedLanes } from './types.js';
 
 /** The lane of everything when no lanes are declared. */
 export const DEFAULT_LANE = 'default';
-
-const DEFAULTS = { share: 1, piggyback: true };
 
 /** How each field is checked that all kinds of lanes have. */
 const CHECKS = /* @__PURE__ */ (() => ({
@@ -30,7 +29,13 @@ const QUEUE_LANE = /* @__PURE__ */ (() => ({
 type LaneChecks = { readonly [K in keyof LaneOptions]-?: Check };
 
 /** A lane, checked. */
-export type CheckedLane = Checked<LaneOptions, typeof DEFAULTS>;
+export type CheckedLane = Checked<LaneOptions, typeof LANE>;
+
+/** The lanes that names and lanes stand for. @throws FlowConfigError */
+export function namedLanes(operator: string, list: NamedLanes): readonly LaneOptions[] {
+  if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane or name', list);
+  return Array.from(list as NamedLanes, (lane) => (typeof lane === 'string' ? { name: lane } : lane));
+}
 
 /** @throws FlowConfigError */
 export function checkedLanes(
@@ -44,14 +49,15 @@ export function checkedLanes(
   // Not `map`, which passes over holes.
   const lanes = Array.from(list as readonly LaneOptions[], (lane, i) => {
     const within = `lanes[${i}].`;
-    const all = checked(operator, lane, DEFAULTS, { ...CHECKS, ...own } as unknown as LaneChecks, within);
+    const all = checked(operator, lane, LANE, { ...CHECKS, ...own } as unknown as LaneChecks, within);
     const { name } = all;
-    if (names.has(name)) throw new FlowConfigError(operator, `${within}name`, 'unique', name);
+    if (names.has(name)) throw misused(operator, `${within}name`, `two lanes are called \`${name}\``, 'Rename one of them.');
     names.add(name);
     return all;
   });
   const reserved = lanes.reduce((sum, { reserve = 0 }) => sum + reserve, 0);
-  if (reserved >= 1) throw new FlowConfigError(operator, 'lanes', 'lanes whose reserves add up to less than 1', reserved);
+  if (reserved >= 1)
+    throw misused(operator, 'lanes', `the reserves of all lanes add up to ${reserved}`, 'Lower them to less than 1 in total.');
   fairness.check?.(lanes, (option, expected, value) => {
     throw new FlowConfigError(operator, option, expected, value);
   });

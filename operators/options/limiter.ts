@@ -1,5 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import type { Overflow, QueueRule } from '../kernel/queues/queue.js';
+import type { GrantQueueRule, Overflow, QueueRule } from '../kernel/queues/queue.js';
 import type { FlowSink } from './events.js';
 import type { Outcome, Permit, Permits } from './permits.js';
 import type { Handle, ResponseLike, WorkOutcome, WorkResult, WorkValue } from './types.js';
@@ -9,6 +9,7 @@ export type { Outcome } from './permits.js';
 /**
  * What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0, slots whole ones.
  * More tokens than a rate brings in within one window (a minute, where that is longer) are charged as that many, and are told as `costClamped`.
+ * @stable
  */
 export interface Cost {
   /** Of the calls at a time. More than there are is all of them. @defaultValue 1 */
@@ -25,6 +26,7 @@ export interface Cost {
   readonly [unit: string]: number | undefined;
 }
 
+/** @stable */
 export interface LimiterJob {
   /** A name to find it by while it waits: `move`, `remove`. No two that wait may have the same. @defaultValue none */
   readonly id?: string | number;
@@ -37,8 +39,12 @@ export interface LimiterJob {
   readonly cost?: Cost;
   /** Leaves the queue when it aborts; a lease already handed over is not touched. */
   readonly signal?: AbortSignal;
-  /** Longest wait for the permit, in ms; then it is refused with `RateLimitError`. @defaultValue Infinity */
+  /** Longest wait for the permit, in ms; then it is rejected with `DeadlineError`, whose `cause` names the limit. 0: may not wait, and is rejected with `RateLimitError`. @defaultValue Infinity */
   readonly deadlineMs?: number;
+  /**
+   * Waits for room in a full queue, as `acquireAsync` does, instead of being refused: for another attempt of work that was let in before. @defaultValue false
+   */
+  readonly waitsForRoom?: boolean;
   /**
    * `heldBy(lease)`: the permit of the work that asks. When everything that holds a slot waits in this way for another one, or for work that
    * does, nobody would ever be served: such a job is refused with `NestedAcquireError` instead. @defaultValue none
@@ -61,6 +67,7 @@ export interface Release {
  * A permit. It counts against the limits until `release`; `release` may be called again without effect. `settle` replaces the estimated
  * cost by the real one, unit by unit, also when it is called again or late, and the rate may go into debt: a number that no model can have (above 10,000,000, and above what a minute pays) costs what
  * can be saved up, and is told as `usageClamped`. Without numbers the estimate stands, and without `refunds` a lower one says nothing.
+ * @stable
  */
 export type Lease = Permit;
 
@@ -74,7 +81,10 @@ export interface RateSnapshot {
   readonly left: number;
 }
 
-/** Numbers of one moment. What a child says of its limits is the tightest, here and above; `rates` are its own. */
+/**
+ * Numbers of one moment. What a child says of its limits is the tightest, here and above; `rates` are its own.
+ * @stable
+ */
 export interface LimiterSnapshot {
   /** Most slots in use at a time. */
   readonly concurrency: number;
@@ -106,7 +116,10 @@ export interface ModelSnapshot extends LimiterSnapshot {
   readonly model: readonly string[];
 }
 
-/** What is known about a response besides itself. */
+/**
+ * What is known about a response besides itself.
+ * @stable
+ */
 export interface ObserveOptions {
   /** When its request was sent, in ms on the limiter's clock. @defaultValue no earlier than any other request */
   readonly sentAt?: number;
@@ -114,7 +127,10 @@ export interface ObserveOptions {
   readonly model?: string;
 }
 
-/** An amount of something per window, and how it is counted. A value: made by `perMinute`, `tokenBucket` or `slidingWindow`. */
+/**
+ * An amount of something per window, and how it is counted. A value: made by `perMinute`, `tokenBucket` or `slidingWindow`.
+ * @stable
+ */
 export interface RateRule {
   /** `'requests'`, `'tokens'`, `'inputTokens'`, `'outputTokens'`, or a unit of your own that jobs name in their `cost`. */
   readonly unit: string;
@@ -136,7 +152,10 @@ export interface LimiterLimits {
   readonly rates?: readonly RateRule[];
 }
 
-/** What a limiter remembers between two processes: what was spent, not who waits or runs. Plain data. */
+/**
+ * What a limiter remembers between two processes: what was spent, not who waits or runs. Plain data.
+ * @beta
+ */
 export interface SavedLimits {
   /** When it was saved, on the scheduler's clock. */
   readonly at: number;
@@ -157,24 +176,40 @@ export interface SavedModel extends SavedLimits {
   readonly model: readonly string[];
 }
 
-/** What a limiter learns from responses: made by `fromHeaders`. */
+/**
+ * What a limiter learns from responses: made by `fromHeaders`.
+ * @stable
+ */
 export interface LearnRule {
   /** The limiter's own. */
   addTo(rates: object | undefined, limiter: object): object;
 }
 
-/** Whose work asks for a lease: made by `heldBy`. */
+/**
+ * Whose work asks for a lease: made by `heldBy`.
+ * @stable
+ */
 export interface LeaseHolder {
   /** The limiter's own. */
   readonly granted: unknown;
 }
 
-/** Of a limiter under another one. The clock is that of the one above, and so are the lanes, when it has declared any. */
+/**
+ * Of a limiter under another one. The clock is that of the one above, and so are the lanes, when it has declared any.
+ * @stable
+ */
 export interface ChildLimiterOptions extends LimiterLimits {
+  /**
+   * One lane of the limiter above, for all jobs of this one, which then has a `queue` of its own. Its jobs wait in the order of that queue, and the first of
+   * them takes the turns in the lane. @defaultValue the lanes of the limiter above are its own
+   */
+  readonly lane?: string;
+  /** What `penalize` pauses: this limiter alone, or the one above with everything under it, as for one account. @defaultValue 'self' */
+  readonly pauses?: 'self' | 'parent';
   /** Share of the rates that is used, so that a provider which counts differently still never refuses, 0.01 to 1. @defaultValue 0.9 */
   readonly headroom?: number;
-  /** In which order they are served who wait: one line, or `lanes([...])`. @defaultValue first come, first served */
-  readonly queue?: QueueRule<LimiterJob>;
+  /** In which order waiting jobs are granted: one line, `lanes([...])`, or `ranked(group, compare)`. @defaultValue first come, first served */
+  readonly queue?: QueueRule<LimiterJob> | GrantQueueRule<LimiterJob>;
   /** Most jobs waiting; `acquireAsync` and `runAsync` wait for room. 0 rejects instead of waiting. @defaultValue Infinity */
   readonly maxQueued?: number;
   /** What happens at the bound. @defaultValue 'error' */
@@ -204,7 +239,8 @@ export interface ChildLimiterOptions extends LimiterLimits {
   readonly name?: string;
 }
 
-export interface LimiterOptions extends ChildLimiterOptions {
+/** @stable */
+export interface LimiterOptions extends Omit<ChildLimiterOptions, 'lane' | 'pauses'> {
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
 }
@@ -219,7 +255,10 @@ export interface LeaseContext {
 /** Work under a lease. */
 export type LeasedWork<R> = (context: LeaseContext) => WorkResult<R>;
 
+/** @stable */
 export interface Limiter extends Permits, Handle {
+  /** The `name` option, which its events have as `instance`. */
+  readonly name?: string | undefined;
   /** Grants at once or not at all; undefined when a limit, or somebody who waits, is in the way. */
   tryAcquire(job?: LimiterJob): Lease | undefined;
   /** Emits one lease when it is granted (at once when nothing is in the way) and completes. From `next` on it is yours to release; unsubscribing before leaves the queue. */

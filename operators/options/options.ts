@@ -1,5 +1,6 @@
 import { isAmount } from './answers.js';
 import { FlowConfigError } from './errors.js';
+import { nearest } from './nearest.js';
 
 /** A check of one option: answers its value. @throws FlowConfigError */
 type TypedCheck<V> = (operator: string, option: string, value: unknown) => V;
@@ -39,9 +40,9 @@ export const finitePositive = /* @__PURE__ */ check<number>(
 /** A number >= 0, or Infinity for "no limit". */
 export const limit = /* @__PURE__ */ check<number>('a number >= 0 or Infinity', isAmount);
 
-/** What a rate begins with: `Number('')` is 0, and a limiter made with that would let nothing pass, for ever and in silence. */
+/** What a rate begins with: `Number('')` is 0, and a limiter made with that would never let a call pass. */
 export const startingRate = /* @__PURE__ */ check<number>(
-  'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)',
+  'a number > 0 or Infinity (to stop all calls, use `pause()`)',
   (value) => isAmount(value) && value > 0,
 );
 
@@ -64,7 +65,7 @@ export function orDefault<V, D>(value: V | undefined, fallback: D): V | D {
 /** An option about keys, or its default: without a `key` it would say nothing. */
 export function ofKeys<V, D>(operator: string, option: string, value: V | undefined, keyed: boolean, fallback: D): V | D {
   if (value === undefined) return fallback;
-  if (!keyed) throw new FlowConfigError(operator, option, 'absent without a `key`', value);
+  if (!keyed) needs(operator, option, value, '`key`');
   return value;
 }
 
@@ -85,19 +86,63 @@ export const object = /* @__PURE__ */ check('an object', (value: unknown) => typ
 /** True or false. */
 export const flag = /* @__PURE__ */ check<boolean>('true or false', (value) => typeof value === 'boolean');
 
+/** What to use in place of options that other functions take: a sentence for this name, and for names with this end that are near no other. */
+export type Hints = Readonly<Record<string, string>>;
+
 /**
  * Checks that an options object has only these names: a misspelt option is an error, not a default. `what` is what the error calls the object;
  * `within` is the option that it is part of, with a dot.
  */
-export function onlyKnown(operator: string, options: unknown, names: readonly string[], what = 'options', within = ''): void {
+export function onlyKnown(
+  operator: string,
+  options: unknown,
+  names: readonly string[],
+  what = 'options',
+  within = '',
+  hints: Hints = {},
+): void {
   object(operator, what, options);
-  const given = options as Readonly<Record<string, unknown>>;
   // Not `Object.keys`: this is on the way of every job of a limiter.
-  for (const name in given) {
-    if (names.includes(name) || !Object.hasOwn(given, name)) continue;
-    // Its value is not shown: a misspelt `apiKey` is a secret, too.
-    throw new FlowConfigError(operator, within + name, `absent (known options: ${names.join(', ')})`, undefined, `a ${typeof given[name]}`);
+  for (const name in options as object) {
+    if (names.includes(name) || !Object.hasOwn(options as object, name)) continue;
+    if (names.includes('limiter') && typeof (options as { tryAcquire?: unknown }).tryAcquire === 'function')
+      throw misused(operator, what, `\`${what}\` is a limiter`, 'Pass `{ limiter }`.');
+    throw unknownOption(operator, name, names, what, within, hints);
   }
+}
+
+/** Never tells the value: a misspelt `apiKey` is a secret, too. */
+function unknownOption(
+  operator: string,
+  name: string,
+  names: readonly string[],
+  what: string,
+  within: string,
+  hints: Hints,
+): FlowConfigError {
+  // A hint knows what the name means elsewhere; the nearest name is a guess.
+  const ends = Object.keys(hints);
+  const meant = ends.includes(name) ? undefined : nearest(name, names);
+  const hint = hints[ends.find((end) => name.endsWith(end)) as string];
+  const repair = meant ? `Did you mean \`${within}${meant}\`?` : (hint ?? `Known options: ${names.join(', ')}.`);
+  const where = within || what === 'options' ? '' : ` in \`${what}\``;
+  const problem = `unknown option \`${within}${name}\`${where}`;
+  return misused(operator, within + name, problem, repair);
+}
+
+/** The error of an option that makes no sense here. `problem` and `repair` are sentences; the first one has neither capital nor stop. */
+export function misused(operator: string, option: string, problem: string, repair: string): FlowConfigError {
+  return new FlowConfigError(operator, option, repair, undefined, '', problem);
+}
+
+/** Refuses an option beside `other`, which is there. @throws FlowConfigError */
+export function excludes(operator: string, option: string, value: unknown, other: string, repair = 'Remove one of them.'): void {
+  if (value !== undefined) throw misused(operator, option, `\`${option}\` cannot be combined with ${other}`, repair);
+}
+
+/** Refuses an option without `other`, which is not there. @throws FlowConfigError */
+export function needs(operator: string, option: string, value: unknown, other: string, repair = `Add it, or remove \`${option}\`.`): void {
+  if (value !== undefined) throw misused(operator, option, `\`${option}\` needs ${other}`, repair);
 }
 
 /** Options under one name, which `false` turns off. */
@@ -109,20 +154,26 @@ export function group<O extends object>(operator: string, option: string, value:
 /** One option's value when it is good; throws {@link FlowConfigError} when not. Gets `undefined` for one that was left out and has no default. */
 export type Check = (operator: string, option: string, value: never) => unknown;
 
-/** Options after {@link checked}: what has a default is there. */
+/**
+ * Options after {@link checked}: what has a default is there. Not `[K in keyof O]-?`, which without `exactOptionalPropertyTypes` takes `undefined` away from
+ * options that have no default.
+ */
 export type Checked<O, D> = {
-  readonly [K in keyof O]-?: K extends keyof D | 'scheduler' ? Exclude<O[K], undefined> : undefined extends O[K] ? O[K] | undefined : O[K];
+  readonly [K in keyof Required<O>]: K extends keyof D | 'scheduler' ? Exclude<Given<O, K>, undefined> : OrUndefined<Given<O, K>>;
 };
+type Given<O, K> = O[K & keyof O];
+type OrUndefined<V> = undefined extends V ? V | undefined : V;
 
-/** Every option with its default and checked; one that nobody knows is an error. `within` is what the options are part of, with a dot. */
+/** Every option with its default and checked; an unknown one is an error. `within` is what the options are part of, with a dot. */
 export function checked<O extends object, D extends object>(
   operator: string,
   options: O,
   defaults: D,
   checks: { readonly [K in keyof O]-?: Check },
   within = '',
+  hints?: Hints,
 ): Checked<O, D> {
-  onlyKnown(operator, options, Object.keys(checks), within.slice(0, -1) || 'options', within);
+  onlyKnown(operator, options, Object.keys(checks), within.slice(0, -1) || 'options', within, hints);
   // Not from nothing, name by name: V8 makes a hash table of an object that grows so, and a look into that costs more than queueing an item.
   const all: Record<string, unknown> = { ...checks };
   for (const name in checks) {

@@ -1,4 +1,7 @@
-/** Cuts items that are too heavy for a batch, and makes one result of those of the parts; made by `splitItem`. */
+/**
+ * Cuts items that are too heavy for a batch, and makes one result of those of the parts; made by `splitItem`.
+ * @stable
+ */
 export interface SplitItem<T, R> {
   /** @throws CallbackError when there is no part */
   into(operator: string, item: T): readonly T[];

@@ -7,6 +7,8 @@ export type Outcome = 'ok' | 'error' | 'cancelled' | 'unused';
 export interface Permit {
   /** Most weight that was paid for; what is formed under it must not weigh more. Without it, what was bid. */
   readonly budget?: number | undefined;
+  /** What it was charged of a unit where a rate bounded its estimate; undefined where none did. */
+  boundedTo?(unit: string): number | undefined;
   /** Gives it back. The error is for those who listen to releases. */
   release(outcome?: Outcome, error?: unknown): void;
   /** Gives it back when the promise settles, or after a grace: for work that was given up but cannot be stopped. */
@@ -49,7 +51,10 @@ export interface Place {
   withdraw(): void;
 }
 
-/** Where calls get their permits: slots of one's own, a limiter that is shared, or a store over the network. */
+/**
+ * Where calls get their permits: slots of one's own, a limiter that is shared, or a store over the network.
+ * @stable
+ */
 export interface Permits {
   /** Most calls at a time. */
   readonly concurrency: number;

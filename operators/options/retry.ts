@@ -1,15 +1,14 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
-import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
+import { RETRY_FAILED } from './defaults.js';
 import { checked, count, durationMs, group, oneOf, optional, positive } from './options.js';
 
+/** @stable */
 export interface RetryOptions {
   /** Attempts one call (or batch) may take, the first included; one that was refused as too many (429) is not counted. @defaultValue 3 */
   readonly maxAttempts?: number;
-  /** First delay, in ms. @defaultValue 200 */
-  readonly initialMs?: number;
-  /** @defaultValue 2 */
-  readonly factor?: number;
-  /** Longest delay, in ms; a `retry-after` may be longer. @defaultValue 20000, or `initialMs` when that is longer */
+  /** First delay, in ms; each one after it is twice as long. @defaultValue 200 */
+  readonly delayMs?: number;
+  /** Longest delay, in ms; a `retry-after` may be longer. @defaultValue 20000, or `delayMs` when that is longer */
   readonly maxMs?: number;
   /** @defaultValue 'full' */
   readonly jitter?: BackoffOptions['jitter'];
@@ -43,8 +42,7 @@ export function mostThrottledMs({ maxThrottledMs }: RetryRule, hasDeadline: bool
 
 const CHECKS = /* @__PURE__ */ (() => ({
   maxAttempts: count,
-  initialMs: durationMs,
-  factor: positive,
+  delayMs: durationMs,
   maxMs: durationMs,
   jitter: oneOf('full', 'equal', 'none'),
   maxShare: positive,
@@ -52,28 +50,30 @@ const CHECKS = /* @__PURE__ */ (() => ({
 }))();
 
 /** The `retry` option, or one like it (`''` for the options of a value); undefined when it is turned off. @throws FlowConfigError */
-export function retryRule(operator: string, retry: RetryOptions | undefined, maxShare: number, option?: string): RetryRule;
+export function retryRule(operator: string, option: string, retry: RetryOptions | undefined, maxShare: number): RetryRule;
 export function retryRule(
   operator: string,
+  option: string,
   retry: RetryOptions | false | undefined,
   maxShare: number,
-  option?: string,
 ): RetryRule | undefined;
 export function retryRule(
   operator: string,
+  option: string,
   retry: RetryOptions | false | undefined,
   maxShare: number,
-  option = 'retry',
 ): RetryRule | undefined {
   if (retry === false) return undefined;
   const given: RetryOptions = group(operator, option || 'options', retry);
   const { maxThrottledMs, ...rule } = checked(
     operator,
     given,
-    { maxAttempts: 3, ...BACKOFF_DEFAULTS, maxShare },
+    { ...RETRY_FAILED, maxShare },
     CHECKS,
     option && `${option}.`,
+    // `retries` and `maxRetries`, as other libraries say.
+    { etries: 'Use `maxAttempts`, the first attempt included.' },
   );
-  const maxMs = given.maxMs === undefined ? Math.max(rule.initialMs, rule.maxMs) : rule.maxMs;
+  const maxMs = given.maxMs === undefined ? Math.max(rule.delayMs, rule.maxMs) : rule.maxMs;
   return { ...rule, maxMs, ...(maxThrottledMs !== undefined && { maxThrottledMs }) };
 }

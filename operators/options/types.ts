@@ -7,9 +7,13 @@ export type { Fairness } from '../kernel/queues/discipline.js';
 export type { Overflow } from '../kernel/queues/queue.js';
 export type { Classify, ClassifyContext, ErrorClass, Verdict } from '../kernel/repair/verdict.js';
 
-/** What became of one accepted item: its own value, or a named error. Every accepted item gets exactly one. */
+/**
+ * What became of one accepted item: its own value, or a named error. Every accepted item gets exactly one.
+ * @stable
+ */
 export type Settled<T, R> = Fulfilled<T, R> | Rejected<T>;
 
+/** @stable */
 export interface Fulfilled<T, R> {
   readonly status: 'fulfilled';
   readonly value: R;
@@ -22,6 +26,7 @@ export interface Fulfilled<T, R> {
   readonly attempts: number;
 }
 
+/** @stable */
 export interface Rejected<T> {
   readonly status: 'rejected';
   readonly reason: unknown;
@@ -34,7 +39,10 @@ export interface Rejected<T> {
   readonly attempts: number;
 }
 
-/** What a call really used. Input or output may be left out when the provider reports a sum. */
+/**
+ * What a call really used. Input or output may be left out when the provider reports a sum.
+ * @stable
+ */
 export interface Usage {
   /** All input, cached reads and writes included. */
   readonly inputTokens?: number;
@@ -56,7 +64,10 @@ export interface Usage {
   readonly units?: Readonly<Record<string, number>>;
 }
 
-/** What a work function is told about its call. */
+/**
+ * What a work function is told about its call.
+ * @stable
+ */
 export interface CallContext {
   /** Aborted when every member of the call has left, or the attempt has timed out; made on first use. */
   readonly signal: AbortSignal;
@@ -86,12 +97,14 @@ export interface CallContext {
  * - an array as long as the batch, in its order; an `Error` in it rejects that item alone;
  * - a `Map` from item id to value (an `Error` or a missing id rejects that item, an unknown one the batch);
  * - a list of `{ status: 'fulfilled', value } | { status: 'rejected', reason }`, as `Promise.allSettled` makes.
+ * @stable
  */
 export type BatchResult<R> = readonly (R | Error)[] | ReadonlyMap<string, R | Error> | readonly PromiseSettledResult<R>[];
 
 /**
  * What a work function may hand back: a promise, an Observable, an async iterable or a web stream, whose last value counts. Anything else, be it a
  * string, an array or nothing, is the value itself.
+ * @stable
  */
 export type WorkResult<R> =
   | R
@@ -115,6 +128,7 @@ export type WorkValue<W> = W extends
 /**
  * The value of work that answers `R`; when its branches answer different things, which no single `R` is inferred from, the union of them. `W` is all
  * that it returns. Functions are compared because that is not put off while the types are not known.
+ * @stable
  */
 export type WorkOutcome<R, W> = (() => W) extends () => WorkResult<R> ? R : WorkValue<W>;
 
@@ -134,7 +148,10 @@ export type BatchValue<W> =
         : never
     : never;
 
-/** One priority class. The order of the lanes is the priority, most urgent first. */
+/**
+ * One priority class. The order of the lanes is the priority, most urgent first.
+ * @stable
+ */
 export interface LaneOptions {
   readonly name: string;
   /** Longest the lane's oldest item is held for company while a permit is free, in ms. 0 = leave at once. @defaultValue the operator's window */
@@ -156,7 +173,10 @@ export interface LaneOptions {
   readonly reserve?: number;
 }
 
-/** What work on a single item is told. */
+/**
+ * What work on a single item is told.
+ * @stable
+ */
 export interface ItemContext {
   /** Aborts when nobody wants the result any more. Made on the first look. */
   readonly signal: AbortSignal;
@@ -181,7 +201,10 @@ export interface Drained {
   readonly dropped: number;
 }
 
-/** How everything that accepts work comes to its end. */
+/**
+ * How everything that accepts work comes to its end.
+ * @stable
+ */
 export interface Handle {
   /**
    * Takes nothing new and resolves when everything accepted is over, waiting for no window. What is not over within `timeoutMs` is given
@@ -198,3 +221,9 @@ export interface Handle {
   /** The same as `drain()`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
+
+/**
+ * Lanes as pipelines and accounts take them: a name stands for a lane with the defaults.
+ * @stable
+ */
+export type NamedLanes = readonly (string | LaneOptions)[];

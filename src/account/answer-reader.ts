@@ -1,5 +1,6 @@
-import type { Usage } from '../../operators/types.js';
+import type { Usage } from '../../operators/index.js';
 import { estimatorFor } from '../tokenizers/estimate.js';
+import { PieceCounter } from './piece-counter.js';
 import { mostOf, readUsage } from './read-usage.js';
 
 /** Longest answer that is kept to be read as a whole. Longer ones are lists of vectors. */
@@ -27,7 +28,7 @@ export class AnswerReader {
 
   /** @param model - finds the encoding by which pieces are estimated */
   constructor(model?: string) {
-    this.#pieces = new PieceCounter(model);
+    this.#pieces = new PieceCounter(estimatorFor(model));
   }
 
   /** Nothing is missing, though the body may not have ended. */
@@ -117,62 +118,4 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** Estimates the output of a stream by its pieces, of which one alone may be part of a token. */
-export class PieceCounter {
-  readonly #estimate: (text: string) => number;
-  #text = '';
-  #tokens = 0;
-
-  constructor(model?: string) {
-    this.#estimate = estimatorFor(model);
-  }
-
-  add(event: unknown): void {
-    this.#text += pieceIn(event);
-    if (this.#text.length < END_CHARS) return;
-    this.#tokens += this.#estimate(this.#text);
-    this.#text = '';
-  }
-
-  get tokens(): number {
-    return this.#tokens + (this.#text === '' ? 0 : this.#estimate(this.#text));
-  }
-}
-
-/** What one event of a stream adds to the output: text, reasoning and arguments of tools, in the places where the APIs put them. */
-function pieceIn(event: unknown): string {
-  const { choices, delta, candidates, message, response, type } = Object(event) as Readonly<Record<string, unknown>>;
-  let piece = '';
-  const add = (text: unknown): void => {
-    if (typeof text === 'string') piece += text;
-  };
-  for (const choice of listOf(choices)) {
-    const { content, reasoning, reasoning_content, refusal, tool_calls } = Object(choice['delta']) as Readonly<Record<string, unknown>>;
-    for (const text of [content, reasoning ?? reasoning_content, refusal, choice['text']]) add(text);
-    for (const call of listOf(tool_calls)) add((Object(call['function']) as Readonly<Record<string, unknown>>)['arguments']);
-  }
-  // Responses, and Anthropic's blocks.
-  if (typeof delta === 'string') {
-    if (String(type).endsWith('.delta')) add(delta);
-  } else {
-    const { text, partial_json, thinking } = Object(delta) as Readonly<Record<string, unknown>>;
-    for (const part of [text, partial_json, thinking]) add(part);
-  }
-  for (const candidate of listOf(candidates))
-    for (const part of listOf((Object(candidate['content']) as Readonly<Record<string, unknown>>)['parts'])) {
-      add(part['text']);
-      if (part['functionCall'] !== undefined) piece += JSON.stringify(part['functionCall']);
-    }
-  // Ollama.
-  if (type === undefined) {
-    add(response);
-    add((Object(message) as Readonly<Record<string, unknown>>)['content']);
-  }
-  return piece;
-}
-
-function listOf(value: unknown): readonly Readonly<Record<string, unknown>>[] {
-  return Array.isArray(value) ? (value as unknown[]).map((one) => Object(one) as Readonly<Record<string, unknown>>) : [];
 }

@@ -1,21 +1,21 @@
-import type { AccountOptions as AccountLimits } from '../../operators/create-account.js';
-import { createAccount as limiterOf } from '../../operators/create-account.js';
-import { callback } from '../../operators/toolkit.js';
-import type { LaneOptions, Limiter } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { AccountOptions as AccountLimits, LaneOptions, Limiter } from '../../operators/index.js';
+import { createAccount as limiterOf } from '../../operators/index.js';
 import type { CallRecord } from '../metrics/call-record.js';
-import { budgetOption } from '../pipelines/budget/budget-options.js';
 import type { BudgetPort } from '../pipelines/budget/budget-types.js';
-import { keepLedger } from './ledger.js';
+import { keepLedger, ledgerOptions } from './ledger.js';
 import type { ProviderRules } from './providers.js';
-import { providerOption } from './providers.js';
 
-export type { AccountRates, DayStart, ModelLimits } from '../../operators/create-account.js';
+export type { AccountRates, DayStart, ModelLimits } from '../../operators/index.js';
 
-/** What an account allows, and what it writes down. Plain data but for the functions. */
+/**
+ * What an account allows, and what it writes down. Plain data but for the functions.
+ * @stable
+ */
 export interface AccountOptions extends AccountLimits {
   /**
-   * What all calls under this account may spend, made by `createBudget`: each attempt is charged before it is sent, whatever client, adapter or pipeline
-   * makes it. Its `enforce` is its own: an account with `enforce: false` still refuses what its budget has no room for. @defaultValue none
+   * What all model and embedding calls under this account may spend, made by `createBudget`: each attempt is charged before it is sent, whatever client,
+   * adapter or pipeline makes it. Tools are charged by the `budget` of their runner. Its `enforce` is its own: an account with `enforce: false` still refuses what its budget has no room for. @defaultValue none
    */
   readonly budget?: BudgetPort;
   /** Told of every attempt under this account when it is over. What it throws is ignored. @defaultValue none */
@@ -34,6 +34,7 @@ const NAME = 'createAccount';
  * Inside a lane, jobs with different `key`s take turns. It is `createLimiter` with values: take that one for other windows, other units, or a smaller
  * bundle.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -51,12 +52,10 @@ const NAME = 'createAccount';
  * costs; // => [0.0008]
  * ```
  */
-export function createAccount({ budget, onRecord, provider, ...limits }: AccountOptions = {}): Limiter {
-  const ledger = {
-    budget: budgetOption(NAME, 'budget', budget),
-    onRecord: callback(NAME, 'onRecord', onRecord),
-    provider: providerOption(NAME, 'provider', provider),
-  };
+export function createAccount(account: AccountOptions = {}): Limiter {
+  check.account(NAME, account, ['budget', 'onRecord', 'provider']);
+  const { budget, onRecord, provider, ...limits } = account;
+  const ledger = ledgerOptions(NAME, { budget, onRecord, provider });
   const limiter = limiterOf(limits);
   keepLedger(limiter, { ...ledger, reserved: reservedAbove(limits.lanes) });
   return limiter;

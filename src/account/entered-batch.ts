@@ -1,9 +1,8 @@
-import { EMPTY, tap } from 'rxjs';
-import { isPromise, onAbort, streamOf } from '../../operators/toolkit.js';
-import type { BatchResult, BatchWork, CallContext, ErrorClass, Usage } from '../../operators/types.js';
-import type { CallFacts } from './entry.js';
-import { Entry, endOf } from './entry.js';
-import type { Ledger } from './ledger.js';
+import { EMPTY, noop, tap } from 'rxjs';
+import { onAbort, streamOf } from '../../operators/build.js';
+import type { BatchResult, BatchWork, CallContext, ErrorClass, Usage } from '../../operators/index.js';
+import type { Entry } from './entry.js';
+import { keptLedger } from './ledger.js';
 import type { ProviderRules } from './providers.js';
 import { ambientJob } from './with-job.js';
 
@@ -11,13 +10,22 @@ import { ambientJob } from './with-job.js';
 export interface BatchFacts {
   readonly name: string;
   readonly model: string;
-  readonly key: unknown;
-  readonly provider: ProviderRules;
+  readonly key?: unknown;
+  /** The `provider` option. */
+  readonly provider: ProviderRules | undefined;
+  /** Of the API, where it is known; the rules of an account stand above it. */
+  readonly api: ProviderRules | undefined;
 }
 
-/** The work of a batcher, each call of it written down in the ledger with its weight as the tokens of a prompt. */
+/** How an attempt is settled: by the ledger of its account, or by the limiter alone. */
+type BatchEntry = Pick<Entry, 'isReserved' | 'report' | 'answered' | 'failedAs' | 'left' | 'withdraw'>;
+
+/**
+ * The work of a batcher under a limiter, each call of it settled with what it has used, and written down in the ledger of the limiter's account
+ * with its weight as the tokens of a prompt.
+ */
 export function enteredBatch<T, R>(
-  ledger: Ledger,
+  limiter: object,
   facts: BatchFacts,
   now: () => number,
   classOf: (error: unknown, context: CallContext) => ErrorClass,
@@ -25,7 +33,7 @@ export function enteredBatch<T, R>(
 ): BatchWork<T, R> {
   const ids = idsFrom(Math.random());
   return (items, context) => {
-    const entry = enter(ledger, facts, context, ids(), now);
+    const entry = enter(limiter, facts, context, ids, now);
     // A listener of the budget may have ended the call.
     if (entry.isReserved && context.signal.aborted) {
       entry.withdraw();
@@ -35,7 +43,10 @@ export function enteredBatch<T, R>(
       entry.answered();
     };
     const failed = (error: unknown): void => {
-      entry.failed(error, endOf(error, classOf(error, context)));
+      entry.failedAs(error, classOf(error, context));
+    };
+    const left = (): void => {
+      entry.left();
     };
     let answer: ReturnType<typeof work>;
     try {
@@ -45,12 +56,10 @@ export function enteredBatch<T, R>(
       throw error;
     }
     // A promise stays one: it keeps its permit until it is really over.
-    if (isPromise(answer)) {
+    if (typeof (Object(answer) as Partial<PromiseLike<unknown>>).then === 'function') {
       // One that is cancelled may never settle.
-      onAbort(context.signal, () => {
-        entry.left();
-      });
-      return Promise.resolve(answer).then(
+      onAbort(context.signal, left);
+      return Promise.resolve(answer as PromiseLike<BatchResult<R>>).then(
         (result) => {
           answered();
           return result;
@@ -62,61 +71,61 @@ export function enteredBatch<T, R>(
       );
     }
     const stream = streamOf<BatchResult<R>>(answer);
-    if (stream) {
-      return stream.pipe(
-        tap({
-          error: failed,
-          complete: answered,
-          unsubscribe: () => {
-            entry.left();
-          },
-        }),
-      );
-    }
+    if (stream) return stream.pipe(tap({ error: failed, complete: answered, unsubscribe: left }));
     answered();
     return answer;
   };
 }
 
-function enter(ledger: Ledger, facts: BatchFacts, context: CallContext, spanId: string, now: () => number): Entry {
+function enter(limiter: object, facts: BatchFacts, context: CallContext, ids: () => string, now: () => number): BatchEntry {
   const { attempt, lane, weight } = context;
-  const { traceId } = ambientJob();
+  const settle = (usage: Usage): void => {
+    context.settle(usage);
+  };
+  const ledger = keptLedger(limiter);
+  if (!ledger) return unwritten(facts.provider ?? facts.api, settle);
+  const { name, model, key } = facts;
+  const provider = ledger.rulesFor(facts.provider, facts.api);
   const tokens = { inputTokens: weight, maxOutputTokens: undefined };
   const charged = { inputTokens: weight, outputTokens: 0, tokens: weight };
-  const refusalsAreFree = facts.provider.refusedInput === 'returned';
-  const about: CallFacts = { ...facts, lane, tokens, charged, refusalsAreFree };
+  const refusalsAreFree = provider.refusedInput === 'returned';
+  const spanId = ids();
+  const of = { traceId: ambientJob().traceId ?? spanId + spanId, spanId, attempt, queuedMs: 0 };
   try {
-    const of = { traceId: traceId ?? spanId + spanId, spanId, attempt, queuedMs: 0 };
-    return new Entry(
-      ledger,
-      about,
-      of,
-      (usage) => {
-        context.settle(usage);
-      },
-      now,
-    );
+    return ledger.enter({ name, model, key, provider, lane, tokens, charged, refusalsAreFree }, of, { lease: undefined, settle }, now);
   } catch (error) {
-    context.settle({ inputTokens: 0, outputTokens: 0 });
+    settle({ inputTokens: 0, outputTokens: 0 });
     throw error;
   }
 }
 
-/** What the work is told: what it says of its usage goes to the ledger. */
-function enteredContext(context: CallContext, entry: Entry): CallContext {
-  const { attempt, splitDepth, batchId, lane, weight, deadlineAt } = context;
+/** Kinds of errors with which a provider refuses a request, of which it has read nothing or counts nothing. */
+const REFUSED: ReadonlySet<ErrorClass> = /* @__PURE__ */ new Set<ErrorClass>(['itemFault', 'tooLarge', 'throttled', 'fatal']);
+
+/** Without a ledger: the rates of the limiter alone are settled. */
+function unwritten(rules: ProviderRules | undefined, settle: (usage: Usage) => void): BatchEntry {
   return {
-    ...{ attempt, splitDepth, batchId, lane, weight, deadlineAt },
-    get signal() {
-      return context.signal;
+    isReserved: false,
+    report: (usage) => {
+      if (usage) settle(usage);
     },
-    settle: (usage: Usage) => {
-      entry.report(usage);
+    answered: noop,
+    failedAs: (_error, errorClass) => {
+      const isReturned = REFUSED.has(errorClass) ? rules?.refusedInput !== 'kept' : rules?.failedInput === 'returned';
+      if (isReturned) settle({ inputTokens: 0, outputTokens: 0 });
     },
-    observe: (response) => {
-      context.observe(response);
-    },
+    left: noop,
+    withdraw: noop,
   };
+}
+
+/** What the work is told: what it says of its usage goes to the entry. */
+function enteredContext(context: CallContext, entry: BatchEntry): CallContext {
+  const settle = (usage: Usage): void => {
+    entry.report(usage);
+  };
+  // Its getters and methods are those of the context.
+  return Object.create(context, { settle: { value: settle } }) as CallContext;
 }
 
 function idsFrom(random01: number): () => string {

@@ -1,16 +1,26 @@
-import type { AttemptContext } from '../../operators/policy.js';
-import { boundedTo, evidenceOf, linksOf } from '../../operators/toolkit.js';
-import type { ErrorClass, ResponseLike, Usage } from '../../operators/types.js';
-import type { CallStatus } from '../metrics/call-record.js';
+import { evidenceOf } from '../../operators/build.js';
+import type { ErrorClass, PolicyContext, ResponseLike, Usage } from '../../operators/index.js';
+import type { CallRecord, CallStatus } from '../metrics/call-record.js';
 import { errorCodeOf } from '../metrics/error-code.js';
-import type { Reservation } from '../pipelines/budget/budget-types.js';
+import type { BudgetCall, Reservation } from '../pipelines/budget/budget-types.js';
 import { wasFree } from '../pipelines/budget/was-free.js';
-import type { Ledger } from './ledger.js';
-import type { SentCall } from './output-charging.js';
+import type { ExpectedOutput } from './expected-output.js';
+import type { OutputCharging, SentCall } from './output-charging.js';
 import { remainingOutput } from './output-charging.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
 import { unitsAfter, unitsWithoutAnswer } from './providers.js';
 import { mostOf } from './read-usage.js';
+
+/** The ledger that an entry is in. */
+export interface EntryBook {
+  readonly expected: ExpectedOutput;
+  readonly charging: OutputCharging;
+  /** Whether anything reads the records. */
+  readonly isRead: boolean;
+  reserve(call: BudgetCall, lane: string): Reservation | undefined;
+  tell(note: { readonly type: 'chargedOnArrival'; readonly model: string }): void;
+  record(record: CallRecord): void;
+}
 
 /** What is known of a call before it is made. */
 export interface CallFacts {
@@ -30,9 +40,9 @@ export interface CallFacts {
 }
 
 /** Facts of a call whose permit was granted for less than its estimate, because rates bound what one job is charged: that is its charge until its usage is known. */
-export function asGranted(facts: CallFacts, lease: AttemptContext['lease']): CallFacts {
+export function asGranted(facts: CallFacts, lease: PolicyContext['lease']): CallFacts {
   const { charged } = facts;
-  const paid = (unit: keyof TokenUnits): number => Math.min(charged[unit], boundedTo(lease, unit) ?? Infinity);
+  const paid = (unit: keyof TokenUnits): number => Math.min(charged[unit], lease?.boundedTo?.(unit) ?? Infinity);
   const granted: TokenUnits = { inputTokens: paid('inputTokens'), outputTokens: paid('outputTokens'), tokens: paid('tokens') };
   if (isSame(granted, charged)) return facts;
   return { ...facts, charged: granted, estimate: () => granted };
@@ -78,7 +88,7 @@ const LEFT: EntryEnd = { status: 'cancelled', errorCode: 'CANCELLED' };
  * most that it can have been.
  */
 export class Entry {
-  readonly #ledger: Ledger;
+  readonly #ledger: EntryBook;
   readonly #facts: CallFacts;
   readonly #attempt: AttemptFacts;
   readonly #settle: (usage: Usage) => void;
@@ -99,7 +109,7 @@ export class Entry {
   #progress: Progress | undefined;
 
   /** @throws BudgetExceededError, or what else the budget refuses it with; nothing is charged then */
-  constructor(ledger: Ledger, facts: CallFacts, attempt: AttemptFacts, settle: (usage: Usage) => void, now: () => number) {
+  constructor(ledger: EntryBook, facts: CallFacts, attempt: AttemptFacts, settle: (usage: Usage) => void, now: () => number) {
     this.#ledger = ledger;
     this.#facts = facts;
     this.#attempt = attempt;
@@ -163,10 +173,11 @@ export class Entry {
     this.#progress = progress;
   }
 
-  /** The answer is here to its end; `end` says otherwise where nothing could be made of it. */
-  answered(end: EntryEnd = ANSWERED): void {
+  /** The answer is here to its end, with this usage if it says any; `end` says otherwise where nothing could be made of it. */
+  answered(end: EntryEnd = ANSWERED, usage?: Usage): void {
     if (this.#isOver) return;
     this.#look();
+    this.#usage = mostOf(this.#usage, usage);
     const { provider, model } = this.#facts;
     const outputTokens = this.#usage?.outputTokens ?? (this.#seen > 0 ? this.#seen : undefined);
     // An answer that says nothing costs what was expected.
@@ -178,8 +189,9 @@ export class Entry {
   }
 
   /** It failed by itself. */
-  failed(error: unknown, end: EntryEnd): void {
+  failed(error: unknown, found: EntryEnd | ErrorClass): void {
     if (this.#isOver) return;
+    const end = typeof found === 'string' ? endOf(error, found) : found;
     this.#look();
     const { provider, refusalsAreFree = false } = this.#facts;
     const status = statusOf(error);
@@ -190,6 +202,11 @@ export class Entry {
     if (!this.#hasBegun && (wasFree(error) || (isRefused && refusalsAreFree))) this.#reservation?.release();
     else this.#reservation?.settle(this.#reported());
     this.#over(end, !isRefused);
+  }
+
+  /** The same, by what its error is. */
+  failedAs(error: unknown, errorClass: ErrorClass): void {
+    this.failed(error, endOf(error, errorClass));
   }
 
   /** Its reader has left, or it was cut off: by its deadline, its signal, its time limit. */
@@ -273,7 +290,7 @@ function isSame(one: TokenUnits, other: TokenUnits): boolean {
 }
 
 function statusOf(error: unknown): number | undefined {
-  return linksOf(error)
-    .map((link) => evidenceOf(link).status)
+  return evidenceOf(error)
+    .map(({ status }) => status)
     .find((status) => status !== undefined);
 }

@@ -1,12 +1,16 @@
 import { Subject } from 'rxjs';
-import { FlowConfigError } from '../../operators/errors.js';
-import type { FlowEvent } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { FlowEvent, Limiter, PolicyContext } from '../../operators/index.js';
+import { childOf, fromHeaders } from '../../operators/index.js';
 import type { CallRecord } from '../metrics/call-record.js';
+import { budgetOption } from '../pipelines/budget/budget-options.js';
 import type { BudgetCall, BudgetPort, Reservation } from '../pipelines/budget/budget-types.js';
+import type { AttemptFacts, CallFacts, EntryBook } from './entry.js';
+import { asGranted, Entry } from './entry.js';
 import { ExpectedOutput } from './expected-output.js';
 import { OutputCharging } from './output-charging.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
-import { unitsBefore } from './providers.js';
+import { providerOption, providers, unitsBefore } from './providers.js';
 
 /** What an account is told of the calls made under it. */
 export interface LedgerOptions {
@@ -20,8 +24,17 @@ export interface LedgerOptions {
   readonly reserved?: ReadonlyMap<string, number> | undefined;
 }
 
+/** The options of a ledger, checked. @throws FlowConfigError */
+export function ledgerOptions(operator: string, { budget, onRecord, provider }: LedgerOptions): LedgerOptions {
+  return {
+    budget: budgetOption(operator, 'budget', budget),
+    onRecord: check.callback(operator, 'onRecord', onRecord),
+    provider: providerOption(operator, 'provider', provider),
+  };
+}
+
 /** Where a limiter has its ledger, also for another copy of this package. */
-const LEDGER = Symbol.for('sluice.ledger');
+const LEDGER = /* @__PURE__ */ Symbol.for('sluice.ledger');
 
 interface Kept {
   readonly parent?: object;
@@ -31,7 +44,7 @@ interface Kept {
 }
 
 /** What an account writes down: who spent what, and what answers of its models have been like. All that makes calls under the account shares it. */
-export class Ledger {
+export class Ledger implements EntryBook {
   readonly expected: ExpectedOutput;
   readonly charging: OutputCharging;
   readonly provider: ProviderRules | undefined;
@@ -57,6 +70,40 @@ export class Ledger {
     return new Ledger(options, this);
   }
 
+  /** What the provider of a call counts: as an option of the call says, else as this account, its API, or most providers do. */
+  rulesFor(own: ProviderRules | undefined, api: ProviderRules | undefined): ProviderRules {
+    return own ?? this.provider ?? api ?? providers.other;
+  }
+
+  /** The same for a pipeline with options of its own. `known` are the rules of its client. @throws FlowConfigError */
+  forPipeline(operator: string, options: LedgerOptions, known: ProviderRules | undefined): Ledger {
+    const { provider = this.provider ?? known ?? providers.other, ...rest } = ledgerOptions(operator, options);
+    return this.with({ ...rest, provider });
+  }
+
+  /** A part of its limiter for a pipeline: so many slots, and no more. */
+  part(limiter: Limiter, concurrency: number): Limiter {
+    return childOf(limiter, { concurrency, learn: fromHeaders() });
+  }
+
+  /** What is known of a call before it is made. */
+  factsOf(call: Pick<CallFacts, 'name' | 'model' | 'lane' | 'key' | 'tokens'>): CallFacts {
+    const { model, tokens } = call;
+    const provider = this.provider ?? providers.other;
+    const estimate = (): TokenUnits => this.estimate(provider, model, tokens);
+    return { ...call, provider, charged: estimate(), estimate };
+  }
+
+  /** Writes down an attempt that is about to be sent. @throws BudgetExceededError, or what else the budget refuses it with; then its permit is unused */
+  enter(facts: CallFacts, attempt: AttemptFacts, { lease, settle }: Pick<PolicyContext, 'lease' | 'settle'>, now: () => number): Entry {
+    try {
+      return new Entry(this, asGranted(facts, lease), attempt, settle, now);
+    } catch (error) {
+      lease?.release('unused');
+      throw error;
+    }
+  }
+
   /** What a call is charged before it is sent, by what is known of its model now. */
   estimate(rules: ProviderRules, model: string, tokens: RequestTokens): TokenUnits {
     const isOnArrival = rules.outputCharged === 'asGenerated' && this.charging.isOnArrival(model);
@@ -78,6 +125,7 @@ export class Ledger {
   /** Charges a call of this lane to the budget; undefined without one. @throws BudgetExceededError, or what else the budget refuses it with */
   reserve(call: BudgetCall, lane: string): Reservation | undefined {
     const above = this.#above?.reserve(call, lane);
+    if (this.#above?.spends(this.#budget) === true) return above;
     try {
       const reserved = this.#reserved?.get(lane);
       const own = this.#budget?.reserve(reserved === undefined ? call : { ...call, reserved });
@@ -86,6 +134,11 @@ export class Ledger {
       above?.release();
       throw error;
     }
+  }
+
+  /** Whether a budget is charged here already, or above: the same one given twice is charged once. */
+  spends(budget: BudgetPort | undefined): boolean {
+    return budget !== undefined && (this.#budget === budget || this.#above?.spends(budget) === true);
   }
 
   /** Whether anything reads the records. */
@@ -132,20 +185,25 @@ function both(one: Reservation, other: Reservation): Reservation {
 
 /** Gives a limiter a ledger. @throws FlowConfigError when it has one */
 export function keepLedger(limiter: object, options: LedgerOptions): Ledger {
-  if ((limiter as Kept)[LEDGER] !== undefined) throw new FlowConfigError('createAccount', 'limiter', 'one without a ledger', limiter);
+  if ((limiter as Kept)[LEDGER] !== undefined)
+    throw check.misused('createAccount', 'limiter', 'this limiter has a ledger already', 'Use that account.');
   return define(limiter, new Ledger(options));
 }
 
-/** The ledger of a limiter, or of the nearest one above it; the topmost gets one where there is none. Without a limiter a new one. */
+/** The ledger of a limiter, or of the nearest one above it; undefined where there is none. */
+export function keptLedger(limiter: object | undefined): Ledger | undefined {
+  for (let at = limiter as Kept | undefined; at !== undefined; at = at.parent as Kept | undefined)
+    if (at[LEDGER] !== undefined) return at[LEDGER];
+  return undefined;
+}
+
+/** The same; the topmost limiter gets one where there is none. Without a limiter a new one. */
 export function ledgerOf(limiter: object | undefined): Ledger {
   // What is no limiter is for its own check to refuse.
   if (!Object.isExtensible(limiter)) return new Ledger();
-  let top: Kept | undefined;
-  for (let at = limiter as Kept | undefined; at !== undefined; at = at.parent as Kept | undefined) {
-    if (at[LEDGER] !== undefined) return at[LEDGER];
-    top = at;
-  }
-  return top === undefined ? new Ledger() : define(top, new Ledger());
+  let top = limiter as Kept;
+  while (top.parent !== undefined) top = top.parent;
+  return keptLedger(limiter) ?? define(top, new Ledger());
 }
 
 function define(limiter: object, ledger: Ledger): Ledger {

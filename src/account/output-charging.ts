@@ -1,5 +1,5 @@
-import { headerReader } from '../../operators/toolkit.js';
-import type { ResponseLike } from '../../operators/types.js';
+import { headerReader } from '../../operators/build.js';
+import type { ResponseLike } from '../../operators/index.js';
 
 /** What is left of the limit of output, as Anthropic and those who speak like it tell it. */
 const REMAINING = 'anthropic-ratelimit-output-tokens-remaining';

@@ -1,9 +1,10 @@
-import { nonEmpty, oneOf, onlyKnown } from '../../operators/toolkit.js';
-import type { Usage } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { Usage } from '../../operators/index.js';
 
 /**
  * What the rate limits of a provider count, and when. A row of a table: take one of the {@link providers}, or write your own,
  * `{ ...providers.openai, unusedOutput: 'returned' }`.
+ * @beta
  */
 export interface ProviderRules {
   /** In events and records. */
@@ -63,20 +64,22 @@ const LIKE_MOST = {
  * - `bedrock`: https://docs.aws.amazon.com/bedrock/latest/userguide/quotas-token-burndown.html. Input and `maxTokens` are reserved on arrival; what was
  *   not used and what was read from the cache comes back.
  * - `other`: a server of which nothing is known.
+ * @beta
  */
-export const providers = {
-  anthropic: { ...LIKE_MOST, name: 'anthropic', cacheReads: 'free' },
-  openai: { ...LIKE_MOST, name: 'openai', outputCharged: 'onArrival', unusedOutput: 'kept' },
-  azure: { ...LIKE_MOST, name: 'azure', outputCharged: 'onArrival', unusedOutput: 'kept' },
-  gemini: { ...LIKE_MOST, name: 'gemini', tokensCharged: 'input' },
-  groq: { ...LIKE_MOST, name: 'groq', cacheReads: 'free' },
-  cerebras: { ...LIKE_MOST, name: 'cerebras', outputCharged: 'onArrival' },
-  bedrock: { ...LIKE_MOST, name: 'bedrock', cacheReads: 'free', outputCharged: 'onArrival' },
-  other: { ...LIKE_MOST, name: 'other' },
-} as const satisfies Readonly<Record<string, ProviderRules>>;
+export const providers = /* @__PURE__ */ (() =>
+  ({
+    anthropic: { ...LIKE_MOST, name: 'anthropic', cacheReads: 'free' },
+    openai: { ...LIKE_MOST, name: 'openai', outputCharged: 'onArrival', unusedOutput: 'kept' },
+    azure: { ...LIKE_MOST, name: 'azure', outputCharged: 'onArrival', unusedOutput: 'kept' },
+    gemini: { ...LIKE_MOST, name: 'gemini', tokensCharged: 'input' },
+    groq: { ...LIKE_MOST, name: 'groq', cacheReads: 'free' },
+    cerebras: { ...LIKE_MOST, name: 'cerebras', outputCharged: 'onArrival' },
+    bedrock: { ...LIKE_MOST, name: 'bedrock', cacheReads: 'free', outputCharged: 'onArrival' },
+    other: { ...LIKE_MOST, name: 'other' },
+  }) as const satisfies Readonly<Record<string, ProviderRules>>)();
 
 /** By the end of a host's name. */
-const HOSTS: readonly (readonly [host: string, rules: ProviderRules])[] = [
+const HOSTS: readonly (readonly [host: string, rules: ProviderRules])[] = /* @__PURE__ */ (() => [
   ['anthropic.com', providers.anthropic],
   ['api.openai.com', providers.openai],
   ['openai.azure.com', providers.azure],
@@ -86,7 +89,7 @@ const HOSTS: readonly (readonly [host: string, rules: ProviderRules])[] = [
   ['groq.com', providers.groq],
   ['cerebras.ai', providers.cerebras],
   ['amazonaws.com', providers.bedrock],
-];
+])();
 
 /** The rules of the server behind an address; undefined of one that is not known. */
 export function providerAt(url: string): ProviderRules | undefined {
@@ -107,7 +110,7 @@ export function providerNamed(name: unknown): ProviderRules | undefined {
 }
 
 /** The most special first: a name may have several of them. */
-const NAMES: readonly (readonly [word: string, rules: ProviderRules])[] = [
+const NAMES: readonly (readonly [word: string, rules: ProviderRules])[] = /* @__PURE__ */ (() => [
   ['azure', providers.azure],
   ['bedrock', providers.bedrock],
   ['anthropic', providers.anthropic],
@@ -116,7 +119,7 @@ const NAMES: readonly (readonly [word: string, rules: ProviderRules])[] = [
   ['groq', providers.groq],
   ['cerebras', providers.cerebras],
   ['openai', providers.openai],
-];
+])();
 
 /** What a request is charged with before it is sent. `expected` is what its answer will probably have. */
 export function unitsBefore(rules: ProviderRules, request: RequestTokens, expected: number): TokenUnits {
@@ -170,9 +173,9 @@ export const COLUMNS: Readonly<Record<Exclude<keyof ProviderRules, 'name'>, read
 /** The `provider` option. @throws FlowConfigError */
 export function providerOption(operator: string, option: string, rules: ProviderRules | undefined): ProviderRules | undefined {
   if (rules === undefined) return undefined;
-  onlyKnown(operator, rules, ['name', ...Object.keys(COLUMNS)], option, `${option}.`);
-  nonEmpty(operator, `${option}.name`, rules.name);
+  check.onlyKnown(operator, rules, ['name', ...Object.keys(COLUMNS)], option, `${option}.`);
+  check.nonEmpty(operator, `${option}.name`, rules.name);
   for (const [column, values] of Object.entries(COLUMNS))
-    oneOf(...values)(operator, `${option}.${column}`, rules[column as keyof typeof COLUMNS]);
+    check.oneOf(...values)(operator, `${option}.${column}`, rules[column as keyof typeof COLUMNS]);
   return { ...rules };
 }

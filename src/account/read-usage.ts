@@ -1,4 +1,4 @@
-import type { Usage } from '../../operators/types.js';
+import type { Usage } from '../../operators/index.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { callback, checked, limiterOption, madeBy, oneOf, schedulerOption, unchecked } from '../../operators/toolkit.js';
-import type { Limiter, LimiterJob } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { Limiter, LimiterJob } from '../../operators/index.js';
 import { AGUI_DELTAS } from './ag-ui/coalesce-events.js';
 import type { AguiFlowEvent } from './ag-ui/run-events.js';
 import type { AguiTools } from './ag-ui/run-tools.js';
@@ -13,14 +13,14 @@ import type { DeltaOptions } from './support/coalesce-deltas.js';
 import { coalesceDeltas, DELTA_DEFAULTS } from './support/coalesce-deltas.js';
 
 export { coalesceEvents } from './ag-ui/coalesce-events.js';
-export type { AguiAgent, RunOptions } from './ag-ui/run.js';
+export type { AguiAgent } from './ag-ui/run.js';
 export { run$ } from './ag-ui/run.js';
-export type { AguiFlowEvent, AguiOutcome } from './ag-ui/run-events.js';
-export type { AguiTools } from './ag-ui/run-tools.js';
+export type { AguiFlowEvent } from './ag-ui/run-events.js';
 export type { AbandonedRun } from './ag-ui/runs.js';
-export type { AguiEvent, AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream, EventOf } from './ag-ui/types.js';
+export type { AguiEvent, AguiInput, AguiMiddleware, AguiStream } from './ag-ui/types.js';
 export type { DeltaOptions } from './support/coalesce-deltas.js';
 
+/** @beta */
 export interface AguiFlowOptions {
   /** What sends the requests. @defaultValue the global one */
   readonly fetch?: AguiFetch;
@@ -48,7 +48,10 @@ export interface AguiFlowOptions {
   readonly scheduler?: SchedulerLike;
 }
 
-/** The parts of {@link aguiFlow}. They belong together: `fetch` sends what `switchRuns` can stop. */
+/**
+ * The parts of {@link aguiFlow}. They belong together: `fetch` sends what `switchRuns` can stop.
+ * @beta
+ */
 export interface AguiFlow {
   /** For the `fetch` of an `HttpAgent`. */
   readonly fetch: AguiFetch;
@@ -79,6 +82,7 @@ const NAME = 'aguiFlow';
  * - **Holds at most** `coalesce.maxChars` characters of text, and the end of a run while its tools work.
  * - **Pays** the `limiter` what the agent says it has used; without that what was estimated, or what has come by then if that is more.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -91,20 +95,20 @@ const NAME = 'aguiFlow';
  * ```
  */
 export function aguiFlow(options: AguiFlowOptions = {}): AguiFlow {
-  const settings = checked(
+  const settings = check.options(
     NAME,
     options,
     { cancelledAs: 'finished' },
     {
-      fetch: callback,
-      key: callback,
-      coalesce: unchecked,
-      tools: madeBy('run', 'a tool runner', undefined),
-      cancelledAs: oneOf('finished', 'error'),
-      onSupersede: callback,
-      limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
-      job: callback,
-      scheduler: schedulerOption,
+      fetch: check.callback,
+      key: check.callback,
+      coalesce: check.unchecked,
+      tools: check.madeBy('run', 'a tool runner', undefined),
+      cancelledAs: check.oneOf('finished', 'error'),
+      onSupersede: check.callback,
+      limiter: check.limiter,
+      job: check.callback,
+      scheduler: check.scheduler,
     },
   );
   const { scheduler, tools } = settings;

@@ -4,21 +4,15 @@ export type { EmbedSettledOptions } from './ai-sdk/embed-settled.js';
 export { embedSettled } from './ai-sdk/embed-settled.js';
 export type { LimitEmbeddingModelOptions } from './ai-sdk/embedding-model.js';
 export { limitEmbeddingModel } from './ai-sdk/embedding-model.js';
-export type { EmbeddingRules } from './ai-sdk/embeddings.js';
 export type { FlowTransportOptions } from './ai-sdk/flow-transport.js';
 export { flowTransport } from './ai-sdk/flow-transport.js';
-export type { LanguageModelParams, LimitLanguageModelOptions } from './ai-sdk/language-model.js';
+export type { LimitLanguageModelOptions } from './ai-sdk/language-model.js';
 export { limitLanguageModel } from './ai-sdk/language-model.js';
 export type {
-  ImageModelParams,
   LimitImageModelOptions,
   LimitRerankingModelOptions,
   LimitSpeechModelOptions,
   LimitTranscriptionModelOptions,
-  RerankingModelParams,
-  SpeechModelParams,
-  TranscriptionModelParams,
 } from './ai-sdk/media-models.js';
 export { limitImageModel, limitRerankingModel, limitSpeechModel, limitTranscriptionModel } from './ai-sdk/media-models.js';
-export type { CallRules } from './support/call-rules.js';
 export type { DeltaOptions } from './support/coalesce-deltas.js';

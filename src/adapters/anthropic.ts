@@ -3,13 +3,15 @@
 import type { Anthropic, BaseAnthropic } from '@anthropic-ai/sdk';
 import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { VERSION } from '@anthropic-ai/sdk/version';
-import { FlowConfigError } from '../../operators/errors.js';
-import type { Usage } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { Usage } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 import { mostOf, readUsage } from '../account/read-usage.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import { keepOrigin } from '../pipelines/keep-origin.js';
 import { isLimited, markLimited } from '../pipelines/limited.js';
 import type { ModelClient, ModelContext } from '../pipelines/models/model-types.js';
+import { estimateTokens } from '../tokenizers/estimate.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
 import { withLateRefusal } from './support/late-refusal.js';
@@ -19,13 +21,18 @@ import { requestUsage } from './support/token-counts.js';
 // Before, the client had no middleware.
 needsPeer('sluice/anthropic', '@anthropic-ai/sdk', '>=0.105.0 <2', isAtLeast(VERSION, 0, 105) && !isAtLeast(VERSION, 2), VERSION);
 
-export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
 
-/** The body of a message, but for `stream`. */
+/**
+ * The body of a message, but for `stream`.
+ * @beta
+ */
 export type AnthropicChatRequest = Omit<Anthropic.MessageCreateParamsNonStreaming, 'stream'>;
 
-/** A client of Anthropic as `createModelCaller` takes it in `call`. */
+/**
+ * A client of Anthropic as `createModelCaller` takes it in `call`.
+ * @beta
+ */
 export type AnthropicChat = ModelClient<AnthropicChatRequest, Anthropic.Message, Anthropic.MessageStreamEvent>;
 
 /** The client's own retries would come on top of ours. */
@@ -51,6 +58,7 @@ const SENT_BEFORE = 'x-stainless-retry-count';
  * Retries of the client do not add to those here: what was sent to the end is not sent anew. {@link limitAnthropic} turns them off, which
  * spares the pauses between them.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -58,12 +66,12 @@ const SENT_BEFORE = 'x-stainless-retry-count';
  * import { createAccount } from 'sluice';
  * import { createAnthropicMiddleware } from 'sluice/anthropic';
  *
- * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
+ * const account = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const answer = { content: [{ type: 'text', text: '4' }], usage: { input_tokens: 9, output_tokens: 1 } };
  * const client = new Anthropic({
  *   apiKey: 'secret',
  *   maxRetries: 0,
- *   middleware: [createAnthropicMiddleware({ limiter })],
+ *   middleware: [createAnthropicMiddleware({ limiter: account })],
  *   fetch: async () => Response.json(answer),
  * });
  * const message = await client.messages.create({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: '2 + 2?' }] });
@@ -77,6 +85,7 @@ export function createAnthropicMiddleware(options: HttpRules = {}): Middleware {
 /**
  * The same client, held to a limiter by {@link createAnthropicMiddleware} behind its own middleware, with its own retries off.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `client` is no client,
  *   or one that is limited already.
  * @example
@@ -85,8 +94,8 @@ export function createAnthropicMiddleware(options: HttpRules = {}): Middleware {
  * import { createAccount } from 'sluice';
  * import { limitAnthropic } from 'sluice/anthropic';
  *
- * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
- * const client = limitAnthropic(new Anthropic({ apiKey: 'secret' }), { limiter });
+ * const account = createAccount({ concurrency: 2, requestsPerMinute: 600 });
+ * const client = limitAnthropic(new Anthropic({ apiKey: 'secret' }), { limiter: account });
  * client.maxRetries; // => 0
  * ```
  */
@@ -104,16 +113,18 @@ export function limitAnthropic<C extends BaseAnthropic>(client: C, options: Http
  * The `call` of `createModelCaller` over this client: whole messages and streams, with their token counts. The limiter of the
  * caller learns from the headers of every answer. The client's own retries are off for these calls.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `client` is no client, or has a limiter of its own.
  * @example
  * ```ts
  * import Anthropic from '@anthropic-ai/sdk';
- * import { createModelCaller } from 'sluice';
+ * import { createAccount, createModelCaller } from 'sluice';
  * import { anthropicChat } from 'sluice/anthropic';
  *
  * const answer = { content: [{ type: 'text', text: '4' }], usage: { input_tokens: 9, output_tokens: 1 } };
  * const client = new Anthropic({ apiKey: 'secret', fetch: async () => Response.json(answer) });
- * const models = createModelCaller({ call: anthropicChat(client), requestsPerMinute: 600, tokensPerMinute: 60_000 });
+ * const limiter = createAccount({ requestsPerMinute: 600, tokensPerMinute: 60_000 });
+ * const models = createModelCaller({ call: anthropicChat(client), limiter });
  *
  * const { content } = await models.callAsync({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'user' });
  * content; // => [{ type: 'text', text: '4' }]
@@ -132,7 +143,8 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
     model: ({ model }) => model,
     // That of a stream comes in parts.
     usage: (answer) => ('content' in answer ? readUsage(answer) : undefined),
-    estimateTokens: requestUsage,
+    cost: requestUsage,
+    countTokens: estimateTokens,
   };
 }
 
@@ -154,7 +166,7 @@ function checkClient(name: string, client: BaseAnthropic): void {
     throw new FlowConfigError(name, 'client', 'a client of @anthropic-ai/sdk', client);
   const { fetch } = client as unknown as { readonly fetch?: unknown };
   if ([fetch, ...client.middleware].some(isLimited))
-    throw new FlowConfigError(name, 'client', 'one that is not behind a limiter already', client);
+    throw check.misused(name, 'client', '`client` has a limiter already', 'Pass the original client.');
 }
 
 function middleware(name: string, options: HttpRules): Middleware {

@@ -3,7 +3,6 @@ import { limitedFetch } from './support/limited-fetch.js';
 
 export type { EventStreamContext, EventStreamOptions, EventStreamRequest, ServerEvent } from './fetch/from-event-stream.js';
 export { fromEventStream } from './fetch/from-event-stream.js';
-export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
 export type { LimitFetchOptions } from './support/limited-fetch.js';
 
@@ -22,18 +21,19 @@ export type { LimitFetchOptions } from './support/limited-fetch.js';
  *
  * The time limit of a client runs while a request waits here. Raise it, or let long queues be in front of the client (`createModelCaller`).
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
  * import { createAccount } from 'sluice';
  * import { limitFetch } from 'sluice/fetch';
  *
- * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
- * const limited = limitFetch({ limiter, fetch: async () => Response.json({ answer: 4 }) });
+ * const account = createAccount({ concurrency: 2, requestsPerMinute: 600 });
+ * const limited = limitFetch({ limiter: account, fetch: async () => Response.json({ answer: 4 }) });
  *
  * const response = await limited('https://host/v1/sums', { method: 'POST', body: '{"sum":"2 + 2"}' });
  * await response.json(); // => { answer: 4 }
- * limiter.executing; // => 0
+ * account.executing; // => 0
  * ```
  */
 export function limitFetch(options: LimitFetchOptions = {}): typeof fetch {

@@ -1,9 +1,7 @@
 import { Embeddings } from '@langchain/core/embeddings';
-import { firstValueFrom, forkJoin } from 'rxjs';
-import type { LoadOptions } from '../../operators/create-batcher.js';
-import { FlowBatcher } from '../../operators/create-batcher.js';
-import type { Limiter } from '../../operators/create-limiter.js';
-import type { Drained, DrainOptions, Handle, Settled } from '../../operators/types.js';
+import { firstValueFrom, forkJoin, lastValueFrom } from 'rxjs';
+import type { Batcher, Handle, Limiter, LoadOptions, Settled } from '../../operators/index.js';
+import { createBatcher } from '../../operators/index.js';
 import { untilClosed } from '../pipelines/connection.js';
 import { checkText, checkTextList, checkTexts, settleTexts } from '../pipelines/text-check.js';
 import { VectorCheck } from '../pipelines/vector-check.js';
@@ -12,9 +10,11 @@ import { NAME, partsOf } from './langchain/embeddings-options.js';
 import type { InnerEmbeddings } from './langchain/inner-embeddings.js';
 
 export type { LimitEmbeddingsOptions } from './langchain/embeddings-options.js';
-export type { InnerEmbeddings } from './langchain/inner-embeddings.js';
 
-/** Numbers of one moment. */
+/**
+ * Numbers of one moment.
+ * @stable
+ */
 export interface LimitedEmbeddingsSnapshot {
   /** Texts that were accepted and are not on their way. */
   readonly queued: number;
@@ -39,6 +39,7 @@ export interface LimitedEmbeddingsSnapshot {
  * Some models make another vector of a question than of a document with the same words, so questions go through `embedQuery`, one to a request.
  * Where that makes no difference (OpenAI's), `queries: 'together'` lets them travel with the documents.
  *
+ * @stable
  * @param embeddings - What makes the vectors, or a function that makes it around a `fetch`: then the server hears when a call is cancelled, and the limiter learns
  *   what each call has cost. Its own retries and its own limit of calls at a time are turned off.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -57,7 +58,10 @@ export function limitEmbeddings(embeddings: InnerEmbeddings, options: LimitEmbed
   return new FlowEmbeddings(embeddings, options);
 }
 
-/** LangChain embeddings that {@link limitEmbeddings} has made. */
+/**
+ * LangChain embeddings that {@link limitEmbeddings} has made.
+ * @stable
+ */
 export interface LimitedEmbeddings extends Embeddings, Handle {
   /**
    * The vectors of all texts, in their order. Rejects with the first error of one of them; what the others still wait for is then left.
@@ -74,25 +78,27 @@ export interface LimitedEmbeddings extends Embeddings, Handle {
   snapshot(): LimitedEmbeddingsSnapshot;
 }
 
+type DrainOptions = Parameters<Handle['drain']>[0];
+type Drained = Awaited<ReturnType<Handle['drain']>>;
+
 class FlowEmbeddings extends Embeddings implements LimitedEmbeddings {
-  readonly #documents: FlowBatcher<string, number[]>;
-  readonly #queries: FlowBatcher<string, number[]>;
+  readonly #documents: Batcher<string, number[]>;
+  readonly #queries: Batcher<string, number[]>;
   /** The two, or the one that is both. */
-  readonly #batchers: ReadonlySet<FlowBatcher<string, number[]>>;
+  readonly #batchers: ReadonlySet<Batcher<string, number[]>>;
   readonly #check: () => void;
   readonly #placed: (how?: LoadOptions) => LoadOptions;
   readonly #urgentLane: string;
-  /** Closed with the rest: it would wait a while for calls that were given up and go on. */
   readonly #ownLimiter: Limiter | undefined;
   #drained: Promise<Drained> | undefined;
 
   constructor(embeddings: InnerEmbeddings, options: LimitEmbeddingsOptions) {
     super({});
-    const { inner, batches, areQueriesAlone, scheduler } = partsOf(embeddings, options);
-    this.#urgentLane = batches.laneNames[0] as string;
+    const { inner, batches, ownLimiter, areQueriesAlone, scheduler } = partsOf(embeddings, options);
+    this.#urgentLane = batches.options.queue.lanes[0]?.name as string;
     this.#check = batches.check;
     this.#placed = batches.placed;
-    this.#ownLimiter = batches.ownLimiter;
+    this.#ownLimiter = ownLimiter;
     const vectors = new VectorCheck(NAME);
     const looked = (answer: number[][]) => (Array.isArray(answer) ? vectors.checked(answer) : answer) as readonly (number[] | Error)[];
     const documents = batches.charged(async (texts, context) =>
@@ -101,9 +107,8 @@ class FlowEmbeddings extends Embeddings implements LimitedEmbeddings {
     const question = batches.charged(async ([text], context) =>
       looked([await untilClosed(inner.of(context).embedQuery(text as string), context, scheduler)]),
     );
-    const place = { waits: false, model: inner.model };
-    this.#documents = new FlowBatcher(documents, batches.options, NAME, place);
-    this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME, place) : this.#documents;
+    this.#documents = createBatcher<string, number[]>(documents, batches.options);
+    this.#queries = areQueriesAlone ? createBatcher<string, number[]>(question, { ...batches.options, maxSize: 1 }) : this.#documents;
     this.#batchers = new Set([this.#documents, this.#queries]);
   }
 
@@ -117,7 +122,7 @@ class FlowEmbeddings extends Embeddings implements LimitedEmbeddings {
   async embedQuery(text: string, options?: LoadOptions): Promise<number[]> {
     checkText(NAME, 'text', text);
     this.#check();
-    return this.#queries.loadAsync(text, { lane: this.#urgentLane, ...this.#placed(options) });
+    return lastValueFrom(this.#queries.load(text, { lane: this.#urgentLane, ...this.#placed(options) }));
   }
 
   async embedSettled(texts: readonly string[], options?: LoadOptions): Promise<Settled<string, number[]>[]> {

@@ -8,10 +8,9 @@ import { listenForTools } from './support/mcp-link.js';
 import { checkClient, MCP_RULES } from './support/mcp-options.js';
 import type { McpCaller, McpCallerOptions } from './support/mcp-types.js';
 
-export type { CallRules } from './support/call-rules.js';
-export type { McpParameters, McpToolDefinition, McpToolsOptions } from './support/mcp-tools.js';
+export type { McpToolDefinition, McpToolsOptions } from './support/mcp-tools.js';
 export { toolsOf } from './support/mcp-tools.js';
-export type * from './support/mcp-types.js';
+export type { McpCaller, McpCallerOptions, McpCallerSnapshot, McpCallOptions, McpResult, McpTool } from './support/mcp-types.js';
 
 /** What {@link limitMcp} does when an option is left out; the rest is that of `policy`. */
 const DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
@@ -23,6 +22,7 @@ const MAX_PAGES = 64;
  * Calls the tools of an MCP server through its client (`@modelcontextprotocol/sdk` 1), exactly as `limitMcp` of `sluice/mcp` does for
  * version 2. The client's own error here is `McpError`.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts

@@ -5,10 +5,9 @@ import { listenForTools } from './support/mcp-link.js';
 import { checkClient, MCP_RULES } from './support/mcp-options.js';
 import type { McpCaller, McpCallerOptions } from './support/mcp-types.js';
 
-export type { CallRules } from './support/call-rules.js';
-export type { McpParameters, McpToolDefinition, McpToolsOptions } from './support/mcp-tools.js';
+export type { McpToolDefinition, McpToolsOptions } from './support/mcp-tools.js';
 export { toolsOf } from './support/mcp-tools.js';
-export type * from './support/mcp-types.js';
+export type { McpCaller, McpCallerOptions, McpCallerSnapshot, McpCallOptions, McpResult, McpTool } from './support/mcp-types.js';
 
 /** What {@link limitMcp} does when an option is left out; the rest is that of `policy`. */
 const DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
@@ -30,6 +29,7 @@ const DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_R
  * - **Listens** for changed tools with the client's `fallbackNotificationHandler`, which it calls on. A client with a handler of its own for
  *   that (`listChanged`) keeps it: call `refreshTools` there.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts

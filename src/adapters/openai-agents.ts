@@ -1,9 +1,9 @@
+import { lastValueFrom } from 'rxjs';
 // Nothing of it is used at run time. It is imported all the same: without it, what is missing is told by its name, here and at once.
 import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
-import { FlowConfigError } from '../../operators/errors.js';
-import { lastOf } from '../../operators/toolkit.js';
-import type { Usage } from '../../operators/types.js';
+import type { Usage } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 import type { AccountedCall } from './support/accounted-call.js';
 import type { RequestFacts } from './support/call-job.js';
 import { callOptionsOf } from './support/call-job.js';
@@ -15,9 +15,10 @@ import { heldRules } from './support/held-rules.js';
 import { learned } from './support/observed.js';
 import { requestUsage } from './support/token-counts.js';
 
-export type { CallRules } from './support/call-rules.js';
-
-/** What surrounds each request to a model. */
+/**
+ * What surrounds each request to a model.
+ * @beta
+ */
 export type ModelRules = ConnectionRules<ModelRequest>;
 
 /** Gives a model its limits. */
@@ -38,6 +39,7 @@ type Limit = (model: Model, name?: string) => Model;
  *
  * `modelSettings.timeoutMs` runs while a request waits here; `timeoutMs` of these options begins with the permit.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model.
  * @example
  * ```ts
@@ -49,8 +51,8 @@ type Limit = (model: Model, name?: string) => Model;
  * const said: AgentOutputItem = { type: 'message', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: '4' }] };
  * const model = { getResponse: async () => ({ usage: new Usage(), output: [said] }), async *getStreamedResponse() {} };
  *
- * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
- * const agent = new Agent({ name: 'Adder', model: limitModel(model, { limiter }) });
+ * const account = createAccount({ concurrency: 2, requestsPerMinute: 600 });
+ * const agent = new Agent({ name: 'Adder', model: limitModel(model, { limiter: account }) });
  * const { finalOutput } = await run(agent, '2 + 2?');
  * finalOutput; // => '4'
  * ```
@@ -64,6 +66,7 @@ export function limitModel(model: Model, options: ModelRules = {}): Model {
 /**
  * A provider whose models all keep to the same limits: see {@link limitModel}. Close the provider that you gave, not this one.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `provider` is no provider.
  * @example
  * ```ts
@@ -71,9 +74,9 @@ export function limitModel(model: Model, options: ModelRules = {}): Model {
  * import { createAccount } from 'sluice';
  * import { limitModelProvider } from 'sluice/openai-agents';
  *
- * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
+ * const account = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const provider = new OpenAIProvider({ apiKey: 'secret' });
- * const runner = new Runner({ modelProvider: limitModelProvider(provider, { limiter }), tracingDisabled: true });
+ * const runner = new Runner({ modelProvider: limitModelProvider(provider, { limiter: account }), tracingDisabled: true });
  * typeof runner.run; // => 'function'
  * ```
  */
@@ -97,7 +100,7 @@ function limits(name: string, options: ModelRules): Limit {
         attempt.settle(usageOf(response.usage));
         return response;
       });
-      return lastOf(held.policy(respond, how(request, modelName)));
+      return lastValueFrom(held.policy(respond, how(request, modelName)));
     },
     getStreamedResponse: (request) =>
       heldEach(held, how(request, modelName), {

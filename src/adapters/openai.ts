@@ -2,15 +2,16 @@
 // and at once.
 import type { OpenAI } from 'openai';
 import { VERSION } from 'openai/version';
-import { FlowConfigError } from '../../operators/errors.js';
-import { count, nonEmpty, onlyKnown } from '../../operators/toolkit.js';
+import { check } from '../../operators/build.js';
+import { FlowConfigError } from '../../operators/index.js';
 import { readUsage } from '../account/read-usage.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
-import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
-import { embeddingsIn, noVectors } from '../pipelines/embeddings-api.js';
+import type { EmbedClient } from '../pipelines/embedder-options.js';
+import { apiOf, embeddingsIn, noVectors } from '../pipelines/embeddings-api.js';
 import { isLimited } from '../pipelines/limited.js';
 import { chunksIn } from '../pipelines/models/chat-api.js';
 import type { ModelClient } from '../pipelines/models/model-types.js';
+import { estimateTokens } from '../tokenizers/estimate.js';
 import type { HttpRules } from './support/http-call.js';
 import { limitedFetch } from './support/limited-fetch.js';
 import { observed, opened } from './support/observed.js';
@@ -18,23 +19,33 @@ import { requestUsage } from './support/token-counts.js';
 
 needsPeer('sluice/openai', 'openai', '^6.0.0 || ^7.0.0', isAtLeast(VERSION, 6) && !isAtLeast(VERSION, 8), VERSION);
 
-export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
 
+/** @stable */
 export interface LimitOpenAIOptions extends HttpRules {
   /** What sends the requests. @defaultValue what the client sends them with */
   readonly fetch?: typeof fetch;
 }
 
-/** The body of a chat, but for `stream`. */
+/**
+ * The body of a chat, but for `stream`.
+ * @beta
+ */
 export type OpenAIChatParams = Omit<OpenAI.ChatCompletionCreateParamsNonStreaming, 'stream'>;
 
-/** The same for a caller that has a model to fall back on. */
+/**
+ * The same for a caller that has a model to fall back on.
+ * @beta
+ */
 export type OpenAIChatRequest = Omit<OpenAIChatParams, 'model'> & Partial<Pick<OpenAIChatParams, 'model'>>;
 
-/** A client of OpenAI as `createModelCaller` takes it in `call`. */
+/**
+ * A client of OpenAI as `createModelCaller` takes it in `call`.
+ * @beta
+ */
 export type OpenAIChat<Q> = ModelClient<Q, OpenAI.ChatCompletion, OpenAI.ChatCompletionChunk>;
 
+/** @beta */
 export interface OpenAIEmbeddingsOptions {
   readonly model: OpenAI.EmbeddingCreateParams['model'];
   /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
@@ -57,6 +68,7 @@ const ONCE = { maxRetries: 0 } as const;
  *
  * The `timeout` of the client (10 minutes) runs while a request waits here, and goes on over all its attempts: raise it for long queues.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or when the client is limited already.
  * @example
  * ```ts
@@ -66,8 +78,8 @@ const ONCE = { maxRetries: 0 } as const;
  *
  * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
  * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
- * const limiter = createAccount({ concurrency: 8, requestsPerMinute: 500, tokensPerMinute: 200_000 });
- * const limited = limitOpenAI(client, { limiter });
+ * const account = createAccount({ concurrency: 8, requestsPerMinute: 500, tokensPerMinute: 200_000 });
+ * const limited = limitOpenAI(client, { limiter: account });
  * const { choices } = await limited.chat.completions.create({ model: 'small', messages: [{ role: 'user', content: '2 + 2?' }] });
  * choices[0]?.message.content; // => 'four'
  * ```
@@ -101,6 +113,7 @@ function forgotten(client: OpenAI): object {
  * The `call` of `createModelCaller` over this client: whole chats and streams, with their token counts. The limiter of the
  * caller learns from the headers of every answer. The client's own retries are off for these calls.
  *
+ * @beta
  * @param defaults - fields of every request that does not have its own; with a `model`, requests need none
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the client is none or has a limiter of its own.
  * @example
@@ -140,14 +153,16 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
     },
     model: (request) => bodyOf(request).model,
     usage: readUsage,
-    estimateTokens: (request) => requestUsage(bodyOf(request)),
+    cost: (request) => requestUsage(bodyOf(request)),
+    countTokens: estimateTokens,
   };
 }
 
 /**
- * What `createEmbedder` needs to make its calls over this client. The limiter of the embedder learns from the headers of every answer. The
+ * The `call` of `createEmbedder` over this client. The limiter of the embedder learns from the headers of every answer. The
  * client's own retries are off for these calls.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or when the client is none or has a
  *   limiter of its own.
  * @example
@@ -158,23 +173,20 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
  *
  * const answer = { data: [{ index: 0, embedding: [0.6, 0.8] }], usage: { total_tokens: 2 } };
  * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
- * const embedder = createEmbedder({ ...openAIEmbeddings(client, { model: 'small' }), requestsPerMinute: 3000 });
+ * const embedder = createEmbedder({ call: openAIEmbeddings(client, { model: 'small' }), concurrency: 2 });
  * (await embedder.embedAsync('hello')).length; // => 2
  * ```
  */
-export function openAIEmbeddings(
-  client: OpenAI,
-  options: OpenAIEmbeddingsOptions,
-): Required<Pick<ClientEmbedderOptions, 'call' | 'model'>> {
+export function openAIEmbeddings(client: OpenAI, options: OpenAIEmbeddingsOptions): EmbedClient {
   const name = 'openAIEmbeddings';
   checkClient(name, client);
-  onlyKnown(name, options, ['model', 'dimensions', 'user']);
-  nonEmpty(name, 'model', options.model);
-  if (options.dimensions !== undefined) count(name, 'dimensions', options.dimensions);
-  if (options.user !== undefined) nonEmpty(name, 'user', options.user);
+  check.onlyKnown(name, options, ['model', 'dimensions', 'user']);
+  check.nonEmpty(name, 'model', options.model);
+  if (options.dimensions !== undefined) check.count(name, 'dimensions', options.dimensions);
+  if (options.user !== undefined) check.nonEmpty(name, 'user', options.user);
   const settings = { ...options };
   return {
-    call: async (texts, context) => {
+    embed: async (texts, context) => {
       const { signal } = context;
       const sent = client.embeddings.create({ ...settings, input: [...texts], encoding_format: 'base64' }, { signal, ...ONCE });
       try {
@@ -183,14 +195,14 @@ export function openAIEmbeddings(
         throw noVectors(texts.length, error);
       }
     },
-    model: options.model,
+    ...apiOf(options.model),
   };
 }
 
 function checkClient(name: string, client: OpenAI): void {
   if (typeof (Object(client) as Partial<OpenAI>).withOptions !== 'function')
     throw new FlowConfigError(name, 'client', 'a client of `openai`', client);
-  if (isLimited(fetchOf(client))) throw new FlowConfigError(name, 'client', 'one that is not behind a limiter already', client);
+  if (isLimited(fetchOf(client))) throw check.misused(name, 'client', '`client` has a limiter already', 'Pass the original client.');
 }
 
 /** What the client sends its requests with. The field is there in all versions, but not in their types. */

@@ -1,8 +1,8 @@
 import type { Attributes, Meter, Tracer } from '@opentelemetry/api';
 import { metrics, trace } from '@opentelemetry/api';
-import { FlowConfigError } from '../../operators/errors.js';
-import { checked, count, nonEmpty, onlyKnown, orDefault, requiredFunction, unchecked } from '../../operators/toolkit.js';
-import type { FlowSink } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { FlowSink } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 import { readEvent } from '../inspector/read-event.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import type { Observed } from '../metrics/gauges.js';
@@ -11,11 +11,10 @@ import type { OtelNames } from './otel/names.js';
 import { FLOW_NAMES } from './otel/names.js';
 import { Spans } from './otel/spans.js';
 
-export type { CallRecord, CallStatus } from '../metrics/call-record.js';
-export type { Observed } from '../metrics/gauges.js';
-export type { OtelNames } from './otel/names.js';
-export { FLOW_NAMES, GEN_AI_NAMES } from './otel/names.js';
+export type { CallRecord } from '../metrics/call-record.js';
+export { GEN_AI_NAMES } from './otel/names.js';
 
+/** @beta */
 export interface OtelOptions {
   /** Makes the spans; `false` for none. @defaultValue that of the global provider, named `sluice` */
   readonly tracer?: Tracer | false;
@@ -31,7 +30,10 @@ export interface OtelOptions {
   readonly maxOpen?: number;
 }
 
-/** The three ways in of `createMetrics`. */
+/**
+ * The three ways in of `createMetrics`.
+ * @beta
+ */
 export interface Otel {
   /** Takes events: give it as `onEvent`. */
   readonly sink: FlowSink;
@@ -60,17 +62,19 @@ const NAME = 'createOtel';
  * - **Never** carries an item, a prompt, an answer, a key or the message of an error: attributes are numbers, and words that operators, lanes, models and
  *   calls are named with.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
  * import { InMemorySpanExporter, SimpleSpanProcessor, BasicTracerProvider } from '@opentelemetry/sdk-trace-base';
- * import { createModelCaller } from 'sluice';
+ * import { createAccount, createModelCaller } from 'sluice';
  * import { createOtel } from 'sluice/otel';
  *
  * const exporter = new InMemorySpanExporter();
  * const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
  * const otel = createOtel({ tracer: provider.getTracer('app') });
- * const models = createModelCaller({ call: async (question: string) => question, model: 'm', onEvent: otel.sink, onRecord: otel.record });
+ * const limiter = createAccount({ onRecord: otel.record });
+ * const models = createModelCaller({ call: async (question: string) => question, model: 'm', limiter, onEvent: otel.sink });
  * await models.callAsync('why?');
  * await models.drain();
  * exporter.getFinishedSpans().map(({ name }) => name); // => ['flow.call', 'flow.model m']
@@ -78,23 +82,23 @@ const NAME = 'createOtel';
  * @see `createMetrics` for the same numbers as a snapshot, without OpenTelemetry.
  */
 export function createOtel(options: OtelOptions = {}): Otel {
-  const given = checked(
+  const given = check.options(
     NAME,
     options,
     { ...OTEL_DEFAULTS, names: {}, modelAttributes: {} },
     {
-      tracer: unchecked,
-      meter: unchecked,
+      tracer: check.unchecked,
+      meter: check.unchecked,
       names: tableOf,
       modelAttributes: plain,
-      maxLabels: count,
-      maxOpen: count,
+      maxLabels: check.count,
+      maxOpen: check.count,
     },
   );
   const { modelAttributes, maxLabels, maxOpen } = given;
   const names: OtelNames = { ...FLOW_NAMES, ...given.names };
-  const tracer = orDefault(given.tracer, trace.getTracer('sluice'));
-  const meter = orDefault(given.meter, metrics.getMeter('sluice'));
+  const tracer = check.orDefault(given.tracer, trace.getTracer('sluice'));
+  const meter = check.orDefault(given.meter, metrics.getMeter('sluice'));
   const spans = tracer === false ? undefined : new Spans(checkedTracer(tracer), names, modelAttributes, maxOpen);
   const instruments = meter === false ? undefined : new Instruments(checkedMeter(meter), names, modelAttributes, maxLabels);
   return {
@@ -109,27 +113,27 @@ export function createOtel(options: OtelOptions = {}): Otel {
       spans?.record(record);
     },
     observe: (name, observed) => {
-      if (typeof name !== 'string' || name === '' || instruments?.has(name) === true)
-        throw new FlowConfigError(NAME, 'name', 'a non-empty string that is not in use', name);
-      requiredFunction(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
+      check.nonEmpty(NAME, 'name', name);
+      if (instruments?.has(name)) throw check.misused(NAME, 'name', `\`${name}\` is observed already`, 'Choose another `name`.');
+      check.requiredFunction(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
       return instruments?.observe(name, observed) ?? (() => undefined);
     },
   };
 }
 
 function checkedTracer(tracer: Tracer): Tracer {
-  requiredFunction(NAME, 'tracer.startSpan', (Object(tracer) as Partial<Tracer>).startSpan);
+  check.requiredFunction(NAME, 'tracer.startSpan', (Object(tracer) as Partial<Tracer>).startSpan);
   return tracer;
 }
 
 function checkedMeter(meter: Meter): Meter {
-  requiredFunction(NAME, 'meter.createHistogram', (Object(meter) as Partial<Meter>).createHistogram);
+  check.requiredFunction(NAME, 'meter.createHistogram', (Object(meter) as Partial<Meter>).createHistogram);
   return meter;
 }
 
 function tableOf(operator: string, option: string, names: Partial<OtelNames>): Partial<OtelNames> {
-  onlyKnown(operator, plain(operator, option, names), Object.keys(FLOW_NAMES), option, `${option}.`);
-  for (const [key, name] of Object.entries(names)) nonEmpty(operator, `${option}.${key}`, name);
+  check.onlyKnown(operator, plain(operator, option, names), Object.keys(FLOW_NAMES), option, `${option}.`);
+  for (const [key, name] of Object.entries(names)) check.nonEmpty(operator, `${option}.${key}`, name);
   return names;
 }
 

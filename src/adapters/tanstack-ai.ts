@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../operators/errors.js';
-import { abortReason, onAbort } from '../../operators/toolkit.js';
+import { onAbort } from '../../operators/build.js';
+import { FlowConfigError } from '../../operators/index.js';
 import { AGUI_DELTAS } from './ag-ui/coalesce-events.js';
 import type { AguiEvent } from './ag-ui/types.js';
 import type { DeltaOptions } from './support/coalesce-deltas.js';
@@ -10,10 +10,16 @@ import { relayedSignal } from './support/relayed-signal.js';
 
 export type { DeltaOptions } from './support/coalesce-deltas.js';
 
-/** What `stream()` of TanStack AI takes: messages, data and a signal in, events out. */
+/**
+ * What `stream()` of TanStack AI takes: messages, data and a signal in, events out.
+ * @beta
+ */
 export type StreamFactory<A extends readonly unknown[] = never, E = unknown> = (...args: A) => AsyncIterable<E>;
 
-/** What `useChat` of TanStack AI takes: `fetchServerSentEvents(url)` and the like. */
+/**
+ * What `useChat` of TanStack AI takes: `fetchServerSentEvents(url)` and the like.
+ * @beta
+ */
 export interface StreamConnection<A extends readonly unknown[] = never, E = unknown> {
   readonly connect: StreamFactory<A, E>;
 }
@@ -33,6 +39,7 @@ const NAME = 'flowStream';
  *
  * Opens the stream anew for each `for await`. Nothing of TanStack AI is imported.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is neither, or an option is unknown or out of range.
  * @example
  * ```ts no-run
@@ -101,7 +108,7 @@ function opened(open: Factory, args: readonly unknown[], draw: (events: AsyncIte
       ),
     return: () => {
       over();
-      own.abort(abortReason());
+      own.abort();
       return events.return();
     },
   };

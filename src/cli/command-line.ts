@@ -1,5 +1,5 @@
 import { Command, CommanderError } from 'commander';
-import { isFlowError } from '../../operators/errors.js';
+import { isFlowError } from '../../operators/index.js';
 import { configCommand } from './config-command.js';
 import { CliError, EXIT } from './exit.js';
 import { type Host, visibleHost } from './host.js';

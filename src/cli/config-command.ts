@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { stringify } from 'yaml';
+import { check } from '../../operators/build.js';
 import { configJsonSchema } from '../edge/config/json-schema.js';
 import { planOf, type StatedLoad } from '../edge/config/plan.js';
 import type { ConfigProblem } from '../edge/config/problems.js';
@@ -29,7 +30,7 @@ export function configCommand(host: Host): Command {
         .description('say everything that is wrong with a configuration')
         .argument('<file>', 'YAML, or JSON when its name ends so')
         .option('--json', 'what is wrong as JSON', false)
-        .action((file: string, flags: CheckFlags) => check(file, flags, host)),
+        .action((file: string, flags: CheckFlags) => checkFile(file, flags, host)),
     ),
   );
   command.addCommand(
@@ -66,7 +67,7 @@ export function configCommand(host: Host): Command {
   return command;
 }
 
-async function check(file: string, { json }: CheckFlags, host: Host): Promise<void> {
+async function checkFile(file: string, { json }: CheckFlags, host: Host): Promise<void> {
   const parsed = await readConfig(file, host);
   const problems: ConfigProblem[] = 'problems' in parsed ? [...parsed.problems] : [];
   const fault = 'problems' in parsed ? undefined : (refusalOf(parsed.value) ?? (await faultOf(filesOf(parsed.value, file, host))));
@@ -90,8 +91,13 @@ function printPreset(name: string | undefined, host: Host): void {
     return;
   }
   const preset = all.get(name);
-  if (preset === undefined) throw new CliError(EXIT.usage, `there is no preset \`${name}\`; there are ${[...all.keys()].join(', ')}`);
+  if (preset === undefined) throw new CliError(EXIT.usage, unknownPreset(name, [...all.keys()]));
   print(host, stringify(preset, { aliasDuplicateObjects: false }).trimEnd());
+}
+
+function unknownPreset(name: string, known: readonly string[]): string {
+  const meant = check.nearest(name, known);
+  return `unknown preset \`${name}\`. ${meant === undefined ? `Known presets: ${known.join(', ')}.` : `Did you mean \`${meant}\`?`}`;
 }
 
 /** Presets that are whole configurations, by their names: `paper.production`. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { Command } from 'commander';
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
 import { exportRecording } from '../inspector/export-recording.js';
 import { FlowModel } from '../inspector/flow-model.js';
 import { replay } from '../inspector/recording.js';

@@ -1,6 +1,5 @@
-import { classifyError } from '../../operators/classify-error.js';
-import { isFlowError } from '../../operators/errors.js';
-import type { Classify } from '../../operators/types.js';
+import type { Classify } from '../../operators/index.js';
+import { classifyError, isFlowError } from '../../operators/index.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 import type { Hide, Shown } from './secrets.js';
 import { visible } from './visible.js';

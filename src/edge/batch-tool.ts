@@ -1,9 +1,9 @@
 import { map } from 'rxjs';
-import * as z from 'zod';
-import { FlowConfigError } from '../../operators/errors.js';
-import { checked, count, nonEmpty, positive } from '../../operators/toolkit.js';
+import { check } from '../../operators/build.js';
+import { FlowConfigError } from '../../operators/index.js';
 import { failed, runOf } from '../pipelines/tools/tool-results.js';
 import type { Tool, ToolCall, ToolFailure, ToolResult, ToolRun } from '../pipelines/tools/tool-types.js';
+import { z } from './zod.js';
 
 export const BATCH_TOOL_DEFAULTS = {
   name: 'batch',
@@ -32,6 +32,7 @@ function schemaOf(maxCalls: number) {
 
 export type BatchToolInput = z.infer<typeof batchToolSchema>;
 
+/** @beta */
 export interface BatchToolOptions {
   /** @defaultValue 'batch' */
   readonly name?: string;
@@ -52,6 +53,7 @@ export interface BatchToolOptions {
  * The model reads every result, whole, under its number, its tool and its id. `value` of the result is a `ToolRun`: the results of the calls
  * and their summary. Ids are those of the batch call with the number of the call behind it: `toolu_1.2`.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts
@@ -70,12 +72,12 @@ export interface BatchToolOptions {
  * ```
  */
 export function createBatchTool(options: BatchToolOptions = {}): Tool<BatchToolInput, ToolRun> {
-  const { maxCalls, disallow, ...given } = checked(NAME, options, BATCH_TOOL_DEFAULTS, {
-    name: nonEmpty,
-    description: nonEmpty,
-    maxCalls: count,
+  const { maxCalls, disallow, ...given } = check.options(NAME, options, BATCH_TOOL_DEFAULTS, {
+    name: check.nonEmpty,
+    description: check.nonEmpty,
+    maxCalls: check.count,
     disallow: names,
-    timeoutMs: positive,
+    timeoutMs: check.positive,
   });
   return {
     ...given,

@@ -1,25 +1,10 @@
-import * as z from 'zod';
-import { needsPeer } from '../peer-version.js';
-
-// What only version 4 has, and costs no bundle anything.
-needsPeer('sluice/edge', 'zod', '^4.0.0', (z as { readonly $brand?: symbol }).$brand !== undefined);
+import { z } from './zod.js';
 
 /** What untrusted input turned out to be. `problem` names the place and what was expected there, never the input itself. */
 export type Checked<T> = { readonly value: T } | { readonly problem: string };
 
 /**
  * Reads JSON text and holds it against a schema. Never throws: what is wrong comes back as `problem`.
- *
- * @example
- * ```ts
- * import { checkJson } from 'sluice/edge';
- * import * as z from 'zod';
- *
- * const person = z.object({ name: z.string() });
- * checkJson(person, '{ "name": "Ada" }'); // => { value: { name: 'Ada' } }
- * checkJson(person, '{ "name": 7 }'); // => { problem: '`name`: Invalid input: expected string, received number' }
- * checkJson(person, 'Ada'); // => { problem: 'not JSON' }
- * ```
  */
 export function checkJson<T>(schema: z.ZodType<T>, text: string): Checked<T> {
   let input: unknown;

@@ -1,4 +1,4 @@
-import * as z from 'zod';
+import { z } from './zod.js';
 
 const text = /* @__PURE__ */ (() => z.string().min(1))();
 const bytes = /* @__PURE__ */ (() => z.int().min(0))();

@@ -1,9 +1,8 @@
 import type { Subscriber } from 'rxjs';
-import { isObservable, Observable, Subject, Subscription } from 'rxjs';
+import { isObservable, map, noop, Observable, Subject, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
-import { AttemptTimeoutError, CallbackError, DeadlineError } from '../../operators/errors.js';
-import { fromStream } from '../../operators/from-stream.js';
-import { Alarm, connect, isPromise, LazySignal, streamOf } from '../../operators/toolkit.js';
+import { check, connect, streamOf } from '../../operators/build.js';
+import { CallbackError, fromStream } from '../../operators/index.js';
 import type { ModelStream } from '../pipelines/models/model-types.js';
 import { failed } from '../pipelines/tools/tool-results.js';
 import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
@@ -15,7 +14,7 @@ import type { TurnOrder } from './turn-machine.js';
 import { notMade, TurnMachine } from './turn-machine.js';
 import type { TurnSettings } from './turn-options.js';
 import { NAME } from './turn-options.js';
-import type { CancelReason, TurnContext, TurnMessage, TurnNews, TurnPlace } from './turn-types.js';
+import type { CancelReason, TurnClock, TurnMessage, TurnNews, TurnPlace } from './turn-types.js';
 
 /** What a turn needs of its conversation. */
 export interface TurnHost {
@@ -27,7 +26,7 @@ export interface TurnHost {
   readonly guesses: HeldGuesses | undefined;
   tell(turn: AgentTurn, news: TurnNews): void;
   /** It is over, and leaves `kept`. Everybody is told the last news once `stop` has stopped what goes on. */
-  ended(turn: AgentTurn, kept: readonly TurnMessage[], news: readonly TurnNews[], stop: () => void): void;
+  ended(turn: AgentTurn, kept: readonly TurnMessage[], news: () => readonly TurnNews[], stop: () => void): void;
 }
 
 /** One turn: asks the model, makes the calls, and asks again. The machine decides, here it is done. */
@@ -42,18 +41,18 @@ export class AgentTurn implements TurnPlace {
   readonly #given: unknown;
   readonly #machine: TurnMachine;
   readonly #question: TurnMessage | undefined;
-  /** Of whoever asked: later steps begin in somebody else's call. */
+  /** The caller's: later steps start from other call stacks. */
   readonly #context = captureContext();
-  readonly #alarm: Alarm;
-  readonly #endsAt: number;
-  readonly #startedAt: number;
+  #isBegun = false;
+  /** Of the policy that the turn is held to. */
+  #clock: TurnClock | undefined;
+  #whenOver: (() => void) | undefined;
   /** What the step listens to. */
   #listening: Subscription = new Subscription();
-  #signal = new LazySignal();
+  #controller = new AbortController();
   #calls: Subject<ToolCall> | undefined;
-  #stepEndsAt = Infinity;
-  /** What is left of the step while a person is waited for. */
-  #stepLeftMs: number | undefined;
+  /** Ends the pause of the clock, while the step waits for a person. */
+  #resume: (() => void) | undefined;
   #next: TurnOrder = 'wait';
   #isAdvancing = false;
 
@@ -65,13 +64,35 @@ export class AgentTurn implements TurnPlace {
     this.turnId = turnIdOf(number);
     this.#given = given;
     this.#question = question;
-    this.#machine = new TurnMachine(settings.maxSteps, host.ids);
+    this.#machine = new TurnMachine(settings, host.ids);
     if (question) this.#machine.messages.push(question);
-    this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#expire();
+  }
+
+  /** The whole turn, held to the policy. Completes when it is over; leaving it before means that a newer turn has superseded it. */
+  lived(begin: () => void): Observable<never> {
+    const { policy } = this.#settings;
+    const life = (clock?: TurnClock): Observable<never> =>
+      new Observable((subscriber) => {
+        this.#clock = clock;
+        this.#isBegun = true;
+        this.#whenOver = () => {
+          subscriber.complete();
+        };
+        begin();
+        if (this.isOver) subscriber.complete();
+      });
+    return new Observable((subscriber) => {
+      subscriber.add(() => {
+        this.cancel('superseded');
+      });
+      connect(policy ? policy(life) : life(), subscriber, {
+        next: noop,
+        error: (error) => {
+          this.fail(error);
+          subscriber.complete();
+        },
+      });
     });
-    this.#startedAt = this.#alarm.now();
-    this.#endsAt = this.#startedAt + settings.deadlineMs;
   }
 
   get step(): number {
@@ -97,12 +118,11 @@ export class AgentTurn implements TurnPlace {
    * @param closed - what a question has closed
    */
   start(open: OpenStep | undefined, closed: readonly TurnMessage[]): void {
-    this.#ring();
     this.#tell({ type: 'started', ...(this.#question && { message: this.#question }), ...(closed.length > 0 && { closed }) });
     if (this.isOver) return;
     if (open) {
       const calls = this.#machine.reopen(open.message, open.results);
-      this.#limitStep();
+      this.#clock?.restartTimeout();
       for (const call of calls) this.#tell({ type: 'toolCall', call });
       this.#run(calls);
     } else {
@@ -130,13 +150,13 @@ export class AgentTurn implements TurnPlace {
 
   #ask(): void {
     this.#machine.asks();
-    this.#limitStep();
+    this.#clock?.restartTimeout();
     this.#listen((signal, listening) => {
       this.#hear(signal, listening);
     });
   }
 
-  #hear(signal: LazySignal, listening: Subscriber<never>): void {
+  #hear(signal: AbortSignal, listening: Subscriber<never>): void {
     const reader = new ModelReader(NAME);
     const hear = (parts: readonly ModelPart[]): void => {
       for (const part of parts) {
@@ -144,43 +164,22 @@ export class AgentTurn implements TurnPlace {
         if (news) this.#tell(news);
       }
     };
-    const fail = (error: unknown): void => {
-      this.fail(error);
-    };
-    const guarded = (work: () => void): void => {
-      try {
-        work();
-      } catch (error) {
-        fail(error);
-      }
-    };
-    let stream: Observable<unknown>;
-    try {
-      const { model, runner } = this.#settings;
-      const about = { turnId: this.turnId, key: this.key, step: this.step, tools: runner.tools, context: this.#given };
-      const messages = [...this.#host.messages, ...this.messages];
-      stream = piecesOf(this.#context.run(() => model(messages, withSignal(about, signal)), undefined));
-    } catch (error) {
-      fail(error);
-      return;
-    }
-    // Whoever was asked may have ended the turn.
+    const { model, runner } = this.#settings;
+    const about = { turnId: this.turnId, key: this.key, step: this.step, tools: runner?.tools ?? [], context: this.#given };
+    const messages = [...this.#host.messages, ...this.messages];
+    const stream = piecesOf(this.#context.run(() => model(messages, { ...about, signal }), undefined));
+    // The model may have ended the turn.
     if (this.isOver) return;
     connect(stream, listening, {
       next: (event) => {
         this.#machine.counts();
-        guarded(() => {
-          hear(reader.push(event));
-        });
+        hear(reader.push(event));
       },
-      error: fail,
       complete: () => {
-        guarded(() => {
-          hear(reader.end());
-          const unfinished = reader.unfinished() ?? reader.cut();
-          if (unfinished !== undefined) fail(unfinished);
-          else if (!this.isOver) this.#run(this.#machine.said());
-        });
+        hear(reader.end());
+        const unfinished = reader.unfinished() ?? reader.cut();
+        if (unfinished !== undefined) this.fail(unfinished);
+        else if (!this.isOver) this.#run(this.#machine.said());
         this.#advance();
       },
     });
@@ -197,13 +196,11 @@ export class AgentTurn implements TurnPlace {
     const given = new Subject<ToolCall>();
     this.#calls = given;
     this.#listen((signal, listening) => {
-      const made = given.pipe(this.#settings.runner.mapCalls({ context: this.#given, signal: signal.signal }));
+      const { runner } = this.#settings;
+      const made = given.pipe(runner ? runner.mapCalls({ context: this.#given, signal }) : map(noSuchTool));
       connect(made, listening, {
         next: (result) => {
           this.#take(result);
-        },
-        error: (error) => {
-          this.fail(error);
         },
       });
     });
@@ -219,8 +216,7 @@ export class AgentTurn implements TurnPlace {
     if (this.isOver) return;
     if (verdict === undefined) {
       const news = this.#machine.waits(call);
-      this.#stepLeftMs ??= this.#stepEndsAt - this.#alarm.now();
-      this.#ring();
+      this.#resume ??= this.#clock?.pauseTimeout();
       this.#tell(news);
     } else this.#decide(call, verdict);
   }
@@ -228,7 +224,7 @@ export class AgentTurn implements TurnPlace {
   /** True when nobody has to allow the call; undefined when somebody has to; a text when nobody can. */
   #needsNobody(call: ToolCall): boolean | string | undefined {
     const { needsApproval, runner } = this.#settings;
-    const tool = runner.tools.find(({ name }) => name === call.name);
+    const tool = runner?.tools.find(({ name }) => name === call.name);
     // There is no such tool: the runner says so.
     if (needsApproval === undefined || tool === undefined) return true;
     try {
@@ -239,10 +235,13 @@ export class AgentTurn implements TurnPlace {
     }
   }
 
-  answer(callId: string, verdict: boolean | string, scope: 'call' | 'tool'): boolean {
-    const decided = this.isOver ? undefined : this.#machine.decides(callId, verdict, scope);
+  answer(callId: string, verdict: boolean | string, appliesTo: 'call' | 'tool'): boolean {
+    const decided = this.isOver ? undefined : this.#machine.decides(callId, verdict, appliesTo);
     if (decided === undefined) return false;
-    this.#resumeClock();
+    if (this.pending === 0) {
+      this.#resume?.();
+      this.#resume = undefined;
+    }
     for (const call of decided) {
       if (!this.isOver) this.#tell({ type: 'answered', call, isAllowed: verdict === true });
       if (!this.isOver) this.#decide(call, verdict);
@@ -285,94 +284,68 @@ export class AgentTurn implements TurnPlace {
   #closeStep(): void {
     this.#calls = undefined;
     // Its signal does not abort any more: the answer is whole, the calls are over.
-    this.#signal = new LazySignal();
+    this.#controller = new AbortController();
     this.#listening.unsubscribe();
     const { news, order } = this.#machine.closeStep();
-    this.#stepEndsAt = Infinity;
-    this.#ring();
     this.#tell(news);
     this.#next = order;
     this.#advance();
-  }
-
-  // ---- time ---------------------------------------------------------------------------------------------------------
-
-  #limitStep(): void {
-    this.#stepEndsAt = this.#alarm.now() + this.#settings.timeoutMs;
-    this.#stepLeftMs = undefined;
-    this.#ring();
-  }
-
-  #resumeClock(): void {
-    if (this.#stepLeftMs === undefined || this.pending > 0) return;
-    this.#stepEndsAt = this.#alarm.now() + this.#stepLeftMs;
-    this.#stepLeftMs = undefined;
-    this.#ring();
-  }
-
-  #ring(): void {
-    this.#alarm.set(Math.min(this.#endsAt, this.#stepLeftMs === undefined ? this.#stepEndsAt : Infinity));
-  }
-
-  #expire(): void {
-    const { deadlineMs, timeoutMs } = this.#settings;
-    const now = this.#alarm.now();
-    this.fail(now >= this.#endsAt ? new DeadlineError(NAME, deadlineMs, now - this.#startedAt) : new AttemptTimeoutError(NAME, timeoutMs));
   }
 
   // ---- the end ------------------------------------------------------------------------------------------------------
 
   cancel(reason: CancelReason): void {
     if (this.isOver) return;
-    this.#cut(reason === 'superseded' && this.#machine.isSilent, (end) => ({ type: 'cancelled', reason, ...end }));
+    this.#cut(!this.#isBegun || (reason === 'superseded' && this.#machine.isSilent), (end) => ({ type: 'cancelled', reason, ...end }));
   }
 
   fail(error: unknown): void {
     if (this.isOver) return;
-    this.#cut(false, (end) => ({ type: 'failed', error, ...end }));
+    this.#cut(!this.#isBegun, (end) => ({ type: 'failed', error, ...end }));
   }
 
   #finish(reason: 'done' | 'maxSteps'): void {
     const { answer: text, usage, fault } = this.#machine;
-    this.#over(this.messages, [{ type: 'finished', reason, text, usage, ...(fault && { fault }) }]);
+    this.#over(this.messages, () => [{ type: 'finished', reason, text, usage, ...(fault && { fault }) }]);
   }
 
   /** Every call has its result before the end, also those that nobody waits for any more. */
   #cut(isDropped: boolean, last: (end: Omit<Extract<TurnNews, { type: 'failed' }>, 'type' | 'error'>) => TurnNews): void {
     const answers = this.#machine.unanswered.map((call) => this.#machine.takes(notMade(call)));
-    const wasted = this.#machine.cut();
+    const waste = this.#machine.cut();
     const kept = isDropped || this.#settings.unfinished === 'drop' ? [] : [...this.messages];
-    const end = last({ kept, wasted, usage: this.#machine.usage });
-    this.#over(
-      kept,
-      [...answers, end].filter((news) => news !== undefined),
-    );
+    const { usage } = this.#machine;
+    this.#over(kept, () => [...answers, last({ kept, wasted: waste(), usage })].filter((news) => news !== undefined));
   }
 
   /** State first, then what is to be told has its place; a listener to the signal may do anything, and all of that comes after. */
-  #over(kept: readonly TurnMessage[], news: readonly TurnNews[]): void {
+  #over(kept: readonly TurnMessage[], news: () => readonly TurnNews[]): void {
     this.isOver = true;
-    this.#alarm.clear();
     this.#host.ended(this, kept, news, () => {
       this.#stopListening();
+      this.#whenOver?.();
     });
   }
 
   /** For the model, or for its calls: what listens is known before anything can come of it. */
-  #listen(start: (signal: LazySignal, listening: Subscriber<never>) => void): void {
+  #listen(start: (signal: AbortSignal, listening: Subscriber<never>) => void): void {
     this.#listening.unsubscribe();
-    const signal = new LazySignal();
-    this.#signal = signal;
+    const controller = new AbortController();
+    this.#controller = controller;
     new Observable<never>((listening) => {
       this.#listening = listening;
-      start(signal, listening);
-    }).subscribe();
+      start(controller.signal, listening);
+    }).subscribe({
+      error: (error: unknown) => {
+        this.fail(error);
+      },
+    });
   }
 
   /** The signal first, then it is left. */
   #stopListening(): void {
     this.#calls = undefined;
-    this.#signal.abort();
+    this.#controller.abort();
     this.#listening.unsubscribe();
   }
 
@@ -387,7 +360,7 @@ export function turnIdOf(number: number): string {
 
 /** Closed at once when it is left, also while it is silent. */
 function piecesOf(output: ModelStream<unknown>): Observable<unknown> {
-  if (isPromise(output)) {
+  if (check.isPromise(output)) {
     const opening = Promise.resolve(output);
     // Whoever was asked may have ended the turn, and then nobody else handles its rejection.
     opening.catch(() => undefined);
@@ -401,7 +374,7 @@ function piecesOf(output: ModelStream<unknown>): Observable<unknown> {
   return stream;
 }
 
-/** The signal is made on the first look. */
-function withSignal(about: Omit<TurnContext, 'signal'>, signal: LazySignal): TurnContext {
-  return Object.defineProperty({ ...about }, 'signal', { enumerable: true, get: () => signal.signal }) as TurnContext;
+function noSuchTool(call: ToolCall): ToolResult {
+  const message = `there is no tool \`${call.name}\``;
+  return failed({ call, index: 0, attempts: 0, durationMs: 0 }, { code: 'unknown_tool', message });
 }

@@ -1,4 +1,4 @@
-import type { Store } from '../../operators/to-store.js';
+import type { Store } from '../../operators/index.js';
 import type { AgentTurn, TurnHost } from './agent-turn.js';
 import type { HeldGuesses } from './held-guesses.js';
 import type { OpenHistory, OpenStep } from './open-history.js';
@@ -73,11 +73,11 @@ export class Conversation implements TurnHost {
     this.#host.told(turn, this, news);
   }
 
-  ended(turn: AgentTurn, kept: readonly TurnMessage[], news: readonly TurnNews[], stop: () => void): void {
-    this.running = undefined;
+  ended(turn: AgentTurn, kept: readonly TurnMessage[], news: () => readonly TurnNews[], stop: () => void): void {
+    if (this.running === turn) this.running = undefined;
     this.messages = [...this.messages, ...kept];
     this.#host.together(() => {
-      for (const one of news) this.#host.told(turn, this, one);
+      for (const one of news()) this.#host.told(turn, this, one);
       stop();
       this.guesses?.dropUpTo(this.key, turn.number);
     });

@@ -1,7 +1,7 @@
 import { EventClient } from '@tanstack/devtools-event-client';
-import { FlowConfigError } from '../../operators/errors.js';
-import { checked, nonEmpty } from '../../operators/toolkit.js';
-import type { FlowEvent } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 import type { FlowCounters, LaneView } from '../inspector/counters.js';
 import { exportRecording } from '../inspector/export-recording.js';
 import { FlowModel } from '../inspector/flow-model.js';
@@ -9,7 +9,10 @@ import type { LimitView } from '../inspector/limits.js';
 import type { Connection, InspectorSource } from '../inspector/source.js';
 import { connectSource } from '../inspector/source.js';
 
-/** What goes over the bus, below the plugin `sluice`; all of it is JSON. */
+/**
+ * What goes over the bus, below the plugin `sluice`; all of it is JSON.
+ * @beta
+ */
 export interface DevtoolsEvents {
   /** A source of this key is there. A panel answers with `hello`. */
   readonly announce: { readonly key: string };
@@ -27,6 +30,7 @@ export interface DevtoolsEvents {
   };
 }
 
+/** @beta */
 export interface DevtoolsOptions {
   /** Tells this source from others on the bus. */
   readonly key: string;
@@ -47,6 +51,7 @@ const UPDATE_MS = 100;
  * - **Never** carries anything that came from a payload.
  * - **Does nothing** unless `process.env.NODE_ENV` is `'development'` (bundlers leave all of it out), nor on a server where no bus of TanStack runs.
  *
+ * @beta
  * @returns how to leave: the source is left, and the bus is told nothing more.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, in development, when `source` is no object, or an option is unknown or out of range.
  * @example
@@ -68,7 +73,7 @@ export function toDevtools(source: InspectorSource, options: DevtoolsOptions): (
 }
 
 function connect(source: InspectorSource, options: DevtoolsOptions): () => void {
-  const { key } = checked(NAME, options, {}, { key: nonEmpty });
+  const { key } = check.options(NAME, options, {}, { key: check.nonEmpty });
   if (typeof (source as unknown) !== 'object' || (source as unknown) === null)
     throw new FlowConfigError(NAME, 'source', 'an object', source);
   return new Link(key, source).close;

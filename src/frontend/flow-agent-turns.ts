@@ -1,9 +1,8 @@
 import type { Subscriber } from 'rxjs';
-import { Observable, Subject } from 'rxjs';
-import { ClosedError, FlowConfigError } from '../../operators/errors.js';
-import type { Store } from '../../operators/to-store.js';
-import { AbortCalls, ask, report, Shutdown, ShutdownHandle, unusable } from '../../operators/toolkit.js';
-import type { ToolRunner } from '../pipelines/tools/runner-types.js';
+import { EMPTY, Observable, Subject } from 'rxjs';
+import { AbortCalls, report, type Shutdown, ShutdownHandle } from '../../operators/build.js';
+import type { Store } from '../../operators/index.js';
+import { ClosedError, FlowConfigError, switchLatest } from '../../operators/index.js';
 import type { ToolCall } from '../pipelines/tools/tool-types.js';
 import { AgentTurn, turnIdOf } from './agent-turn.js';
 import type { ConversationHost } from './conversation.js';
@@ -18,6 +17,7 @@ import type {
   AgentTurnsSnapshot,
   AnswerOptions,
   AskArguments,
+  CancelReason,
   GuessOptions,
   HistoryOptions,
   TurnEvent,
@@ -29,16 +29,18 @@ import type {
 } from './turn-types.js';
 
 /** All conversations, what is told of them in its order, and the end of all. */
-export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown>, ConversationHost {
+export class FlowAgentTurns extends ShutdownHandle implements AgentTurns, ConversationHost {
   readonly events: Observable<TurnEvent>;
   readonly guesses: HeldGuesses | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #settings: TurnSettings;
-  readonly #ownRunner: ToolRunner | undefined;
   readonly #history: (key: string) => OpenHistory;
   readonly #conversations = new Map<string, Conversation>();
   readonly #events = new Subject<TurnEvent>();
-  readonly #askers = new Map<AgentTurn, Subscriber<TurnEvent>>();
+  /** What users ask: the newest of a conversation is answered. */
+  readonly #intents = new Subject<Asked>();
+  /** Accepted and not over. */
+  readonly #asked = new Map<number, Asked>();
   readonly #signals = new AbortCalls();
   readonly #counts = { finished: 0, cancelled: 0, failed: 0, wastedTokens: 0 };
   #deliveries: (() => void)[] = [];
@@ -47,13 +49,16 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
 
   constructor(options: AnyTurnOptions) {
     super();
-    const { settings, ownRunner, guesses, history } = readOptions(options);
+    const { settings, guesses, history } = readOptions(options);
     this.#settings = settings;
-    this.#ownRunner = ownRunner;
     this.#history = history;
-    this.guesses = guesses && new HeldGuesses(guesses, settings.runner, settings.scheduler);
+    this.guesses = guesses && settings.runner && new HeldGuesses(guesses, settings.runner, settings.scheduler);
     this.events = this.#events.asObservable();
-    this.shutdown = new Shutdown({
+    const onSuperseded = (asked: Asked): void => {
+      this.#cancel(asked, 'superseded');
+    };
+    this.#intents.pipe(switchLatest((asked) => this.#begin(asked), { key: ({ key }) => key, onSuperseded })).subscribe();
+    this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler: settings.scheduler,
       stop: () => {
@@ -61,20 +66,17 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
         this.#checkDrained();
       },
       abort: () => {
-        for (const turn of [...this.#askers.keys()]) turn.cancel('closed');
+        for (const asked of [...this.#asked.values()]) this.#cancel(asked, 'closed');
         this.#checkDrained();
       },
     });
   }
 
-  ask(intent: unknown, ...[options]: AskArguments<unknown>): Observable<TurnEvent> {
-    const { toContent } = this.#settings;
+  ask(intent: UserContent, ...[options]: AskArguments<unknown>): Observable<TurnEvent> {
     const given = askOptions(options);
-    if (toContent === undefined) {
-      const problem = contentProblem(intent);
-      if (problem !== undefined) throw new FlowConfigError(NAME, 'intent', 'a text, or a list of parts, with something in it', intent);
-    }
-    return this.#turn(given, () => this.#question(intent));
+    if (contentProblem(intent) !== undefined)
+      throw new FlowConfigError(NAME, 'intent', 'a text, or a list of parts, with something in it', intent);
+    return this.#turn(given, intent);
   }
 
   resume(...[options]: AskArguments<unknown>): Observable<TurnEvent> {
@@ -84,15 +86,15 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
   stop(key?: string): void {
     if (key !== undefined) keyOption(key);
     this.guesses?.dropAll(key);
-    for (const turn of [...this.#askers.keys()]) if (key === undefined || turn.key === key) turn.cancel('stopped');
+    for (const asked of [...this.#asked.values()]) if (key === undefined || asked.key === key) this.#cancel(asked, 'stopped');
   }
 
   answer(callId: string, allowed: boolean | string, options?: AnswerOptions): boolean {
     if (typeof allowed !== 'boolean' && typeof allowed !== 'string')
       throw new FlowConfigError(NAME, 'allowed', 'true, false or a text', allowed);
-    const { key, scope } = answerOptions(options);
-    const turns = [...this.#askers.keys()].filter((turn) => key === undefined || turn.key === key);
-    return turns.some((turn) => turn.answer(callId, allowed, scope));
+    const { key, appliesTo } = answerOptions(options);
+    const asked = [...this.#asked.values()].filter((one) => key === undefined || one.key === key);
+    return asked.some(({ turn }) => turn?.answer(callId, allowed, appliesTo));
   }
 
   speculate(call: Pick<ToolCall, 'name' | 'input'>, options?: GuessOptions): boolean {
@@ -125,16 +127,15 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
   ): Store<unknown> {
     const conversation = this.#conversation(keyOption(key));
     if (reduce === undefined) return conversation.view;
-    if (typeof reduce === 'function')
-      return conversation.store(reduce as never, initial, paceOption(pace, 'pace', 'the options of a store'));
-    return conversation.paced(paceOption(reduce, 'reduce', 'a function, or the options of a store'));
+    if (typeof reduce === 'function') return conversation.store(reduce as never, initial, paceOption(pace, 'pace', 'an object of options'));
+    return conversation.paced(paceOption(reduce, 'reduce', 'a function, or an object of options'));
   }
 
   snapshot(): AgentTurnsSnapshot {
     let pending = 0;
-    for (const turn of this.#askers.keys()) pending += turn.pending;
+    for (const { turn } of this.#asked.values()) pending += turn?.pending ?? 0;
     const conversations = this.#conversations.size;
-    return { running: this.#askers.size, pending, conversations, guesses: this.guesses?.size ?? 0, ...this.#counts };
+    return { running: this.#asked.size, pending, conversations, guesses: this.guesses?.size ?? 0, ...this.#counts };
   }
 
   // ---- what happens in conversations --------------------------------------------------------------------------------
@@ -143,9 +144,10 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
     // Of what was accepted; who left is of no account.
     if (news.type === 'finished' || news.type === 'failed') this.shutdown.count('done');
     else if (news.type === 'cancelled' && news.reason === 'closed') this.shutdown.count('aborted');
-    this.#tell({ turnId: turn.turnId, key: turn.key, step: turn.step, ...news }, conversation, this.#askers.get(turn));
-    if (!isEnd(news)) return;
-    this.#askers.delete(turn);
+    const asked = this.#asked.get(turn.number);
+    this.#tell({ turnId: turn.turnId, key: turn.key, step: turn.step, ...news }, conversation, asked?.subscriber);
+    if (!isEnd(news) || !asked) return;
+    this.#asked.delete(asked.number);
     this.#checkDrained();
   }
 
@@ -161,61 +163,73 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
     if (isOutermost) this.#deliver();
   }
 
-  /** A turn for each subscriber. */
-  #turn({ key, signal, context }: ReturnType<typeof askOptions>, question: (() => TurnMessage) | undefined): Observable<TurnEvent> {
+  /** A turn for each subscriber; without an intent it goes on. */
+  #turn({ key, signal, context }: ReturnType<typeof askOptions>, intent: UserContent | undefined): Observable<TurnEvent> {
     return new Observable((subscriber) => {
       const number = ++this.#turns;
-      let conversation: Conversation | undefined;
-      let message: TurnMessage | undefined;
-      const refuse = (news: TurnNews): void => {
-        this.#tell({ turnId: turnIdOf(number), key, step: 0, ...news }, conversation, subscriber);
-      };
+      const asked: Asked = { number, key, context, intent, subscriber, turn: undefined };
       try {
-        conversation = this.#conversation(key);
-        message = question?.();
-        if (signal?.aborted !== true) conversation = this.#freed(key);
+        this.#conversation(key);
       } catch (error) {
-        refuse({ type: 'failed', error, ...NOTHING_DONE });
+        this.#refuse(asked, { type: 'failed', error, ...NOTHING_DONE });
         return;
       }
       if (signal?.aborted === true) {
-        refuse({ type: 'cancelled', reason: 'aborted', ...NOTHING_DONE });
+        this.#refuse(asked, { type: 'cancelled', reason: 'aborted', ...NOTHING_DONE });
         return;
       }
       if (this.shutdown.isClosed) {
-        refuse({ type: 'failed', error: new ClosedError(NAME), ...NOTHING_DONE });
+        this.#refuse(asked, { type: 'failed', error: new ClosedError(NAME), ...NOTHING_DONE });
         return;
       }
-      // Whoever was told may have made this asker leave.
+      // A listener that heard of it may have made the asker leave.
       if (subscriber.closed) return;
-      const turn = new AgentTurn(conversation, this.#settings, number, context, message);
-      this.#askers.set(turn, subscriber);
+      this.#asked.set(number, asked);
       subscriber.add(() => {
-        turn.cancel('left');
+        this.#cancel(asked, 'left');
       });
-      conversation.begin(turn, question === undefined);
-      if (signal && !turn.isOver) {
+      this.#intents.next(asked);
+      if (signal && this.#asked.has(asked.number)) {
         this.#signals.stop(signal, subscriber, () => {
-          turn.cancel('aborted');
+          this.#cancel(asked, 'aborted');
         });
       }
     });
   }
 
-  #question(intent: unknown): TurnMessage {
-    const content: unknown = ask(NAME, 'toContent', this.#settings.toContent ?? same, intent as never);
-    if (contentProblem(content) === undefined) return { role: 'user', content: content as UserContent };
-    throw unusable(NAME, 'toContent', 'a text, or a list of parts, with something in it', content);
+  /** The newest of its conversation. */
+  #begin(asked: Asked): Observable<never> {
+    const { number, key, context, intent } = asked;
+    if (!this.#asked.has(asked.number)) return EMPTY;
+    let conversation: Conversation;
+    try {
+      conversation = this.#conversation(key);
+    } catch (error) {
+      this.#refuse(asked, { type: 'failed', error, ...NOTHING_DONE });
+      return EMPTY;
+    }
+    // The history that was asked for may have ended it.
+    if (!this.#asked.has(asked.number)) return EMPTY;
+    const message = intent === undefined ? undefined : ({ role: 'user', content: intent } as const);
+    const turn = new AgentTurn(conversation, this.#settings, number, context, message);
+    asked.turn = turn;
+    return turn.lived(() => {
+      conversation.begin(turn, intent === undefined);
+    });
   }
 
-  /** One in which no turn is under way: the newest wins, also over what is asked while the older one is being ended, or its conversation forgotten. */
-  #freed(key: string): Conversation {
-    let conversation = this.#conversation(key);
-    while (conversation.running && !this.shutdown.isClosed) {
-      conversation.running.cancel('superseded');
-      conversation = this.#conversation(key);
-    }
-    return conversation;
+  #cancel(asked: Asked, reason: CancelReason): void {
+    if (asked.turn) asked.turn.cancel(reason);
+    else if (this.#asked.has(asked.number)) this.#refuse(asked, { type: 'cancelled', reason, ...NOTHING_DONE });
+  }
+
+  /** It is over before it began. */
+  #refuse(asked: Asked, news: TurnNews): void {
+    const { number, key, subscriber } = asked;
+    const wasAccepted = this.#asked.delete(asked.number);
+    if (wasAccepted && news.type === 'cancelled' && news.reason === 'closed') this.shutdown.count('aborted');
+    this.#tell({ turnId: turnIdOf(number), key, step: 0, ...news }, this.#conversations.get(key), subscriber);
+    if (wasAccepted) this.#checkDrained();
   }
 
   #conversation(key: string): Conversation {
@@ -258,14 +272,24 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
   }
 
   #checkDrained(): void {
-    if (!this.shutdown.isClosed || this.#askers.size > 0 || !this.shutdown.finish()) return;
+    if (!this.shutdown.isClosed || this.#asked.size > 0 || !this.shutdown.finish()) return;
     this.guesses?.dropAll();
-    this.#ownRunner?.close();
     this.#later(() => {
       for (const conversation of this.#conversations.values()) conversation.end();
       this.#events.complete();
     });
   }
+}
+
+/** A question, or a wish to go on. */
+interface Asked {
+  readonly number: number;
+  readonly key: string;
+  readonly context: unknown;
+  readonly intent: UserContent | undefined;
+  readonly subscriber: Subscriber<TurnEvent>;
+  /** Once it is the newest of its conversation. */
+  turn: AgentTurn | undefined;
 }
 
 type EndEvent = Extract<TurnEvent, { type: 'finished' | 'cancelled' | 'failed' }>;
@@ -274,8 +298,4 @@ const NOTHING_DONE = { kept: [], wasted: { chunks: 0, estimatedTokens: 0 }, usag
 
 function isEnd<N extends TurnNews>(news: N): news is Extract<N, { type: 'finished' | 'cancelled' | 'failed' }> {
   return news.type === 'finished' || news.type === 'cancelled' || news.type === 'failed';
-}
-
-function same(intent: never): UserContent {
-  return intent;
 }

@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { Subscription } from 'rxjs';
-import { Alarm, report } from '../../operators/toolkit.js';
+import { Alarm, report } from '../../operators/build.js';
 import type { ToolRunner } from '../pipelines/tools/runner-types.js';
 import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
 import { sameCall } from './turn-machine.js';
@@ -8,7 +8,7 @@ import { sameCall } from './turn-machine.js';
 export interface GuessRules {
   readonly tools: readonly string[];
   readonly ttlMs: number;
-  readonly maxHeld: number;
+  readonly maxQueued: number;
 }
 
 /** One call on a guess. Nobody sees anything of it before it is taken. */
@@ -58,7 +58,7 @@ export class HeldGuesses {
   make(call: Pick<ToolCall, 'name' | 'input'>, key: string, context: unknown, turn: number): boolean {
     // A guess may be none.
     const { name, input } = Object(call) as typeof call;
-    const { tools, ttlMs, maxHeld } = this.#rules;
+    const { tools, ttlMs, maxQueued } = this.#rules;
     const same = sameCall({ name, input });
     const tool = this.#runner.tools.find((known) => known.name === name);
     if (same === undefined || tool?.readOnly !== true || !tools.includes(name)) return false;
@@ -80,7 +80,7 @@ export class HeldGuesses {
       whenOver: undefined,
     };
     this.#held.set(key, [...guesses, guess]);
-    if (guesses.length >= maxHeld) this.#drop(key, (held) => held === guesses[0]);
+    if (guesses.length >= maxQueued) this.#drop(key, (held) => held === guesses[0]);
     this.#alarm.setBy(endsAt);
     const id = `guess_${String(++this.#ids)}`;
     const run = this.#runner.run([{ id, name, input }], { context }).subscribe({

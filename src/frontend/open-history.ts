@@ -17,7 +17,7 @@ export interface OpenHistory {
   readonly open: OpenStep | undefined;
 }
 
-/** Cuts off the step that is open. @returns what is wrong instead, as a text with the place of it */
+/** Cuts off the step that is open. @returns the problem instead, with its place */
 export function openHistory(given: readonly TurnMessage[]): OpenHistory | string {
   const messages: TurnMessage[] = [];
   const ids = new Set<string>();
@@ -30,17 +30,17 @@ export function openHistory(given: readonly TurnMessage[]): OpenHistory | string
     results = new Map();
   };
   for (const [i, message] of given.entries()) {
-    const at = `history[${String(i)}]`;
+    const at = `\`history[${String(i)}]\``;
     if (message.role === 'tool') {
       const call = step?.toolCalls.find(({ id }) => id === message.toolCallId);
-      if (call === undefined || results.has(call.id)) return `${at}: the result of a call that was not asked for`;
+      if (call === undefined || results.has(call.id)) return `${at} is a result without its call`;
       results.set(call.id, resultOf(call, message));
       continue;
     }
-    if (isOpen()) return `${at}: a message before the results of all calls`;
+    if (isOpen()) return `${at} comes before the results of all tool calls`;
     close();
     const problem = message.role === 'assistant' ? problemOf(message, ids) : userProblem(message);
-    if (problem !== undefined) return `${at}: ${problem}`;
+    if (problem !== undefined) return `${at} ${problem}`;
     if (message.role === 'assistant') step = message;
     else messages.push(message);
   }
@@ -57,12 +57,12 @@ export function idsOf(messages: readonly TurnMessage[]): Set<string> {
 }
 
 function problemOf({ content, toolCalls, opaque = [] }: AssistantMessage, ids: Set<string>): string | undefined {
-  if (typeof content !== 'string' || !Array.isArray(toolCalls)) return 'no text and no list of calls';
-  if (toolCalls.length === 0 && isBlank(content)) return 'an answer without a word';
-  if (!Array.isArray(opaque) || !opaque.every(isOpaque)) return 'something opaque that is no block with its place';
+  if (typeof content !== 'string' || !Array.isArray(toolCalls)) return 'has neither text nor tool calls';
+  if (toolCalls.length === 0 && isBlank(content)) return 'is an empty answer';
+  if (!Array.isArray(opaque) || !opaque.every(isOpaque)) return 'has an invalid `opaque` entry';
   for (const { id, name } of toolCalls) {
-    if (typeof id !== 'string' || id === '' || typeof name !== 'string') return 'a call without an id or a name';
-    if (ids.has(id)) return 'a call with the id of another';
+    if (typeof id !== 'string' || id === '' || typeof name !== 'string') return 'has a tool call without `id` or `name`';
+    if (ids.has(id)) return 'has a tool call whose `id` is used twice';
     ids.add(id);
   }
   return undefined;
@@ -73,14 +73,14 @@ function isOpaque({ protocol, block, afterChars, afterCalls }: Partial<OpaqueBlo
 }
 
 function userProblem({ role, content }: TurnMessage): string | undefined {
-  if ((role as string) !== 'user') return 'a role that is neither user, assistant nor tool';
+  if ((role as string) !== 'user') return 'has an unknown role';
   return contentProblem(content);
 }
 
 /** What a model would not take as a question. */
 export function contentProblem(content: unknown): string | undefined {
   const isFilled = typeof content === 'string' ? !isBlank(content) : Array.isArray(content) && content.length > 0;
-  return isFilled ? undefined : 'a question without a word';
+  return isFilled ? undefined : 'is an empty question';
 }
 
 function resultOf({ id, name }: ToolCall, { content, isError }: Extract<TurnMessage, { role: 'tool' }>): ToolResult {

@@ -1,6 +1,9 @@
 import { startTransition, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 
-/** What the hooks read: a store of `toStore`, or anything else that `useSyncExternalStore` takes. */
+/**
+ * What the hooks read: a store of `toStore`, or anything else that `useSyncExternalStore` takes.
+ * @beta
+ */
 export interface FlowStore<S> {
   /** Calls `listener` after every change of the snapshot; the returned function stops that. */
   readonly subscribe: (listener: () => void) => () => void;

@@ -1,13 +1,14 @@
 import { useMemo, useState } from 'react';
 import { Observable } from 'rxjs';
-import type { ToStoreOptions } from '../../operators/to-store.js';
-import { toStore } from '../../operators/to-store.js';
-import { oneOf, orDefault } from '../../operators/toolkit.js';
+import { check } from '../../operators/build.js';
+import type { ToStoreOptions } from '../../operators/index.js';
+import { toStore } from '../../operators/index.js';
 import type { FlowStore, Reader } from './react-readers.js';
 import { useAtOnce, useTransitions } from './react-readers.js';
 
 export type { FlowStore } from './react-readers.js';
 
+/** @beta */
 export interface FlowValueOptions {
   /**
    * How a change reaches the page. `'sync'` renders it at once, and all components of a page show the same snapshot at all times.
@@ -17,6 +18,7 @@ export interface FlowValueOptions {
   readonly updates?: 'sync' | 'concurrent';
 }
 
+/** @beta */
 export interface UseFlowOptions extends ToStoreOptions, FlowValueOptions {}
 
 /** How long {@link useFlow} keeps its source after the component has left: React's strict mode leaves and comes back within a moment. */
@@ -26,6 +28,7 @@ const USE_FLOW_DEFAULTS = { keepAliveMs: 50 } as const;
  * The snapshot of a store, or what `select` makes of it. The component renders anew when that is another value; what `select` throws goes to the next
  * error boundary. `select` may be written inline.
  *
+ * @beta
  * @param isEqual Whether two selected values count as the same, and the older stays. @defaultValue `Object.is`
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when `updates` is none of its words.
  * @example
@@ -48,7 +51,9 @@ export function useFlowValue<S, R = S>(
   isEqual: (a: R, b: R) => boolean = Object.is,
   options: FlowValueOptions = {},
 ): R {
-  const [read] = useState(() => readers[oneOf('sync', 'concurrent')('useFlowValue', 'updates', orDefault(options.updates, 'sync'))]);
+  const [read] = useState(
+    () => readers[check.oneOf('sync', 'concurrent')('useFlowValue', 'updates', check.orDefault(options.updates, 'sync'))],
+  );
   return read(store, select, isEqual);
 }
 
@@ -57,6 +62,7 @@ export function useFlowValue<S, R = S>(
  * called when the component is made, and has to make a cold stream: components that are never mounted (Suspense, strict mode) subscribe to nothing. Give
  * the component another `key` for another source.
  *
+ * @beta
  * @param options Those of `toStore`, and `updates`; `keepAliveMs` is 50 by default. They are read at the first render.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when an option is unknown or out of range.
  * @example
@@ -80,7 +86,7 @@ export function useFlow<T, S = T>(source: () => Observable<T>, initial: S, optio
 }
 
 /** What {@link useFlowStats} reads of the result of `createMetrics`. */
-export interface FlowStatsSource<M> {
+interface FlowStatsSource<M> {
   snapshot(): M;
   readonly metrics$: { subscribe(next: (metrics: M) => void): { unsubscribe(): void } };
 }
@@ -88,6 +94,7 @@ export interface FlowStatsSource<M> {
 /**
  * The numbers of `createMetrics`, for a dashboard: at once, and after each change, at most one every `intervalMs` of the metrics.
  *
+ * @beta
  * @example
  * ```ts
  * import { createElement } from 'react';
@@ -119,18 +126,22 @@ export function useFlowStats<M>(metrics: FlowStatsSource<M>): M {
 }
 
 /** What {@link useAgentTurn} uses of the result of `createAgentTurn`. */
-export interface AgentTurnSource<I, V extends AgentTurnView> {
+interface AgentTurnSource<I, V extends AgentTurnView> {
   ask(intent: I, options: { readonly key: string }): { subscribe(): unknown };
   stop(key: string): void;
   store(key: string): FlowStore<V>;
 }
 
-/** What a view says of its turn. */
+/**
+ * What a view says of its turn.
+ * @beta
+ */
 export interface AgentTurnView {
   readonly status: string;
   readonly error?: unknown;
 }
 
+/** @beta */
 export interface AgentTurnHandle<I, V extends AgentTurnView> {
   /** The conversation, and the turn under way. */
   readonly view: V;
@@ -148,6 +159,7 @@ export interface AgentTurnHandle<I, V extends AgentTurnView> {
  * One conversation of `createAgentTurn`: what it looks like, once a frame, and how to go on with it. A turn that nobody watches is given up: when the
  * last component of its key has left the page, for longer than 50 ms.
  *
+ * @beta
  * @param key Which conversation. @defaultValue 'default'
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when `updates` is none of its words.
  * @example

@@ -3,7 +3,6 @@ import { failed } from '../pipelines/tools/tool-results.js';
 import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
 import type { ModelPart } from '../streams/model-part.js';
 import { stringOf } from '../streams/model-part.js';
-import { estimateTokens } from '../tokenizers/estimate.js';
 import { isBlank } from './turn-messages.js';
 import type { OpaqueBlock, TurnMessage, TurnNews, TurnUsage, TurnWaste } from './turn-types.js';
 
@@ -15,6 +14,12 @@ interface StepCall {
   readonly call: ToolCall;
   isPending: boolean;
   result: ToolResult | undefined;
+}
+
+/** What of the options it decides by. */
+export interface TurnRules {
+  readonly maxSteps: number;
+  readonly estimateTokens: (text: string) => number;
 }
 
 /** What a person has said once, for the rest of the turn. */
@@ -35,7 +40,7 @@ export class TurnMachine {
   answer = '';
   /** What is wrong with that. */
   fault: AnswerFault | undefined;
-  readonly #maxSteps: number;
+  readonly #rules: TurnRules;
   /** Ids of the conversation. */
   readonly #ids: Set<string>;
   /** By tool and arguments, and by tool. */
@@ -53,8 +58,8 @@ export class TurnMachine {
   #chunks = 0;
 
   /** @param ids - those of all calls of the conversation, each of which is used once */
-  constructor(maxSteps: number, ids: Set<string>) {
-    this.#maxSteps = maxSteps;
+  constructor(rules: TurnRules, ids: Set<string>) {
+    this.#rules = rules;
     this.#ids = ids;
   }
 
@@ -147,7 +152,7 @@ export class TurnMachine {
     this.answer = this.#text;
     this.fault = faultOfReason(this.#reason) ?? (!hasCalls && isBlank(this.#text) ? 'empty' : undefined);
     this.#keep(messages);
-    return { news, order: !hasCalls ? 'done' : this.step < this.#maxSteps ? 'model' : 'maxSteps' };
+    return { news, order: !hasCalls ? 'done' : this.step < this.#rules.maxSteps ? 'model' : 'maxSteps' };
   }
 
   // ---- a person -----------------------------------------------------------------------------------------------------
@@ -165,11 +170,11 @@ export class TurnMachine {
   }
 
   /** The calls that are decided by it, that one first; undefined when it does not wait. */
-  decides(id: string, verdict: Verdict, scope: 'call' | 'tool'): readonly ToolCall[] | undefined {
+  decides(id: string, verdict: Verdict, appliesTo: 'call' | 'tool'): readonly ToolCall[] | undefined {
     const asked = this.#find(id);
     if (asked?.isPending !== true) return undefined;
     const same = sameCall(asked.call);
-    if (scope === 'tool') this.#ofTools.set(asked.call.name, verdict);
+    if (appliesTo === 'tool') this.#ofTools.set(asked.call.name, verdict);
     else if (same !== undefined) this.#ofCalls.set(same, verdict);
     const decided = this.#calls.filter((open) => open.isPending && (open === asked || this.verdict(open.call) !== undefined));
     for (const open of decided) open.isPending = false;
@@ -188,16 +193,18 @@ export class TurnMachine {
     return this.messages.every(({ role }) => role === 'user') && this.#calls.length === 0 && isBlank(this.#text);
   }
 
-  /** Ends it in the middle: keeps what was said, and tells what it cost for nothing. */
-  cut(): TurnWaste {
+  /** Ends it in the middle, and keeps what was said. The answer says, when it is asked, what was paid for nothing: it calls the estimate of the user. */
+  cut(): () => TurnWaste {
     const { outputTokens } = this.#stepUsage;
+    const chunks = this.#chunks;
     const written = this.#text + this.#reasoning + this.#calls.map(({ call }) => sameCall(call)).join('');
-    const wasted = this.#isAnswering
-      ? { chunks: this.#chunks, estimatedTokens: Math.max(outputTokens, estimateTokens(written)) }
-      : { chunks: 0, estimatedTokens: 0 };
+    const wasAnswering = this.#isAnswering;
     this.#isAnswering = false;
     this.#keep(this.#written(true));
-    return wasted;
+    return () =>
+      wasAnswering
+        ? { chunks, estimatedTokens: Math.max(outputTokens, this.#rules.estimateTokens(written)) }
+        : { chunks: 0, estimatedTokens: 0 };
   }
 
   // ---- the inside ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-import { oneOf } from '../../operators/toolkit.js';
+import { check } from '../../operators/build.js';
 import type { OpaqueProtocol } from '../streams/model-part.js';
 import type { TurnMessage, UserContent } from './turn-types.js';
 
@@ -9,7 +9,10 @@ export type ChatUserPart =
   | { type: 'input_audio'; input_audio: { data: string; format: 'wav' | 'mp3' } }
   | { type: 'file'; file: { file_data?: string; file_id?: string; filename?: string } };
 
-/** A message of OpenAI's chat completions. */
+/**
+ * A message of OpenAI's chat completions.
+ * @beta
+ */
 export type ChatTurnMessage =
   | { role: 'user'; content: string | ChatUserPart[] }
   | {
@@ -45,7 +48,10 @@ export type AnthropicTurnBlock =
   | { type: 'thinking'; thinking: string; signature: string }
   | { type: 'redacted_thinking'; data: string };
 
-/** A message of Anthropic's API. */
+/**
+ * A message of Anthropic's API.
+ * @beta
+ */
 export type AnthropicTurnMessage = { role: 'user' | 'assistant'; content: AnthropicTurnBlock[] };
 
 /** A part of what a user says, for OpenAI's Responses. */
@@ -54,7 +60,10 @@ export type ResponsesUserPart =
   | { type: 'input_image'; detail: 'auto' | 'low' | 'high'; image_url?: string | null; file_id?: string | null }
   | { type: 'input_file'; file_data?: string; file_id?: string | null; file_url?: string; filename?: string };
 
-/** An item of OpenAI's Responses. */
+/**
+ * An item of OpenAI's Responses.
+ * @beta
+ */
 export type ResponsesTurnItem =
   | { role: 'user'; content: string | ResponsesUserPart[] }
   | { role: 'assistant'; content: string }
@@ -71,7 +80,10 @@ export type AguiUserPart =
       source: { type: 'data'; value: string; mimeType: string } | { type: 'url'; value: string; mimeType?: string };
     };
 
-/** A message of AG-UI. */
+/**
+ * A message of AG-UI.
+ * @beta
+ */
 export type AguiTurnMessage =
   | { id: string; role: 'user'; content: string | AguiUserPart[] }
   | {
@@ -100,6 +112,7 @@ const NAME = 'toMessages';
  * `createAgentTurn` hands to your `model` becomes what every one of them takes: arguments are objects, texts are not blank, roles come in their
  * turns. Put your instructions in front yourself.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a protocol there is not.
  * @example
  * ```ts
@@ -110,7 +123,7 @@ const NAME = 'toMessages';
  * ```
  */
 export function toMessages<P extends keyof TurnProtocols>(messages: readonly TurnMessage[], protocol: P): TurnProtocols[P][] {
-  const { [oneOf('chat', 'anthropic', 'responses', 'ag-ui')(NAME, 'protocol', protocol)]: write } = writers;
+  const { [check.oneOf('chat', 'anthropic', 'responses', 'ag-ui')(NAME, 'protocol', protocol)]: write } = writers;
   return write(messages) as TurnProtocols[P][];
 }
 

@@ -1,12 +1,14 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import type { Store, ToStoreOptions } from '../../operators/to-store.js';
-import type { Handle } from '../../operators/types.js';
+import type { Handle, Policy, Store, ToStoreOptions } from '../../operators/index.js';
 import type { ModelStream } from '../pipelines/models/model-types.js';
 import type { ToolRunner } from '../pipelines/tools/runner-types.js';
-import type { AnyTool, Tool, ToolCall, ToolGuard, ToolResult } from '../pipelines/tools/tool-types.js';
+import type { AnyTool, ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
 import type { OpaqueProtocol } from '../streams/model-part.js';
 
-/** What somebody says: a text, or parts as the provider has them (a text and an image). */
+/**
+ * What a user says: a text, or parts as the provider has them (a text and an image).
+ * @beta
+ */
 export type UserContent = string | readonly object[];
 
 /** What a provider wants back as it was, where it was: thinking with its signature (Anthropic), encrypted reasoning (Responses). */
@@ -21,7 +23,10 @@ export interface OpaqueBlock {
   readonly afterCalls: number;
 }
 
-/** One message of a conversation, in no provider's words; `toMessages` writes those of a provider. */
+/**
+ * One message of a conversation, in no provider's words; `toMessages` writes those of a provider.
+ * @beta
+ */
 export type TurnMessage =
   | { readonly role: 'user'; readonly content: UserContent }
   | {
@@ -55,7 +60,7 @@ export interface TurnUsage {
 export interface TurnWaste {
   /** Events of its stream. */
   readonly chunks: number;
-  /** What it had written, as the model counted it, or else as `estimateTokens` does: the count of a cut answer seldom comes. */
+  /** What it had written, as the model counted it, or else as the option `estimateTokens` does: the count of a cut answer seldom comes. */
   readonly estimatedTokens: number;
 }
 
@@ -122,10 +127,16 @@ export interface TurnPlace {
   readonly step: number;
 }
 
-/** What happens in a turn. The last one is `finished`, `cancelled` or `failed`, exactly one of them. */
+/**
+ * What happens in a turn. The last one is `finished`, `cancelled` or `failed`, exactly one of them.
+ * @beta
+ */
 export type TurnEvent = TurnPlace & TurnNews;
 
-/** What a model is told besides the messages. */
+/**
+ * What a model is told besides the messages.
+ * @beta
+ */
 export interface TurnContext<X = unknown> extends TurnPlace {
   /** Aborts when the turn is over before the answer is. Give it to the client. */
   readonly signal: AbortSignal;
@@ -135,41 +146,50 @@ export interface TurnContext<X = unknown> extends TurnPlace {
   readonly context: X;
 }
 
-/** What is to be judged: whether a person has to allow a call. */
+/** The clock of a step, as `policy` has it. */
+export interface TurnClock {
+  readonly restartTimeout: () => void;
+  readonly pauseTimeout: () => () => void;
+}
+
+/**
+ * What is to be judged: whether a person has to allow a call.
+ * @beta
+ */
 export interface ApprovalContext<X = unknown> extends TurnPlace {
   readonly tool: AnyTool;
   readonly context: X;
 }
 
+/** @beta */
 export interface SpeculateOptions {
   /** Names of the tools that may be called on a guess. Each has to be `readOnly`. */
   readonly tools: readonly string[];
   /** How long a guess is held, from when it is made, in ms. @defaultValue 10000 */
   readonly ttlMs?: number;
   /** Most guesses held for a conversation; one more takes the place of the oldest. @defaultValue 8 */
-  readonly maxHeld?: number;
+  readonly maxQueued?: number;
 }
 
-/** `I` is what is asked, `X` the `context` of the tools. */
-export interface AgentTurnOptions<I = UserContent, X = unknown> {
+/**
+ * `X` is the `context` of the tools.
+ * @beta
+ */
+export interface AgentTurnOptions<X = unknown> {
   /**
    * Makes the model answer: gets the conversation and returns the stream of any client, as it is. Chunks of chat completions, events of the
    * Responses API, of Anthropic's messages and of AG-UI are understood, and so are texts and `ModelPart`s. Limits and repeats are its own: see
    * `createModelCaller`.
    */
   readonly model: (messages: readonly TurnMessage[], context: TurnContext<X>) => ModelStream<unknown>;
-  /** What the model may call; or a runner of yours, with limits and a guard of its own, which stays yours to close. @defaultValue none */
-  readonly tools?: readonly Tool<unknown, unknown, X>[] | ToolRunner<X>;
-  /** Asked before every attempt of a call. Not together with a runner of yours. @defaultValue none: every call goes */
-  readonly guard?: ToolGuard<X>;
+  /** Makes the calls of the model: `createToolRunner({ tools })`, with its limits and its guard. It stays yours to close. @defaultValue none */
+  readonly tools?: ToolRunner<X>;
   /** Whether a person has to allow the call: it waits for `answer`, and the others go on. A throw refuses the call. @defaultValue none has to */
   readonly needsApproval?: (call: ToolCall, context: ApprovalContext<X>) => boolean;
   /** Calls on a guess. @defaultValue none */
   readonly speculate?: SpeculateOptions;
   /** What a conversation begins with: the same for all, or by key, asked once for each. @defaultValue nothing */
   readonly history?: readonly TurnMessage[] | ((key: string) => readonly TurnMessage[]);
-  /** Makes the message of an intent that is neither a text nor a list of parts. @defaultValue the intent */
-  readonly toContent?: (intent: I) => UserContent;
   /**
    * What the history keeps of a turn that was cut: with `'keep'` the question, what was said and every call with its answer, but nothing of a turn that
    * was superseded before anything was said; with `'drop'` nothing. @defaultValue 'keep'
@@ -177,15 +197,22 @@ export interface AgentTurnOptions<I = UserContent, X = unknown> {
   readonly unfinished?: 'keep' | 'drop';
   /** Most answers of the model in a turn. @defaultValue 16 */
   readonly maxSteps?: number;
-  /** Longest step, the answer and its calls, in ms; what waits for a person does not count. The turn fails with `AttemptTimeoutError`. @defaultValue Infinity */
-  readonly timeoutMs?: number;
-  /** Longest turn, in ms, all included. It fails with `DeadlineError`. @defaultValue Infinity */
-  readonly deadlineMs?: number;
+  /**
+   * Bounds each turn: `policy({ deadlineMs, timeoutMs })`. `deadlineMs` is the longest turn, which fails with `DeadlineError`; `timeoutMs` (30 s unless you
+   * say otherwise) the longest step, the answer and its calls without the time that they wait for a person, which fails with `AttemptTimeoutError`. With
+   * a `limiter` of its own, turns wait for a permit before they start. @defaultValue none: no bound
+   */
+  readonly policy?: Policy;
+  /** Counts the tokens of a cut answer, for `wasted`; `estimateTokens` is closer. @defaultValue 1 for 4 bytes of UTF-8 */
+  readonly estimateTokens?: (text: string) => number;
   /** Clock and timers. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
 }
 
-/** Whose turn, and with what. */
+/**
+ * Whose turn, and with what.
+ * @beta
+ */
 export interface AskOptions<X = unknown> {
   /** Of the conversation: the newest question of a key wins, conversations run side by side. @defaultValue 'default' */
   readonly key?: string;
@@ -198,11 +225,12 @@ export interface AskOptions<X = unknown> {
 /** Options that may be left out where nobody needs a `context`. */
 export type AskArguments<X> = undefined extends X ? [options?: AskOptions<X>] : [options: AskOptions<X> & { readonly context: X }];
 
+/** @beta */
 export interface AnswerOptions {
   /** @defaultValue the conversation that has such a call */
   readonly key?: string;
   /** For how many calls it counts, to the end of the turn: those with the same tool and the same arguments, or all of the tool. @defaultValue 'call' */
-  readonly scope?: 'call' | 'tool';
+  readonly appliesTo?: 'call' | 'tool';
 }
 
 /** Which conversation's guess, and with what. */
@@ -226,7 +254,10 @@ export interface TurnCallView {
   readonly result?: ToolResult;
 }
 
-/** What a user interface shows of a conversation. */
+/**
+ * What a user interface shows of a conversation.
+ * @beta
+ */
 export interface TurnView {
   /** `'waiting'`: for a person to allow a call. */
   readonly status: 'idle' | 'running' | 'waiting' | 'finished' | 'cancelled' | 'failed';
@@ -252,6 +283,7 @@ export interface TurnStoreOptions extends ToStoreOptions {
   readonly stopsTurn?: boolean;
 }
 
+/** @beta */
 export interface AgentTurnsSnapshot {
   /** Turns under way. */
   readonly running: number;
@@ -269,14 +301,15 @@ export interface AgentTurnsSnapshot {
   readonly wastedTokens: number;
 }
 
-export interface AgentTurns<I = UserContent, X = unknown> extends Handle {
+/** @beta */
+export interface AgentTurns<X = unknown> extends Handle {
   /**
    * One turn for each subscriber: what happens in it, and then it completes. It never errors. Subscribing ends the running turn of the conversation first;
    * leaving ends this one.
    *
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the intent is empty or an option is unknown or out of range
    */
-  ask(intent: I, ...options: AskArguments<X>): Observable<TurnEvent>;
+  ask(intent: UserContent, ...options: AskArguments<X>): Observable<TurnEvent>;
   /**
    * A turn without a question: goes on with what the history leaves open, calls without a result first, then the model. Where nothing is open it finishes
    * at once.

@@ -4,13 +4,6 @@ const NOTHING = { text: '', reasoning: '', calls: [] as readonly TurnCallView[] 
 
 /**
  * The view of a conversation in which nothing happens, with what was said in it: what {@link reduceView} begins with.
- *
- * @example
- * ```ts
- * import { emptyView } from 'sluice';
- *
- * emptyView([{ role: 'user', content: 'Hi' }]).status; // => 'idle'
- * ```
  */
 export function emptyView(messages: readonly TurnMessage[]): TurnView {
   return { status: 'idle', messages, before: messages.length, ...NOTHING };
@@ -18,15 +11,6 @@ export function emptyView(messages: readonly TurnMessage[]): TurnView {
 
 /**
  * The view of a conversation after an event.
- *
- * @example
- * ```ts
- * import { emptyView, reduceView } from 'sluice';
- *
- * const place = { turnId: 'turn_1', key: 'a', step: 1 };
- * const view = reduceView(emptyView([]), { ...place, type: 'delta', kind: 'text', text: 'Hi' });
- * view.text; // => 'Hi'
- * ```
  */
 export function reduceView(view: TurnView, event: TurnEvent): TurnView {
   switch (event.type) {

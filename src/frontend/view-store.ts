@@ -1,7 +1,7 @@
 import { Observable, Subject } from 'rxjs';
-import type { Store, StoreStatus, ToStoreOptions } from '../../operators/to-store.js';
-import { toStore } from '../../operators/to-store.js';
-import { ask, selected } from '../../operators/toolkit.js';
+import { ask, selectFrom } from '../../operators/build.js';
+import type { Store, StoreStatus, ToStoreOptions } from '../../operators/index.js';
+import { toStore } from '../../operators/index.js';
 import { NAME } from './turn-options.js';
 import type { TurnEvent } from './turn-types.js';
 
@@ -60,7 +60,7 @@ export class ViewStore<V> implements Store<V> {
 
   readonly getServerSnapshot = (): V => this.#initial;
 
-  readonly select = <P>(of: (snapshot: V) => P, isEqual?: (one: P, other: P) => boolean): Store<P> => selected(this, of, isEqual);
+  readonly select = <P>(of: (snapshot: V) => P, isEqual?: (one: P, other: P) => boolean): Store<P> => selectFrom(this, of, isEqual);
 
   get status(): StoreStatus {
     return this.error === undefined ? (this.#shown?.status ?? 'idle') : 'failed';

@@ -7,6 +7,7 @@ import { InspectorElement } from './inspector-element.js';
  * Set `source` to what is to be shown; see `InspectorSource`. The element holds the last 2,000 events and shows numbers and names only. It leaves its source when it is taken
  * off the page, draws only while something changes and somebody can see it, and keeps still for who asks for reduced motion.
  *
+ * @beta
  * @param name - of the element. @defaultValue 'sluice-inspector'
  * @example
  * ```ts

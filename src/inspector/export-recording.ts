@@ -1,9 +1,12 @@
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
 import type { LaneSums, Sums } from './counters.js';
 import type { FlowModel } from './flow-model.js';
 import type { LimitSample } from './limits.js';
 
-/** What happened, as numbers and names: plain data, to be kept as JSON. */
+/**
+ * What happened, as numbers and names: plain data, to be kept as JSON.
+ * @beta
+ */
 export interface Recording {
   readonly format: 'sluice-recording';
   readonly version: 2;
@@ -21,17 +24,6 @@ export interface Recording {
 /**
  * The last 2,000 events of a model, with all that is needed to show it as it is, as JSON text: `importRecording` of `sluice/inspector` opens it again, and so
  * does the playground. Percentiles are those of the events that are kept.
- *
- * @example
- * ```ts
- * import { exportRecording, FlowModel } from 'sluice/inspector';
- * import { importRecording, replay } from 'sluice/inspector';
- *
- * const model = new FlowModel();
- * model.add({ type: 'accepted', operator: 'batchMap', lane: 'user', queued: 0, seq: 0, at: 5 });
- * const again = replay(importRecording(exportRecording(model)));
- * again.counters.waiting; // => 1
- * ```
  */
 export function exportRecording({ sums, lanes, recordedTokens: tokens, history: events, samples }: FlowModel, name?: string): string {
   const recording: Recording = { format: 'sluice-recording', version: 2, name, sums, lanes, tokens, events, samples };

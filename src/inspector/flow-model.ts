@@ -1,24 +1,16 @@
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { keepLast, MOST_CHILDREN, MOST_ENDED, MOST_INSTANCES, MOST_ITEMS, MOST_LEVELS, MOST_SAMPLES, MOST_TREES } from './bounds.js';
 import type { FlowCounters, LaneSums, LaneView, Sums } from './counters.js';
 import { countersOf, laneView, NO_SUMS } from './counters.js';
-import type { FlowBatch, FlowInstance, FlowItem, FlowLane, ItemState } from './flow-parts.js';
-import { callOf, labelOf, newLane, openItems, sortLanes } from './flow-parts.js';
+import { EventLog } from './event-log.js';
+import { FlowItems } from './flow-items.js';
+import { FlowLanes } from './flow-lanes.js';
+import type { FlowBatch, FlowInstance, FlowItem, FlowLane } from './flow-parts.js';
+import { callOf, idOf, labelOf, nameOf, openItems } from './flow-parts.js';
 import type { LimitSample, LimitView } from './limits.js';
 import { Limits } from './limits.js';
 import type { EventOf } from './read-event.js';
 import { readEvent } from './read-event.js';
-
-/** Everything the model keeps has a bound. */
-const MOST_EVENTS = 2000;
-const MOST_SAMPLES = 120;
-const MOST_ITEMS = 20_000;
-const MOST_INSTANCES = 200;
-const MOST_LANES = 50;
-const MOST_ENDED = 20;
-const MOST_TREES = 50;
-const MOST_CHILDREN = 100;
-const MOST_LEVELS = 100;
-const MOST_LEAVERS = 500;
 
 export interface FlowModelOptions {
   /** Names of lanes, most urgent first. @defaultValue `user`, `normal`, … in this order, then the others as they come */
@@ -30,19 +22,6 @@ export interface FlowModelOptions {
 /**
  * What a pipeline does, as its events tell it: items in lanes, calls and who is in them, trees of splits and repeats, totals. It has no page and no
  * clock, and holds numbers and names only: at most the last 2,000 events, 20,000 items without a result, 50 trees.
- *
- * @example
- * ```ts
- * import { from } from 'rxjs';
- * import { batchMap } from 'sluice';
- * import { FlowModel } from 'sluice/inspector';
- *
- * const model = new FlowModel();
- * const onEvent = (event) => model.add(event);
- * await from([1, 2, 3, 4]).pipe(batchMap(async (xs) => xs, { maxSize: 4, onEvent })).forEach(() => undefined);
- * const { accepted, settled, calls, callsSaved, lost } = model.counters;
- * [accepted, settled, calls, callsSaved, lost]; // => [4, 4, 1, 3, 0]
- * ```
  */
 export class FlowModel {
   /** The time of the last event. */
@@ -61,23 +40,18 @@ export class FlowModel {
   readonly trees: FlowBatch[] = [];
   readonly samples: LimitSample[] = [];
   readonly sums: Sums = { ...NO_SUMS };
-  /** A few more than are to be kept: what is too old is taken out of it now and then. */
-  #log: FlowEvent[] = [];
-  #mostInLog = MOST_EVENTS;
-  readonly #lanes = new Map<string, FlowLane>();
+  readonly #log = new EventLog((event) => this.#isOpen(event));
+  readonly #lanes: FlowLanes;
+  readonly #items = new FlowItems(this.sums, this.returned);
   readonly #instances = new Map<string, FlowInstance>();
   readonly #limits = new Limits();
-  readonly #order: readonly string[];
   #fullSize: number | undefined;
   #isWeighed = false;
-  #tracked = 0;
   /** All slots below it are taken. */
   #firstFree = 0;
-  /** Items that were too many to be told apart, or waited before there was anybody to be told. */
-  #untracked = 0;
 
   constructor({ lanes = [], maxBatchSize }: FlowModelOptions = {}) {
-    this.#order = lanes;
+    this.#lanes = new FlowLanes(lanes);
     this.#fullSize = maxBatchSize;
   }
 
@@ -87,11 +61,7 @@ export class FlowModel {
     if (!event) return;
     this.version++;
     this.now = Math.max(this.now, event.at ?? 0);
-    this.#log.push(event);
-    if (this.#log.length > this.#mostInLog) {
-      this.#log = this.history;
-      this.#mostInLog = this.#log.length * 1.03;
-    }
+    this.#log.add(event);
     this.#apply(event);
   }
 
@@ -105,9 +75,9 @@ export class FlowModel {
   /** Adds what somebody else has counted. Its items that wait are known when they are first named. */
   addCounted(sums: Sums, lanes: readonly LaneSums[]): void {
     for (const name of Object.keys(sums) as (keyof Sums)[]) this.sums[name] += sums[name];
-    this.#untracked += sums.waiting;
+    this.#items.untracked += sums.waiting;
     for (const { name, accepted, settled } of lanes) {
-      const lane = this.#lane(name);
+      const lane = this.#lanes.of(name);
       lane.accepted += accepted;
       lane.settled += settled;
     }
@@ -115,13 +85,12 @@ export class FlowModel {
 
   /** Events that tell about what is open now, and the last 2,000: from these the same picture is made again. */
   get history(): FlowEvent[] {
-    const old = this.#log.length - MOST_EVENTS;
-    return this.#log.filter((event, i) => i >= old || this.#isOpen(event));
+    return this.#log.history;
   }
 
   /** The last 2,000 events, oldest first. */
   get events(): readonly FlowEvent[] {
-    return this.#log.slice(-MOST_EVENTS);
+    return this.#log.last;
   }
 
   get limits(): readonly LimitView[] {
@@ -141,7 +110,7 @@ export class FlowModel {
 
   /** The same, to draw. */
   get laneParts(): readonly FlowLane[] {
-    return sortLanes(this.#lanes.values(), this.#order);
+    return this.#lanes.sorted;
   }
 
   // ---- what each event means ------------------------------------------------------------------------------------------
@@ -169,7 +138,7 @@ export class FlowModel {
         sums[event.type]++;
         // It will not be sent; a result may be told all the same.
         const item = this.#named(event);
-        if (item?.isOpen) this.#move(item, event.type);
+        if (item?.isOpen) this.#items.move(item, event.type);
         break;
       }
       case 'cancelled':
@@ -192,12 +161,12 @@ export class FlowModel {
       case 'swallowed':
         for (const id of event.seqs ?? [idOf(event) ?? '']) {
           const item = this.#instance(event).items.get(id);
-          if (item?.isOpen) this.#move(item, 'lost');
+          if (item?.isOpen) this.#items.move(item, 'lost');
         }
         break;
       case 'drained': {
         const instance = this.#instance(event);
-        for (const item of openItems(instance)) this.#move(item, 'lost');
+        for (const item of openItems(instance)) this.#items.move(item, 'lost');
         this.#forget(instance);
         break;
       }
@@ -206,7 +175,7 @@ export class FlowModel {
   }
 
   #accepted(event: EventOf<'accepted'>): void {
-    const lane = this.#lane(event.lane);
+    const lane = this.#lanes.of(event.lane);
     lane.accepted++;
     this.sums.accepted++;
     const instance = this.#instance(event);
@@ -214,17 +183,8 @@ export class FlowModel {
     // A queue that hands its items on without a word.
     if (id === undefined) return;
     this.sums.waiting++;
-    if (this.#tracked < MOST_ITEMS) this.#track(instance, id, lane);
-    else this.#untracked++;
-  }
-
-  #track(instance: FlowInstance, id: string | number, lane: FlowLane): FlowItem {
-    const item: FlowItem = { id, instance, lane, state: 'waiting', isOpen: true, batch: undefined, calls: 0 };
-    instance.items.set(id, item);
-    instance.open++;
-    this.#tracked++;
-    lane.waiting.add(item);
-    return item;
+    if (this.#items.tracked < MOST_ITEMS) this.#items.track(instance, id, lane);
+    else this.#items.untracked++;
   }
 
   #formed(event: EventOf<'batchFormed'>): void {
@@ -240,8 +200,8 @@ export class FlowModel {
   #batch(event: EventOf<'batchFormed' | 'attemptStarted'>, id: string): FlowBatch {
     const instance = this.#instance(event);
     const { operator, size, parentBatchId, seq, seqs = seq === undefined ? [] : [seq] } = event;
-    const lane = this.#lane(event.lane);
-    const items = (seqs.length > 0 ? seqs : [id]).flatMap((name) => this.#found(instance, name, lane) ?? []);
+    const lane = this.#lanes.of(event.lane);
+    const items = (seqs.length > 0 ? seqs : [id]).flatMap((name) => this.#items.found(instance, name, lane) ?? []);
     const before = instance.batches.get(parentBatchId ?? id);
     // What is sent again without end stands side by side from there.
     const parent = before && before.level >= MOST_LEVELS ? before.parent : before;
@@ -260,7 +220,7 @@ export class FlowModel {
     for (const item of items) {
       const before = item.batch;
       item.batch = batch;
-      if (before) this.#maybeGone(before);
+      if (before) this.#items.maybeGone(before);
     }
     return batch;
   }
@@ -268,15 +228,7 @@ export class FlowModel {
   /** The item that an event names. */
   #named(event: FlowEvent & { readonly lane: string }): FlowItem | undefined {
     const id = idOf(event);
-    return id === undefined ? id : this.#found(this.#instance(event), id, this.#lane(event.lane));
-  }
-
-  #found(instance: FlowInstance, id: string | number, lane: FlowLane): FlowItem | undefined {
-    const item = instance.items.get(id);
-    if (item) return item;
-    if (this.#untracked <= 0) return undefined;
-    this.#untracked--;
-    return this.#track(instance, id, lane);
+    return id === undefined ? id : this.#items.found(this.#instance(event), id, this.#lanes.of(event.lane));
   }
 
   #started(event: EventOf<'attemptStarted'>): void {
@@ -297,7 +249,7 @@ export class FlowModel {
     if (attempt === 1 && splitDepth === 0 && parentBatchId === undefined) sums.sent += size;
     for (const item of batch.items) {
       item.calls++;
-      this.#move(item, 'executing');
+      this.#items.move(item, 'executing');
     }
   }
 
@@ -323,22 +275,22 @@ export class FlowModel {
     for (const item of batch.items) {
       // Another call of a hedge goes on.
       if (--item.calls > 0 || item.state !== 'executing') continue;
-      if (isCancelled) this.#leave(batch.instance, item);
-      else this.#move(item, 'returned');
+      if (isCancelled) this.#items.leave(batch.instance, item);
+      else this.#items.move(item, 'returned');
     }
     if (batch.open > 0 && !isCancelled) this.returned.add(batch);
-    this.#maybeGone(batch);
+    this.#items.maybeGone(batch);
   }
 
   #settled(event: EventOf<'settled'>): void {
     const { outcome, totalMs } = event;
-    const lane = this.#lane(event.lane);
+    const lane = this.#lanes.of(event.lane);
     lane.settled++;
     lane.times.add(totalMs);
     this.sums[outcome]++;
     const item = this.#named(event);
     if (!item) return;
-    this.#move(item, outcome);
+    this.#items.move(item, outcome);
     this.#instance(event).items.delete(item.id);
   }
 
@@ -346,16 +298,16 @@ export class FlowModel {
     const instance = this.#instance(event);
     const named = this.#named(event);
     if (named) {
-      if (named.isOpen) this.#leave(instance, named);
+      if (named.isOpen) this.#items.leave(instance, named);
       return;
     }
     // Those that were given up with their calls have been counted.
     const open = openItems(instance);
     const leaving = event.count < open.length ? open.filter(({ state }) => state !== 'executing').slice(0, event.count) : open;
-    for (const item of leaving) this.#leave(instance, item);
+    for (const item of leaving) this.#items.leave(instance, item);
     const unseen = Math.max(0, event.count - leaving.length);
-    const untracked = Math.min(unseen, this.#untracked);
-    this.#untracked -= untracked;
+    const untracked = Math.min(unseen, this.#items.untracked);
+    this.#items.untracked -= untracked;
     this.sums.waiting -= untracked;
     this.sums.cancelled += unseen;
     for (const [call, batch] of instance.calls) {
@@ -363,51 +315,6 @@ export class FlowModel {
       instance.calls.delete(call);
       this.#end(batch, 'cancelled', this.now - batch.startedAt);
     }
-  }
-
-  // ---- items ----------------------------------------------------------------------------------------------------------
-
-  /** Somebody has given it up. It is still known for a while, because of what is told of it afterwards. */
-  #leave({ leavers, items }: FlowInstance, item: FlowItem): void {
-    this.#move(item, 'cancelled');
-    this.sums.cancelled++;
-    const over = keepLast(leavers, item.id, MOST_LEAVERS);
-    if (over !== undefined) items.delete(over);
-  }
-
-  /** The one place where an item changes. */
-  #move(item: FlowItem, state: ItemState): void {
-    const { state: was, isOpen, lane, instance } = item;
-    const sums = this.sums;
-    if (was === state) return;
-    if (was === 'waiting') lane.waiting.delete(item);
-    if (was === 'waiting' || was === 'returned') sums.waiting--;
-    if (was === 'executing') lane.executing--;
-    // A result is told of what was given up before.
-    if (was === 'cancelled') sums.cancelled--;
-    item.state = state;
-    item.isOpen = state === 'returned' || state === 'executing';
-    if (state === 'returned') sums.waiting++;
-    if (state === 'executing') lane.executing++;
-    if (state === 'lost') sums.lost++;
-    if (isOpen !== item.isOpen) instance.open += isOpen ? -1 : 1;
-    if (!isOpen || item.isOpen) return;
-    this.#tracked--;
-    for (let batch = item.batch; batch; batch = batch.parent) {
-      batch.open--;
-      this.#maybeGone(batch);
-    }
-  }
-
-  /** What is over, and has nobody left to be sent again, is remembered as a line of its tree only. */
-  #maybeGone(batch: FlowBatch): void {
-    if (batch.outcome === 'executing') return;
-    const isEmpty = batch.open <= 0;
-    if (isEmpty || !batch.items.some((item) => item.batch === batch && item.isOpen)) this.returned.delete(batch);
-    if (!isEmpty) return;
-    batch.items = [];
-    const { batches } = batch.instance;
-    if (batches.get(batch.id) === batch) batches.delete(batch.id);
   }
 
   // ---- who and where --------------------------------------------------------------------------------------------------
@@ -440,33 +347,9 @@ export class FlowModel {
     // They still wait, and are known again when they are named again.
     for (const item of instance.open > 0 ? openItems(instance) : []) {
       item.lane.waiting.delete(item);
-      this.#tracked--;
-      this.#untracked++;
+      this.#items.tracked--;
+      this.#items.untracked++;
     }
     this.#instances.delete(instance.name);
   }
-
-  #lane(name: string): FlowLane {
-    let lane = this.#lanes.get(name);
-    if (lane) return lane;
-    if (this.#lanes.size >= MOST_LANES && name !== 'other') return this.#lane('other');
-    lane = newLane(name);
-    this.#lanes.set(name, lane);
-    return lane;
-  }
-}
-
-/** The item of an event, by number, or by the name of its call. */
-function idOf({ seq, batchId }: FlowEvent): number | string | undefined {
-  return seq ?? batchId;
-}
-
-function nameOf({ operator, instance = '' }: FlowEvent): string {
-  return `${operator}/${instance}`;
-}
-
-/** Adds to a list that has a bound; answers with what had to go. */
-function keepLast<T>(list: T[], last: T, most: number): T | undefined {
-  list.push(last);
-  return list.length > most ? list.shift() : undefined;
 }

@@ -1,3 +1,4 @@
+import type { FlowEvent } from '../../operators/index.js';
 import { Quantiles } from '../metrics/quantiles.js';
 
 /** Where an item is. `returned` is between two attempts: its call has failed, and it is to be sent again. */
@@ -110,4 +111,14 @@ export function sortLanes(lanes: Iterable<FlowLane>, order: readonly string[]): 
     return given >= 0 ? given : order.length + Number(/^P(\d+)$/.exec(name)?.[1] ?? 1e6);
   };
   return [...lanes].sort((a, b) => rank(a) - rank(b));
+}
+
+/** The item of an event, by number, or by the name of its call. */
+export function idOf({ seq, batchId }: FlowEvent): number | string | undefined {
+  return seq ?? batchId;
+}
+
+/** What an event calls its operator and instance. */
+export function nameOf({ operator, instance = '' }: FlowEvent): string {
+  return `${operator}/${instance}`;
 }

@@ -1,13 +1,7 @@
-export type { FlowCounters, LaneSums, LaneView, Sums } from './counters.js';
 export { defineInspector } from './define.js';
 export type { Recording } from './export-recording.js';
-export { exportRecording } from './export-recording.js';
-export type { FlowModelOptions } from './flow-model.js';
-export { FlowModel } from './flow-model.js';
 export type { SluiceInspector } from './inspector-types.js';
-export type { LimitSample, LimitView, RateLevel } from './limits.js';
 export type { RecordingPlayer } from './play-recording.js';
 export { playRecording } from './play-recording.js';
-export { importRecording, RecordingError, recorded, replay } from './recording.js';
-export type { Connection, EventStream, Feeding, InspectorSource, Watched } from './source.js';
-export { connectSource } from './source.js';
+export { importRecording, recorded } from './recording.js';
+export type { Feeding, InspectorSource } from './source.js';

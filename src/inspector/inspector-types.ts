@@ -1,7 +1,10 @@
 import type { FlowModel } from './flow-model.js';
 import type { InspectorSource } from './source.js';
 
-/** `<sluice-inspector>`. Tells `pause` and `resume` as events. */
+/**
+ * `<sluice-inspector>`. Tells `pause` and `resume` as events.
+ * @beta
+ */
 export interface SluiceInspector extends HTMLElement {
   /** What is shown. A new one begins anew. @defaultValue undefined: nothing */
   source: InspectorSource | undefined;

@@ -4,7 +4,10 @@ import type { SluiceInspector } from './inspector-types.js';
 import type { Feeding } from './source.js';
 import { Timeline } from './timeline.js';
 
-/** Plays a recording in an inspector. */
+/**
+ * Plays a recording in an inspector.
+ * @beta
+ */
 export interface RecordingPlayer {
   /** A button for a step and a slider, to be put on the page. They have no style of their own. */
   readonly controls: HTMLElement;
@@ -25,6 +28,7 @@ export interface RecordingPlayer {
  * Plays a recording in an inspector, from its beginning: it becomes its `source`, and its time the `clock`. `pause()` and `resume()` of the inspector, and its
  * button, stop it and let it go on. For all of a recording at once there is {@link recorded}.
  *
+ * @beta
  * @example
  * ```ts no-run
  * const player = playRecording(inspector, importRecording(text));

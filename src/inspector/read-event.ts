@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
 
 type Type = FlowEvent['type'];
 /** An event of one type. */

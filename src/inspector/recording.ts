@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../operators/errors.js';
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 import type { LaneSums, Sums } from './counters.js';
 import { NO_SUMS } from './counters.js';
 import { faultOf } from './event-fault.js';
@@ -32,6 +32,7 @@ const REPAIR = 'export the recording again, or take this out of it';
 /**
  * Opens what `exportRecording` wrote, or lines of JSON with an event each. Everything is checked, and what is not known is left out.
  *
+ * @beta
  * @throws RecordingError when it is neither; says where, and what was expected. FlowConfigError for what is no text.
  * @example
  * ```ts
@@ -63,14 +64,6 @@ export function importRecording(text: string): Recording {
 
 /**
  * A model of all that a recording has; what comes after may be added to it.
- *
- * @example
- * ```ts
- * import { importRecording, replay } from 'sluice/inspector';
- *
- * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'user', queued: 0, seq: 0, at: 5 });
- * replay(importRecording(line)).counters.waiting; // => 1
- * ```
  */
 export function replay(recording: Recording, options?: FlowModelOptions): FlowModel {
   const model = new FlowModel(options);
@@ -81,16 +74,7 @@ export function replay(recording: Recording, options?: FlowModelOptions): FlowMo
 /**
  * A recording as a source of an inspector, with all it has at once; a source behind it goes on from there: `source = [recorded(recording), live]`.
  *
- * @example
- * ```ts
- * import { connectSource, FlowModel } from 'sluice/inspector';
- * import { importRecording, recorded } from 'sluice/inspector';
- *
- * const model = new FlowModel();
- * const line = JSON.stringify({ type: 'accepted', operator: 'batchMap', lane: 'user', queued: 0, seq: 0, at: 5 });
- * connectSource(recorded(importRecording(line)), model);
- * model.counters.accepted; // => 1
- * ```
+ * @beta
  */
 export function recorded(recording: Recording): Feeding {
   return (model, changed) => {

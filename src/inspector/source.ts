@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
 import type { FlowModel } from './flow-model.js';
 import { sampleOf } from './limits.js';
 import { turnEvents } from './turn-events.js';
@@ -19,12 +19,14 @@ export interface Watched {
 /**
  * Adds events to a model, and says so: `changed(true)` shows it even while the picture is paused. Answers with how it is left, when there is something to leave.
  * Recordings are of this kind: `recorded` of `sluice/inspector`.
+ * @beta
  */
 export type Feeding = (model: FlowModel, changed: (isAsked?: boolean) => void) => (() => void) | undefined;
 
 /**
  * What an inspector shows: events of operators, metrics (with what they observe), a limiter, a pipeline (`createEmbedder`, `createModelCaller`,
  * `createToolRunner`, `createAgentTurn`), a function that adds to the model by itself, or several of these together.
+ * @beta
  */
 export type InspectorSource = EventStream<FlowEvent> | Watched | Feeding | readonly InspectorSource[];
 

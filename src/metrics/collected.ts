@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
 import type { CallRecord } from './call-record.js';
 import type { CallMetrics } from './call-stats.js';
 import { CallStats } from './call-stats.js';

@@ -1,19 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable, Subject } from 'rxjs';
-import { FlowConfigError } from '../../operators/errors.js';
-import {
-  Alarm,
-  checked,
-  count,
-  limiterName,
-  listenTo,
-  optional,
-  ratio,
-  requiredFunction,
-  requiredLimiter,
-  schedulerOption,
-} from '../../operators/toolkit.js';
-import type { FlowEvent, FlowSink, Limiter } from '../../operators/types.js';
+import { Alarm, check, listenTo } from '../../operators/build.js';
+import type { FlowEvent, FlowSink, Limiter } from '../../operators/index.js';
 import { ledgerOf } from '../account/ledger.js';
 import type { CallRecord } from './call-record.js';
 import type { CollectedMetrics } from './collected.js';
@@ -23,6 +11,7 @@ import { gaugesOf, sumOf } from './gauges.js';
 import type { MetricsWindow } from './rolling.js';
 import { Rolling } from './rolling.js';
 
+/** @stable */
 export interface MetricsOptions {
   /** Least time between two values of `metrics$`, in ms. @defaultValue 1000 */
   readonly intervalMs?: number;
@@ -39,7 +28,10 @@ export interface MetricsOptions {
   readonly scheduler?: SchedulerLike;
 }
 
-/** Numbers of one moment, and totals since the start. */
+/**
+ * Numbers of one moment, and totals since the start.
+ * @beta
+ */
 export interface MetricsSnapshot extends Gauges, CollectedMetrics {
   /** What is observed, by the name it was given. The four numbers above are the sums of theirs. */
   readonly observed: Readonly<Record<string, LimiterGauges>>;
@@ -47,6 +39,7 @@ export interface MetricsSnapshot extends Gauges, CollectedMetrics {
   readonly window: MetricsWindow | undefined;
 }
 
+/** @stable */
 export interface Metrics {
   /** Takes events: give it as `onEvent`. */
   readonly sink: FlowSink;
@@ -105,6 +98,7 @@ const NAME = 'createMetrics';
  *   off. With `windowMs`, as much again for each tenth of the window in which something was told.
  * - **Never** sees an item, a prompt or a key: events and records have none.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -123,12 +117,12 @@ const NAME = 'createMetrics';
  * @see {@link createModelCaller} for the records.
  */
 export function createMetrics(options: MetricsOptions = {}): Metrics {
-  const settings = checked(NAME, options, METRICS_DEFAULTS, {
-    intervalMs: count,
-    maxLabels: count,
-    maxBatchSize: count,
-    windowMs: optional<number>((operator, option, value) => ratio(operator, option, value, 10, 86_400_000)),
-    scheduler: schedulerOption,
+  const settings = check.options(NAME, options, METRICS_DEFAULTS, {
+    intervalMs: check.count,
+    maxLabels: check.count,
+    maxBatchSize: check.count,
+    windowMs: check.optional<number>((operator, option, value) => check.ratio(operator, option, value, 10, 86_400_000)),
+    scheduler: check.scheduler,
   });
   return new FlowMetricsCollector(settings);
 }
@@ -195,9 +189,9 @@ class FlowMetricsCollector implements Metrics {
   };
 
   observe(name: string, observed: Observed): () => void {
-    if (typeof name !== 'string' || name === '' || this.#observed.has(name))
-      throw new FlowConfigError(NAME, 'name', 'a non-empty string that is not in use', name);
-    requiredFunction(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
+    check.nonEmpty(NAME, 'name', name);
+    if (this.#observed.has(name)) throw check.misused(NAME, 'name', `\`${name}\` is observed already`, 'Choose another `name`.');
+    check.requiredFunction(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
     this.#observed.set(name, observed);
     if (this.#listeners > 0) this.#link(name, observed);
     this.#changed();
@@ -211,10 +205,12 @@ class FlowMetricsCollector implements Metrics {
   }
 
   watch(account: Limiter, name?: string): () => void {
-    requiredLimiter(NAME, account, 'account');
-    const stopGauges = this.observe(name === undefined ? (limiterName(account) ?? 'account') : name, account);
-    const stopEvents = listenTo(account, (event) => {
-      if (event !== this.#lastEvent) this.sink(event);
+    check.requiredLimiter(NAME, 'account', account);
+    const stopGauges = this.observe(name === undefined ? (account.name ?? 'account') : name, account);
+    const stopEvents = listenTo(account, {
+      event: (event) => {
+        if (event !== this.#lastEvent) this.sink(event);
+      },
     });
     const stopRecords = ledgerOf(account).watch((record) => {
       if (record !== this.#lastRecord) this.record(record);

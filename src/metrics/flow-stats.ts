@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
 import type { AttemptMetrics } from './attempt-stats.js';
 import { AttemptStats } from './attempt-stats.js';
 import type { Distribution } from './histogram.js';

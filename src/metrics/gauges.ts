@@ -1,5 +1,5 @@
 import type { Subscribable } from 'rxjs';
-import type { FlowEvent } from '../../operators/types.js';
+import type { FlowEvent } from '../../operators/index.js';
 
 /** What a limiter or a pipeline says of this moment. Whatever it does not say counts as 0, of limits as none. */
 export interface Observed {

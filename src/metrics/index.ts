@@ -1,13 +1,5 @@
-export type { AttemptMetrics, FailureCount } from './attempt-stats.js';
-export type { CallRecord, CallRecordJson, CallStatus } from './call-record.js';
-export { callRecordToJson } from './call-record.js';
-export type { CallMetrics } from './call-stats.js';
-export type { CollectedMetrics } from './collected.js';
+export type { CallRecord } from './call-record.js';
 export type { Metrics, MetricsOptions, MetricsSnapshot } from './create-metrics.js';
 export { createMetrics } from './create-metrics.js';
-export type { FlowMetrics, FlowTotals } from './flow-stats.js';
-export type { Gauges, LimiterGauges, Observed } from './gauges.js';
-export type { Distribution } from './histogram.js';
-export type { LogFields } from './log-line.js';
-export { logFields, logLine } from './log-line.js';
-export type { CallWindow, FlowWindow, MetricsWindow } from './rolling.js';
+export type { LogFields } from './log-fields.js';
+export { logFields } from './log-fields.js';

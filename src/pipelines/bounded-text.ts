@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
-import { Alarm } from '../../operators/toolkit.js';
+import { Alarm } from '../../operators/build.js';
 import { lateError } from './provider-error.js';
 
 /** How much of a body is read at most. */

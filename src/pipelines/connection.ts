@@ -1,5 +1,5 @@
 import type { SchedulerLike } from 'rxjs';
-import type { AttemptContext } from '../../operators/policy.js';
+import type { PolicyContext } from '../../operators/index.js';
 
 /**
  * How long the permit of a call that was cut off is kept, in ms: the server sees the connection close later than we close it. On the same machine, both
@@ -26,7 +26,7 @@ export async function untilClosed<T>(answer: PromiseLike<T>, call: { readonly si
 }
 
 /** For attempts that are no promise: the permit goes back when the server has seen the connection close. */
-export function slowly(scheduler: SchedulerLike, graceMs = CLOSE_GRACE_MS): AttemptContext['giveBack'] {
+export function slowly(scheduler: SchedulerLike, graceMs = CLOSE_GRACE_MS): PolicyContext['giveBack'] {
   if (graceMs === 0) return undefined;
   return (release) => {
     scheduler.schedule(release, graceMs);

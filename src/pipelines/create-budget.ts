@@ -1,6 +1,6 @@
-import { BudgetExceededError, FlowConfigError } from '../../operators/errors.js';
-import { isPromise, teller } from '../../operators/toolkit.js';
-import type { Usage } from '../../operators/types.js';
+import { check, teller } from '../../operators/build.js';
+import type { Usage } from '../../operators/index.js';
+import { BudgetExceededError, FlowConfigError } from '../../operators/index.js';
 import { checkedCall, checkedSave, NAME, readOptions, unpriced } from './budget/budget-options.js';
 import type {
   Budget,
@@ -20,9 +20,9 @@ import type { CallTokens } from './budget/prices.js';
 export type * from './budget/budget-types.js';
 
 /**
- * What may be spent, in USD or in tokens: of all calls, of one key, of one model, for ever or in windows. Give it as `budget` to
- * `createModelCaller`, `createEmbedder` and `createToolRunner`, which share it: every attempt is charged with its estimate before it is sent, and
- * with its usage when it is over.
+ * What may be spent, in USD or in tokens: of all calls, of one key, of one model, for ever or in windows. Give it as `budget` to `createAccount`, whose
+ * clients, adapters and pipelines share it; only without an account to `createModelCaller`, `createEmbedder` and `createToolRunner`. Every attempt is charged
+ * with its estimate before it is sent, and with its usage when it is over. An estimate needs the longest answer (`max_tokens`): without it, the prompt alone.
  *
  * - **Lets a call go when** every limit that is about it has room for its estimate, those under way included: one synchronous step, so that any
  *   number of callers at a time cannot overshoot.
@@ -33,6 +33,7 @@ export type * from './budget/budget-types.js';
  * - **Begins anew** `windowMs` after the first call of a window. A call is one of the window that it began in.
  * - **After a crash** what was reserved is still charged, with a `store`.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, and what the `store` throws.
  * @example
  * ```ts
@@ -185,14 +186,8 @@ class FlowBudget implements Budget, Account {
   #warn(window: Window): void {
     if (window.hasWarned) return;
     window.hasWarned = true;
-    const warning = window.meter.snapshot(window);
-    const { unit, spent, limit } = warning;
+    const { unit, spent, limit } = window.meter.snapshot(window);
     this.#tell?.({ type: 'budgetLow', position: window.meter.position, unit, spent, limit });
-    try {
-      this.#config.onWarn?.(warning);
-    } catch {
-      // A listener's fault is its own.
-    }
   }
 
   #now(): number {
@@ -204,7 +199,7 @@ class FlowBudget implements Budget, Account {
     if (store === undefined) return;
     const now = this.#now();
     const saving = store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
-    if (!isPromise(saving)) return;
+    if (!check.isPromise(saving)) return;
     saving.then(undefined, () => undefined);
     throw new FlowConfigError(NAME, 'store.save', 'a function that has saved when it returns', saving);
   }

@@ -1,27 +1,31 @@
-import { Observable, Subscription } from 'rxjs';
-import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
-import { FlowBatcher } from '../../operators/create-batcher.js';
-import { FlowConfigError, isFlowError } from '../../operators/errors.js';
-import { checkPullSource, listener, openPull } from '../../operators/toolkit.js';
-import type { Drained, DrainOptions, FlowEvent, Handle, PullSource, Settled } from '../../operators/types.js';
-import { providerAt } from '../account/providers.js';
+import type { Observable } from 'rxjs';
+import { lastValueFrom, noop, of, throwError } from 'rxjs';
+import { check } from '../../operators/build.js';
+import type { Batcher, FlowEvent, Handle, LoadOptions, PullSource, Settled } from '../../operators/index.js';
+import { createBatcher, FlowConfigError, loadFrom } from '../../operators/index.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
-import { budgetOption } from './budget/budget-options.js';
-import type { ClientEmbedderOptions, EmbedderOptions } from './embedder-options.js';
-import { EMBEDDER_DEFAULTS, NAME } from './embedder-options.js';
-import { embedderWork } from './embedder-work.js';
+import { EMBEDDER_DEFAULTS } from './defaults.js';
+import type { EmbedderOptions } from './embedder-options.js';
+import { clientOf, embedderWork, NAME } from './embedder-options.js';
 import { EventChannel } from './event-channel.js';
+import type { TextBatches } from './text-batches.js';
 import { textBatches } from './text-batches.js';
 
-export type { ClientEmbedderOptions, EmbedCall, EmbedderOptions, EmbedderSpend } from './embedder-options.js';
-export { EMBEDDER_DEFAULTS } from './embedder-options.js';
+export { EMBEDDER_DEFAULTS } from './defaults.js';
+export type { EmbedCall, EmbedClient, EmbedderOptions } from './embedder-options.js';
 export type { EmbedderRules } from './text-batches.js';
 
-/** How an item is to travel. */
+/**
+ * How an item is to travel.
+ * @beta
+ */
 export type EmbedOptions = LoadOptions;
 
-/** Numbers of one moment, and totals since the start. */
+/**
+ * Numbers of one moment, and totals since the start.
+ * @beta
+ */
 export interface EmbedderSnapshot extends FlowTotals {
   /** Accepted and not on their way. */
   readonly queued: number;
@@ -33,6 +37,7 @@ export interface EmbedderSnapshot extends FlowTotals {
   readonly executing: number;
 }
 
+/** @beta */
 export interface Embedder extends Handle {
   /** One text, one vector. Sent on subscription; unsubscribing leaves. */
   embed(text: string, options?: EmbedOptions): Observable<Float32Array>;
@@ -47,25 +52,28 @@ export interface Embedder extends Handle {
 }
 
 /**
- * Texts in, vectors out, over any client or an OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes `user`
- * (a person waits), `normal` and `background`, equal texts under way sent once, a refused text isolated from its batch.
+ * Texts in, vectors out, over any client or an OpenAI-compatible `/embeddings`: batches held to count and tokens, lanes `user` (a person waits),
+ * `normal` and `background`, equal texts under way sent once, a refused text isolated from its batch. It is {@link createBatcher} with the work of an API;
+ * rates, budget and records are those of its `limiter`.
  *
  * - **Settles** every accepted text once, with its vector or with the error that is its own.
  * - **Holds at most** `maxQueued` texts; `embedFrom` reads no further ahead than a few batches.
  * - **Errors when** a text is empty (`FLOW_CONFIG_INVALID`), too long (`FLOW_ITEM_TOO_HEAVY`), refused by the provider
- *   (`ProviderError`, with `status`, `code` and `param`, or the error of the client, as the same object), when the answer has another number of
+ *   (the error of the client, as the same object; that of `embeddings` is a `ProviderError` with `status`, `code` and `param`), when the answer has another number of
  *   vectors (`FLOW_BATCH_SHAPE`), or the embedder is closed (`FLOW_CLOSED`).
  * - **Completes when**, for `embedFrom`, its input has ended and every text has settled. Once the embedder takes nothing new, the next text
  *   is refused and no more are read.
  * - **On unsubscribe** a waiting text leaves; a call is aborted when all its texts have left.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is out of range.
  * @example
  * ```ts
- * import { createEmbedder } from 'sluice';
+ * import { createAccount, createEmbedder, embeddings } from 'sluice';
  *
  * const answer = { data: [{ index: 0, embedding: [0.6, 0.8] }], usage: { total_tokens: 2 } };
- * const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
+ * const call = embeddings({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
+ * const embedder = createEmbedder({ call, limiter: createAccount({ requestsPerMinute: 3000, tokensPerMinute: 1_000_000 }) });
  * const vector = await embedder.embedAsync('hello', { lane: 'user' });
  * vector.length; // => 2
  * ```
@@ -77,136 +85,58 @@ export interface Embedder extends Handle {
  * [...(await embedder.embedAsync('hello'))]; // => [5, 1]
  * ```
  */
-export function createEmbedder(options: EmbedderOptions | ClientEmbedderOptions): Embedder {
+export function createEmbedder(options: EmbedderOptions): Embedder {
   return new BatchingEmbedder(options);
 }
+
+type DrainOptions = Parameters<Handle['drain']>[0];
 
 class BatchingEmbedder implements Embedder {
   readonly events: Observable<FlowEvent>;
   readonly #batcher: Batcher<string, Float32Array>;
   readonly #stats: FlowStats;
-  readonly #ahead: number;
-  readonly #tokensAhead: number;
-  readonly #weigh: (text: string) => number;
-  readonly #placed: (options?: EmbedOptions) => EmbedOptions;
+  readonly #batches: TextBatches;
 
-  constructor(options: EmbedderOptions | ClientEmbedderOptions) {
-    const work = embedderWork(options);
-    const channel = new EventChannel(listener(NAME, 'onEvent', options.onEvent));
+  constructor(options: EmbedderOptions) {
+    const client = clientOf(options);
+    const channel = new EventChannel(check.listener(NAME, 'onEvent', options.onEvent));
     const onEvent = (event: FlowEvent): void => {
       this.#stats.add(event);
       channel.tell(event);
-      // The batcher is over, and with it everything else.
-      if (event.type === 'drained') batches.ownLimiter?.close();
     };
-    const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS, {
-      model: options.model,
-      budget: budgetOption(NAME, 'budget', options.budget),
-      provider: options.baseUrl === undefined ? undefined : providerAt(options.baseUrl),
-    });
-    const { maxSize, maxQueued, limiter, maxWeight, weigh } = batches.options;
-    const slots = limiter.concurrency === Infinity ? EMBEDDER_DEFAULTS.concurrency : limiter.concurrency;
-    this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
-    this.#tokensAhead = 2 * maxWeight * slots;
-    this.#weigh = weigh;
-    this.#placed = batches.placed;
-    this.#stats = new FlowStats(maxSize);
+    const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS, client);
+    this.#batches = batches;
+    this.#stats = new FlowStats(batches.options.maxSize);
     this.events = channel.events;
-    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, {
-      waits: false,
-      model: options.model,
-    });
+    this.#batcher = createBatcher<string, Float32Array>(batches.charged(embedderWork(client, options)), batches.options);
   }
 
   embed(text: string, options?: EmbedOptions): Observable<Float32Array> {
-    return isText(text)
-      ? this.#batcher.load(text, this.#placed(options))
-      : new Observable((subscriber) => {
-          subscriber.error(notText(text));
-        });
+    return isText(text) ? this.#batcher.load(text, this.#batches.placed(options)) : throwError(() => notText(text));
   }
 
   embedAsync(text: string, options?: EmbedOptions): Promise<Float32Array> {
-    if (isText(text)) return this.#batcher.loadAsync(text, this.#placed(options));
-    const refused = Promise.reject<Float32Array>(notText(text));
-    // As all other rejections here: one that nobody listens to kills nobody.
-    refused.catch(() => undefined);
-    return refused;
+    // Not `loadAsync`, which waits for room: more texts than `maxQueued` overflow, however they are asked for.
+    const vector = lastValueFrom(this.embed(text, options));
+    vector.catch(noop);
+    return vector;
   }
 
   embedFrom(texts: PullSource<string>, options?: EmbedOptions): Observable<Settled<string, Float32Array>> {
-    checkPullSource(`${NAME}.embedFrom`, texts);
-    const how = this.#placed(options);
-    // Cold, so this only looks at the options: what is wrong with them is no matter of the first text.
-    void this.#batcher.loadSettled('', how);
-    return new Observable((subscriber) => {
-      let index = 0;
-      let open = 0;
-      let openTokens = 0;
-      let ended = false;
-      // Not children of the subscriber: it would look through all of them each time one ends.
-      const waiting = new Set<Subscription>();
-      const settled = (result: Settled<string, Float32Array>): void => {
-        open--;
-        // Whatever else is read would be refused as well.
-        if (result.status === 'rejected' && isFlowError(result.reason, 'FLOW_CLOSED')) {
-          ended = true;
-          pull.close();
-        }
-        subscriber.next(result);
-        if (ended && open === 0) subscriber.complete();
-        else pull.resume();
-      };
-      const pull = openPull(texts, {
-        room: () => open < this.#ahead && (openTokens < this.#tokensAhead || open === 0) && !subscriber.closed,
-        next: (text) => {
-          const position = index++;
-          open++;
-          if (!isText(text)) {
-            settled({ status: 'rejected', reason: notText(text), input: text, index: position, id: String(position), attempts: 0 });
-            return;
-          }
-          const tokens = this.#tokensOf(text);
-          openTokens += tokens;
-          const one = new Subscription();
-          waiting.add(one);
-          one.add(
-            this.#batcher.loadSettled(text, how).subscribe({
-              next: (result) => {
-                waiting.delete(one);
-                openTokens -= tokens;
-                settled({ ...result, index: position, id: String(position) });
-              },
-              error: (error: unknown) => {
-                subscriber.error(error);
-              },
-            }),
-          );
-        },
-        done: () => {
-          ended = true;
-          if (open === 0) subscriber.complete();
-        },
-        failed: (error) => {
-          subscriber.error(error);
-        },
-      });
-      subscriber.add(() => {
-        pull.close();
-        for (const one of waiting) one.unsubscribe();
-      });
-      pull.resume();
+    const { concurrency, placed } = this.#batches;
+    const { maxSize, maxQueued, maxWeight, weigh } = this.#batches.options;
+    const loadSettled: Batcher<string, Float32Array>['loadSettled'] = (text, how) => {
+      const settled = this.#batcher.loadSettled(text, how);
+      if (isText(text)) return settled;
+      return of({ status: 'rejected', reason: notText(text), input: text, index: -1, id: '', attempts: 0 });
+    };
+    return loadFrom({ loadSettled }, texts, {
+      ...placed(options),
+      concurrency: Math.min(maxQueued, 2 * maxSize * concurrency),
+      maxWeight: 2 * maxWeight * concurrency,
+      weigh,
+      operator: `${NAME}.embedFrom`,
     });
-  }
-
-  /** For reading ahead; what is wrong with a text or its count is told when it is accepted. */
-  #tokensOf(text: string): number {
-    try {
-      const tokens = this.#weigh(text);
-      return Number.isFinite(tokens) && tokens > 0 ? tokens : 0;
-    } catch {
-      return 0;
-    }
   }
 
   snapshot(): EmbedderSnapshot {
@@ -224,7 +154,7 @@ class BatchingEmbedder implements Embedder {
     this.#batcher.flush();
   }
 
-  drain(options?: DrainOptions): Promise<Drained> {
+  drain(options?: DrainOptions): ReturnType<Handle['drain']> {
     return this.#batcher.drain(options);
   }
 

@@ -1,8 +1,7 @@
 import { FlowStages } from './stages/flow-stages.js';
 import type { AnyStage, DocumentOf, Stage, StageOutput, Stages, StagesOptions } from './stages/stages-types.js';
 
-export { createMemoryJournal } from './stages/memory-journal.js';
-export { STAGES_DEFAULTS } from './stages/stages-options.js';
+export { STAGES_DEFAULTS } from './defaults.js';
 export type * from './stages/stages-types.js';
 
 /**
@@ -22,6 +21,8 @@ export type * from './stages/stages-types.js';
  * - **Errors when** the input fails, with its error and when what was read is over; when the journal does, at once; when the pipeline is closed before (`ClosedError`).
  * - **On unsubscribe** nothing is read any more, what waits is gone and every signal aborts.
  *
+ * @beta
+ * @param stages - one after the other: what a stage answers is the item of the next
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option or a stage is unknown or out of range.
  * @example
  * ```ts
@@ -29,14 +30,13 @@ export type * from './stages/stages-types.js';
  * import { createLimiter } from 'sluice/operators';
  *
  * const limiter = createLimiter({ concurrency: 10 });
- * const stages = createStages({
- *   limiter,
- *   batches: { concurrency: 3 },
- *   stages: [
+ * const stages = createStages(
+ *   [
  *     { name: 'ask', expands: true, work: (paper: string) => Promise.resolve([`what is ${paper}?`, `why ${paper}?`]) },
  *     { name: 'answer', concurrency: 5, work: (question) => Promise.resolve(question.length) },
  *   ],
- * });
+ *   { limiter, batches: { concurrency: 3 } },
+ * );
  * const seen: unknown[] = [];
  * await stages.run(['tea', 'rain']).forEach((result) => {
  *   if (result.type === 'document') seen.push(result.items.map((item) => item.status === 'fulfilled' && item.value));
@@ -48,18 +48,16 @@ export type * from './stages/stages-types.js';
  * import { createStages } from 'sluice';
  *
  * const extract = async (text: string, round: number) => text.split(' ').slice(0, round);
- * const stages = createStages({
- *   stages: [
- *     {
- *       name: 'extract',
- *       steps: async (text: string, context) => {
- *         let found: string[] = [];
- *         for (let round = 1; round <= 3; round++) found = await context.requestAsync(() => extract(text, round));
- *         return found;
- *       },
+ * const stages = createStages([
+ *   {
+ *     name: 'extract',
+ *     steps: async (text: string, context) => {
+ *       let found: string[] = [];
+ *       for (let round = 1; round <= 3; round++) found = await context.requestAsync(() => extract(text, round));
+ *       return found;
  *     },
- *   ],
- * });
+ *   },
+ * ]);
  * const seen: unknown[] = [];
  * await stages.run(['an otter holds hands']).forEach((result) => {
  *   if (result.type === 'item' && result.status === 'fulfilled') seen.push(result.value);
@@ -68,10 +66,12 @@ export type * from './stages/stages-types.js';
  * ```
  */
 export function createStages<Doc, A, const EA extends boolean = false>(
-  options: StagesOptions<Doc, readonly [Stage<Doc, Doc, A, EA>]>,
+  stages: readonly [Stage<Doc, Doc, A, EA>],
+  options?: StagesOptions<Doc>,
 ): Stages<Doc, StageOutput<A, EA>>;
 export function createStages<Doc, A, B, const EA extends boolean = false, const EB extends boolean = false>(
-  options: StagesOptions<Doc, readonly [Stage<Doc, Doc, A, EA>, Stage<Doc, StageOutput<A, EA>, B, EB>]>,
+  stages: readonly [Stage<Doc, Doc, A, EA>, Stage<Doc, StageOutput<A, EA>, B, EB>],
+  options?: StagesOptions<Doc>,
 ): Stages<Doc, StageOutput<B, EB>>;
 export function createStages<
   Doc,
@@ -82,10 +82,8 @@ export function createStages<
   const EB extends boolean = false,
   const EC extends boolean = false,
 >(
-  options: StagesOptions<
-    Doc,
-    readonly [Stage<Doc, Doc, A, EA>, Stage<Doc, StageOutput<A, EA>, B, EB>, Stage<Doc, StageOutput<B, EB>, C, EC>]
-  >,
+  stages: readonly [Stage<Doc, Doc, A, EA>, Stage<Doc, StageOutput<A, EA>, B, EB>, Stage<Doc, StageOutput<B, EB>, C, EC>],
+  options?: StagesOptions<Doc>,
 ): Stages<Doc, StageOutput<C, EC>>;
 export function createStages<
   Doc,
@@ -98,20 +96,19 @@ export function createStages<
   const EC extends boolean = false,
   const ED extends boolean = false,
 >(
-  options: StagesOptions<
-    Doc,
-    readonly [
-      Stage<Doc, Doc, A, EA>,
-      Stage<Doc, StageOutput<A, EA>, B, EB>,
-      Stage<Doc, StageOutput<B, EB>, C, EC>,
-      Stage<Doc, StageOutput<C, EC>, D, ED>,
-    ]
-  >,
+  stages: readonly [
+    Stage<Doc, Doc, A, EA>,
+    Stage<Doc, StageOutput<A, EA>, B, EB>,
+    Stage<Doc, StageOutput<B, EB>, C, EC>,
+    Stage<Doc, StageOutput<C, EC>, D, ED>,
+  ],
+  options?: StagesOptions<Doc>,
 ): Stages<Doc, StageOutput<D, ED>>;
 /** A list that was made elsewhere, or is longer: its types are not known. */
 export function createStages<const S extends readonly AnyStage[]>(
-  options: StagesOptions<DocumentOf<S[number]>, number extends S['length'] ? S : never>,
+  stages: number extends S['length'] ? S : never,
+  options?: StagesOptions<DocumentOf<S[number]>>,
 ): Stages<DocumentOf<S[number]>, unknown>;
-export function createStages(options: StagesOptions<unknown>): Stages<unknown, unknown> {
-  return new FlowStages(options);
+export function createStages(stages: readonly AnyStage[], options: StagesOptions<unknown> = {}): Stages<unknown, unknown> {
+  return new FlowStages(stages, options);
 }

@@ -1,7 +1,7 @@
 import { FlowToolRunner } from './tools/flow-tool-runner.js';
 import type { ToolRunner, ToolRunnerOptions } from './tools/runner-types.js';
 
-export { TOOL_RUNNER_DEFAULTS } from './tools/runner-options.js';
+export { TOOL_RUNNER_DEFAULTS } from './defaults.js';
 export type {
   RunToolsArguments,
   RunToolsOptions,
@@ -22,10 +22,11 @@ export type {
  *   between its yes and the tool.
  * - **Tries again** only tools that say that it does no harm (`idempotent`, `readOnly`, or their own `retry`), only failures that may pass, and
  *   holds no slot while it waits.
- * - **Holds at most** `maxQueued` calls that wait, and those under way.
+ * - **Holds at most** `maxQueued` calls of each tool that wait, and those under way.
  * - **Completes when** every call has its result.
  * - **On unsubscribe** what waits is gone, the signals of what runs abort, nothing is emitted.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option or a tool is unknown or out of range.
  * @example
  * ```ts

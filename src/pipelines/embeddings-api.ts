@@ -1,24 +1,62 @@
-import { BatchShapeError } from '../../operators/errors.js';
-import { isA } from '../../operators/toolkit.js';
-import type { CallContext } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { CallContext } from '../../operators/index.js';
+import { BatchShapeError, classifyError } from '../../operators/index.js';
+import { providerAt } from '../account/providers.js';
+import { encodingOf } from '../tokenizers/encoding-of.js';
+import { estimatorOf } from '../tokenizers/estimate.js';
 import { boundedJson } from './bounded-text.js';
-import { NAME } from './embedder-options.js';
-import type { Endpoint } from './endpoint.js';
-import { post } from './endpoint.js';
+import type { EmbedClient } from './embedder-options.js';
+import type { Endpoint, EndpointOptions } from './endpoint.js';
+import { endpointOf, post } from './endpoint.js';
 import { answerIn } from './provider-error.js';
 
-export interface EmbeddingsEndpoint extends Endpoint {
-  readonly dimensions: number | undefined;
+/** @beta */
+export interface EmbeddingsOptions extends EndpointOptions {
+  /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
+  readonly dimensions?: number;
+}
+
+const NAME = 'embeddings';
+const OPTIONS: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch', 'dimensions'];
+
+/**
+ * A client for `createEmbedder`: sends texts to an OpenAI-compatible `/embeddings`, without an SDK. It estimates the tokens of a text, reads the usage from
+ * answers, tells the errors of providers apart, and knows the rules of a provider by its address.
+ *
+ * @beta
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range; no error shows a key.
+ * @example
+ * ```ts
+ * import { createEmbedder, embeddings } from 'sluice';
+ *
+ * const answer = { data: [{ index: 0, embedding: [0.6, 0.8] }], usage: { total_tokens: 2 } };
+ * const call = embeddings({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
+ * (await createEmbedder({ call }).embedAsync('hello')).length; // => 2
+ * ```
+ */
+export function embeddings(options: EmbeddingsOptions): EmbedClient {
+  check.onlyKnown(NAME, options, OPTIONS);
+  const endpoint = endpointOf(NAME, '/embeddings', options);
+  const dimensions = check.optional(check.count)(NAME, 'dimensions', options.dimensions);
+  return {
+    embed: (texts, context) => requestEmbeddings(endpoint, dimensions, texts, context),
+    ...apiOf(endpoint.model, providerAt(endpoint.url)),
+  };
+}
+
+/** What is known of the API of a provider. */
+export function apiOf(model: string, provider?: EmbedClient['provider']): Omit<EmbedClient, 'embed'> {
+  return { model, provider, classify: classifyError, estimateTokens: estimatorOf(encodingOf(model), 1) };
 }
 
 /** One POST to an OpenAI-compatible `/embeddings`: its answers in the order of the texts. */
-export async function requestEmbeddings(
-  endpoint: EmbeddingsEndpoint,
+async function requestEmbeddings(
+  endpoint: Endpoint,
+  dimensions: number | undefined,
   texts: readonly string[],
   context: CallContext,
 ): Promise<ArrayLike<number>[]> {
-  const { model, dimensions } = endpoint;
-  const body = { model, input: texts, encoding_format: 'base64', ...(dimensions !== undefined && { dimensions }) };
+  const body = { model: endpoint.model, input: texts, encoding_format: 'base64', ...(dimensions !== undefined && { dimensions }) };
   const response = await post(endpoint, body, context);
   const json = await boundedJson(response);
   try {
@@ -30,7 +68,7 @@ export async function requestEmbeddings(
 
 /** What is no answer at all fails all texts together: sending fewer would not help. */
 export function noVectors(texts: number, error: unknown): unknown {
-  return isA(error, SyntaxError) ? new BatchShapeError(NAME, texts, 0, error.message) : error;
+  return error instanceof SyntaxError ? new BatchShapeError(NAME, texts, 0, error.message) : error;
 }
 
 /**

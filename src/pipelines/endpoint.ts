@@ -1,14 +1,17 @@
 import { asyncScheduler } from 'rxjs';
-import { FlowConfigError } from '../../operators/errors.js';
-import { callback } from '../../operators/toolkit.js';
-import type { ResponseLike } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type { ResponseLike } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
 import { closing } from './connection.js';
 import { keepOrigin } from './keep-origin.js';
 import { isLimited } from './limited.js';
 import { lessonOf, refusalOf } from './provider-error.js';
 
-/** Where an API of a model is, and what it wants to know with every request. */
+/**
+ * Where an API of a model is, and what it wants to know with every request.
+ * @beta
+ */
 export interface EndpointOptions {
   /** Where the API is, up to and with its version: `https://host/v1`. A query (`?api-version=…`) goes behind the path of each request. */
   readonly baseUrl: string;
@@ -42,14 +45,14 @@ export function endpointOf(operator: string, path: string, options: EndpointOpti
   if (apiKey !== undefined && typeof (apiKey as unknown) !== 'string') throw new FlowConfigError(operator, 'apiKey', 'a string', apiKey);
   if (typeof headers !== 'object' || (headers as unknown) === null) throw new FlowConfigError(operator, 'headers', 'an object', headers);
   checkSendable(operator, 'headers', headers);
-  if (isLimited(options.fetch)) throw new FlowConfigError(operator, 'fetch', 'one that is not behind a limiter already', options.fetch);
+  if (isLimited(options.fetch)) throw check.misused(operator, 'fetch', '`fetch` has a limiter already', 'Pass the original `fetch`.');
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   checkSendable(operator, 'apiKey', authorization);
   return {
     url: urlOf(operator, options.baseUrl, path),
     model,
     headers: { ...headers, ...authorization },
-    fetch: keepOrigin(callback(operator, 'fetch', options.fetch) ?? globalThis.fetch),
+    fetch: keepOrigin(check.callback(operator, 'fetch', options.fetch) ?? globalThis.fetch),
   };
 }
 
@@ -77,7 +80,7 @@ function checkSendable(operator: string, option: string, headers: Readonly<Recor
   try {
     new Headers(headers);
   } catch {
-    throw new FlowConfigError(operator, option, 'what a header can carry', undefined, 'something else');
+    throw check.misused(operator, option, `\`${option}\` cannot be sent as a header`, 'Remove line breaks and characters outside Latin-1.');
   }
 }
 
@@ -87,7 +90,7 @@ function urlOf(operator: string, baseUrl: string, path: string): string {
   if (!url || url.username || url.password) {
     // A password or a key is shown to nobody.
     const isSecret = /[?@]/.test(baseUrl);
-    const got = url ? 'one with a user or a password, which `fetch` refuses' : isSecret ? 'a text that is none' : undefined;
+    const got = url ? 'one with a user or a password, which `fetch` rejects' : isSecret ? 'an invalid URL' : undefined;
     throw new FlowConfigError(operator, 'baseUrl', 'an http(s) URL such as `https://host/v1`', isSecret ? undefined : baseUrl, got);
   }
   const { pathname } = url;

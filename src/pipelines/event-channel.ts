@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
-import type { FlowEvent, FlowSink } from '../../operators/types.js';
+import type { FlowEvent, FlowSink } from '../../operators/index.js';
 
 /** A listener, and `events`: both hear of everything in its order, whatever is done when it is told. Nothing comes after `drained`. */
 export class EventChannel {
@@ -16,7 +16,13 @@ export class EventChannel {
     this.events = this.#events.asObservable();
   }
 
-  tell(event: FlowEvent): void {
+  /** Whether an event would reach a listener. The end is to be told all the same: it completes `events`. */
+  get isHeard(): boolean {
+    return this.#listener !== undefined || this.#events.observed;
+  }
+
+  /** May be taken out of it. */
+  readonly tell = (event: FlowEvent): void => {
     if (this.#isOver) return;
     this.#isOver = event.type === 'drained';
     this.#untold.push(event);
@@ -28,5 +34,5 @@ export class EventChannel {
       if (next.type === 'drained') this.#events.complete();
     }
     this.#untold.length = 0;
-  }
+  };
 }

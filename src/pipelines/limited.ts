@@ -1,8 +1,8 @@
 import { Observable } from 'rxjs';
 import { contextVariable } from '#async-context';
-import { FlowConfigError } from '../../operators/errors.js';
-import { isPromise, streamOf } from '../../operators/toolkit.js';
-import type { Lease, Limiter, WorkResult } from '../../operators/types.js';
+import { check, streamOf } from '../../operators/build.js';
+import type { Lease, Limiter, WorkResult } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 
 /** Marks what keeps to a limiter, for this copy of the package and any other. */
 const LIMITED = Symbol.for('sluice.limited');
@@ -25,7 +25,8 @@ interface Held {
   readonly kind: CallKind;
   /** Where it takes slots: its limiter, and those above. */
   readonly limiters: readonly object[];
-  readonly lease: Lease | undefined;
+  /** Forgotten when it is over: promises that were made inside it hold this object. */
+  lease: Lease | undefined;
   /** The call around it. */
   readonly around: Held | undefined;
   isOpen: boolean;
@@ -56,6 +57,7 @@ export function underPermit<R>(
   const held: Held = { operator, kind, limiters, lease, around: HELD.get(), isOpen: true, fault: undefined };
   const isOver = (): void => {
     held.isOpen = false;
+    held.lease = undefined;
   };
   const failed = (error: unknown): unknown => {
     isOver();
@@ -68,7 +70,7 @@ export function underPermit<R>(
     throw failed(error);
   }
   // A promise stays one: it keeps its permit until it is really over.
-  if (isPromise(answer)) {
+  if (check.isPromise(answer)) {
     return Promise.resolve(answer).then(
       (value) => {
         isOver();
@@ -120,8 +122,8 @@ export function permitAround({ operator, limiter, slots }: Omit<HeldRules, 'kind
     if (held.kind === 'tool') break;
     const { limiters } = held;
     if (slots !== 0 && withParents(limiter).some((one) => limiters.includes(one))) {
-      const expected = `one that the call around this one, by \`${held.operator}\`, does not wait for: limit each request once`;
-      throw (held.fault = new FlowConfigError(operator, 'limiter', expected, undefined, 'the same limiter'));
+      const problem = `\`${held.operator}\` already holds a permit of the same limiter for this request`;
+      throw (held.fault = check.misused(operator, 'limiter', problem, 'Limit each request once: remove `limiter` from one of them.'));
     }
   }
   return lease;

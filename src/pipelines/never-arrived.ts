@@ -1,4 +1,4 @@
-import { fieldOf, linksOf } from '../../operators/toolkit.js';
+import { evidenceOf } from '../../operators/build.js';
 
 /** There was never a connection. */
 const NEVER_ARRIVED: ReadonlySet<unknown> = new Set([
@@ -7,5 +7,5 @@ const NEVER_ARRIVED: ReadonlySet<unknown> = new Set([
 
 /** Whether the other side cannot have seen the request. Says the error itself, and not what a server has put into it. */
 export function neverArrived(error: unknown): boolean {
-  return linksOf(error).some((link) => NEVER_ARRIVED.has(fieldOf(link, 'code')));
+  return evidenceOf(error).some(({ code }) => NEVER_ARRIVED.has(code));
 }

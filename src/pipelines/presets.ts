@@ -1,5 +1,5 @@
 /** Three attempts, after pauses of about 100 and 200 ms. With so few calls at a time the slots are budget enough, so all calls may be retried. */
-const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, maxShare: 1 } as const;
+const SHORT_PAUSES = { maxAttempts: 3, delayMs: 100, maxShare: 1 } as const;
 
 /** Options of `createModelCaller`. The pauses have full jitter: with `jitter: 'none'` they are exactly 100 and 200 ms. */
 const modelCaller = {
@@ -17,6 +17,7 @@ const modelCaller = {
  * Settings for known situations, as plain data: what JSON makes of one is the same. Those of pipelines (`chat`, `llmProperties`, `paper`) are
  * configurations, for `parseConfig` and for files (`sluice config preset <name>` prints one); the others are options to spread.
  *
+ * @beta
  * @example
  * ```ts
  * import { createAccount, createEmbedder, presets } from 'sluice';

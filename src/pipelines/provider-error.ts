@@ -1,10 +1,11 @@
-import { classifyError } from '../../operators/classify-error.js';
-import { evidenceOf, headerReader, linksOf } from '../../operators/toolkit.js';
-import type { ResponseLike } from '../../operators/types.js';
+import { evidenceOf, headerReader } from '../../operators/build.js';
+import type { ResponseLike } from '../../operators/index.js';
+import { classifyError } from '../../operators/index.js';
 
 /**
  * An answer of the provider that is not a success, with what a classifier looks at. The message is the provider's own, its first 2,000 characters in one
  * line. Of a page in HTML or XML it has the status and the type alone.
+ * @beta
  */
 export class ProviderError extends Error {
   override readonly name = 'ProviderError';
@@ -150,7 +151,7 @@ export function lessonOf(response: ResponseLike, error: unknown): ResponseLike |
 
 /** Whether its body says that the quota of a minute is used up, as Gemini's does. */
 export function isQuotaOfMinute(error: unknown): boolean {
-  return linksOf(error).some((link) => evidenceOf(link).details.codes.some((code) => /PerMinute/.test(code)));
+  return evidenceOf(error).some(({ details }) => details.codes.some((code) => /PerMinute/.test(code)));
 }
 
 /** Some providers have the status for a code there. */

@@ -1,109 +1,110 @@
-import { childOf } from '../../operators/child-of.js';
-import { classifyError } from '../../operators/classify-error.js';
-import { createAccount } from '../../operators/create-account.js';
-import type { BatcherOptions, LoadOptions } from '../../operators/create-batcher.js';
-import type { Limiter } from '../../operators/create-limiter.js';
-import { FlowConfigError, ItemTooHeavyError } from '../../operators/errors.js';
-import { divideAndConquer, retryFailed, sequentialSearch } from '../../operators/repair.js';
-import {
-  callback,
-  count,
-  limiterOption,
-  orDefault,
-  positive,
-  ratio,
-  schedulerOption,
-  startingRate,
-  verdictOrFatal,
-} from '../../operators/toolkit.js';
-import type { BatchResult, BatchWork, CallContext, ErrorClass, GateOptions } from '../../operators/types.js';
+import { check } from '../../operators/build.js';
+import type {
+  AccountOptions,
+  BatcherOptions,
+  BatchResult,
+  BatchWork,
+  CallContext,
+  Classify,
+  ErrorClass,
+  Limiter,
+  LoadOptions,
+} from '../../operators/index.js';
+import { classifyByStatus, ItemTooHeavyError, lanes, robust, sequentialSearch } from '../../operators/index.js';
 import { enteredBatch } from '../account/entered-batch.js';
-import { ledgerOf } from '../account/ledger.js';
 import type { ProviderRules } from '../account/providers.js';
-import { providerOption, providers } from '../account/providers.js';
-import { ambientJob } from '../account/with-job.js';
-import { createTokenEstimator } from '../tokenizers/estimate.js';
-import type { BudgetPort } from './budget/budget-types.js';
+import { providerOption } from '../account/providers.js';
+import { ambientJob, ambientLane } from '../account/with-job.js';
 import { LearnedWeight } from './learned-weight.js';
 import type { HeldRules } from './limited.js';
 import { permitAround, underPermit } from './limited.js';
-import { withoutEnd } from './without-end.js';
 
 /** Rules that are options of a batcher as they are. */
-export const BATCH_RULES = [
-  ...['limiter', 'window', 'maxQueued', 'overflow', 'queue', 'repair', 'classify'],
+const BATCH_RULES = [
+  ...['window', 'maxQueued', 'overflow', 'repair', 'classify'],
   ...['timeoutMs', 'deadlineMs', 'onEvent', 'name', 'scheduler', 'random'],
-] as const satisfies readonly (keyof GateOptions<string>)[];
+] as const satisfies readonly (keyof BatcherOptions<string>)[];
 
-/** Rules about tokens, and about the limiter that is made when none is given. */
-export const TEXT_RULES = [
-  ...['maxTokens', 'maxTokensPerText', 'countTokens', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'],
-  'provider',
-] as const satisfies readonly (keyof EmbedderRules)[];
+/** Names of all rules. */
+export const TEXT_RULES: readonly string[] = [
+  ...['limiter', 'concurrency', 'lanes', 'maxSize', 'maxTokens', 'maxTokensPerText', 'countTokens', 'provider'],
+  ...BATCH_RULES,
+];
 
-/** Those that a given limiter has said already. */
-const LIMITS = ['requestsPerMinute', 'tokensPerMinute', 'burstSeconds'] as const;
+const ACCOUNT = 'Use `limiter: createAccount({ … })`.';
+
+/** What to use in place of options that other functions take. */
+export const TEXT_HINTS: Readonly<Record<string, string>> = {
+  PerMinute: ACCOUNT,
+  PerDay: ACCOUNT,
+  rpm: ACCOUNT,
+  tpm: ACCOUNT,
+  burst: ACCOUNT,
+  burstSeconds: ACCOUNT,
+  account: 'Use `limiter`.',
+  budget: 'Use `limiter: createAccount({ budget })`.',
+  rates: 'Use `limiter: createLimiter({ rates: […] })`.',
+  maxConcurrent: 'Use `concurrency`.',
+  maxConcurrency: 'Use `concurrency`.',
+  queue: 'Use `lanes`.',
+  lane: 'Give it with the texts.',
+  batchSize: 'Use `maxSize`.',
+  maxBatchSize: 'Use `maxSize`.',
+};
 
 /** What is the same for every client. */
-export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exclude<(typeof BATCH_RULES)[number], 'limiter'>> {
-  /** A limiter shared with others. @defaultValue one of its own, made of the rules below */
+export interface EmbedderRules extends Pick<BatcherOptions<string>, 'maxSize' | (typeof BATCH_RULES)[number]> {
+  /** One made by `createAccount` or `createLimiter`, shared with others: slots, rates, budget, records. @defaultValue none, `concurrency` slots of its own */
   readonly limiter?: Limiter;
+  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
+  readonly concurrency?: number;
+  /** Names of lanes, or what `lanes` takes, most urgent first; keys share each of them fairly. @defaultValue `user` at once and alone, `normal` after 20 ms at most, `background` */
+  readonly lanes?: NonNullable<AccountOptions['lanes']>;
   /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
   readonly maxTokens?: number;
   /** Most tokens in one text; a longer one is rejected unsent, one that is only estimated from a quarter above on. @defaultValue 8191 */
   readonly maxTokensPerText?: number;
   /**
-   * Tokens of a text. The built-in estimate is that of `createTokenEstimator` for the model; it learns from the usage that answers report, so
-   * that batches fill up to `maxTokens` and keep below it. @defaultValue the built-in estimate
+   * Tokens of a text. @defaultValue the estimate of the client, else a rough one by length; both learn from the usage that answers report, so that batches
+   * fill up to `maxTokens` and keep below it
    */
   readonly countTokens?: (text: string) => number;
-  /** Calls at a time; beside a `limiter`, most of its slots that these calls take. @defaultValue 4; with a `limiter`, as many as it has */
-  readonly concurrency?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly requestsPerMinute?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly tokensPerMinute?: number;
-  /** Seconds of both rates that the provider lets be spent at once. Not together with `limiter`. @defaultValue that of `createLimiter`: 2 */
-  readonly burstSeconds?: number;
   /**
    * What the provider's rate limits count of a request: whether one that is refused (400, 413, 422) keeps its tokens, for example.
-   * @defaultValue that of the limiter's account, or by the address, else `providers.other`
+   * @defaultValue that of the limiter's account, or of the client, else `providers.other`
    */
   readonly provider?: ProviderRules;
 }
 
-type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'window' | 'queue';
+type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'window' | 'lanes';
 
 /** What holds for a rule that was left out. */
 export type TextDefaults = Required<Pick<EmbedderRules, Defaulted>>;
 
-/** What calls are known by, and what they may spend. */
-export interface TextCalls {
+/** What is known of an API of texts. */
+export interface TextClient {
+  /** Finds the price of calls, and the limits of the model. @defaultValue 'default' */
   readonly model?: string | undefined;
-  readonly budget?: BudgetPort | undefined;
-  /** Of the address, where it is known. */
+  /** What its rate limits count of a request. @defaultValue `providers.other` */
   readonly provider?: ProviderRules | undefined;
-}
-
-interface TextBatchOptions {
-  readonly maxSize: number;
-  readonly maxQueued: number;
-  readonly limiter: Limiter;
-  readonly maxWeight: number;
-  readonly weigh: (text: string) => number;
+  /** What kind of failure an error is. @defaultValue `classifyByStatus` */
+  readonly classify?: Classify | undefined;
+  /** About how many tokens a text has. @defaultValue by its length */
+  readonly estimateTokens?: ((text: string) => number) | undefined;
 }
 
 /** How texts travel together. */
 export interface TextBatches {
   /** For the batcher. */
-  readonly options: BatcherOptions<string> & TextBatchOptions;
+  readonly options: BatcherOptions<string> &
+    Required<Pick<BatcherOptions<string>, 'maxSize' | 'maxQueued' | 'maxWeight' | 'weigh'>> & {
+      readonly queue: ReturnType<typeof lanes<string>>;
+    };
+  /** Calls at a time. */
+  readonly concurrency: number;
   /** What is said of a text, by its caller or by `withJob` around it. A lane of that which the queue does not know is for another one. */
   readonly placed: (how?: LoadOptions) => LoadOptions;
-  /** The most urgent first. */
-  readonly laneNames: readonly string[];
-  /** The limiter, when none was given: whoever uses it closes it at the end. */
-  readonly ownLimiter: Limiter | undefined;
-  /** The work, each call of it written down in the account's ledger, and told to the estimate of tokens. */
+  /** The work, each call of it settled, written down in the account's ledger, and told to the estimate of tokens. */
   charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
   /** @throws FlowConfigError inside a request that holds a permit of the same limiter */
   readonly check: () => void;
@@ -112,64 +113,53 @@ export interface TextBatches {
 /**
  * The rules as they are for a batcher. Which options there are has been looked at before.
  *
- * @param calls - what they are known by; tokens are estimated for the model where no option counts them
  * @throws FlowConfigError naming the operator and the option
  */
-export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults, calls: TextCalls = {}): TextBatches {
-  const maxSize = count(operator, 'maxSize', orDefault(rules.maxSize, defaults.maxSize));
-  const maxQueued = count(operator, 'maxQueued', orDefault(rules.maxQueued, defaults.maxQueued));
-  const queue = orDefault(rules.queue, defaults.queue);
-  if (!Array.isArray((queue as Partial<typeof queue> | null)?.lanes)) throw new FlowConfigError(operator, 'queue', 'lanes([…])', queue);
+export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults, client: TextClient): TextBatches {
+  const d: EmbedderRules = { ...defaults, ...given(rules, Object.keys(defaults)) };
+  const maxQueued = check.count(operator, 'maxQueued', d.maxQueued);
+  const queue = lanes<string>(d.lanes as NonNullable<EmbedderRules['lanes']>, { key: () => undefined, operator });
   const laneNames = queue.lanes.map(({ name }) => name);
-  const reserves = queue.reserve?.shares ?? [];
-  const given = sharedLimiter(operator, rules);
-  const limiter = given ?? newLimiter(operator, rules, defaults.concurrency, laneNames, reserves);
-  const ledger = ledgerOf(limiter).with({ budget: calls.budget });
+  const concurrency = check.count(operator, 'concurrency', d.concurrency);
+  const limiter = check.limiter(operator, 'limiter', rules.limiter, rules.concurrency);
   const own = providerOption(operator, 'provider', rules.provider);
-  const provider = own ?? ledger.provider ?? calls.provider ?? providers.other;
-  const facts = { name: operator, model: calls.model ?? 'default', key: undefined, provider };
-  const scheduler = schedulerOption(operator, 'scheduler', rules.scheduler);
-  const now = (): number => scheduler.now();
-  const { classify = classifyError } = rules;
+  const facts = { name: operator, model: client.model ?? 'default', provider: own, api: client.provider };
+  const scheduler = check.scheduler(operator, 'scheduler', rules.scheduler);
+  const classify = check.callback(operator, 'classify', rules.classify) ?? client.classify ?? classifyByStatus;
   const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
-    verdictOrFatal(operator, classify, error, { size: 1, attempt, aborted: false, epochMs: now() }).class;
-  const countTokens = callback(operator, 'countTokens', rules.countTokens);
-  const { model } = calls;
-  const learned = countTokens
-    ? undefined
-    : new LearnedWeight(createTokenEstimator({ ...(model !== undefined && { model }), safetyMargin: 1 }));
-  const limit = positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, defaults.maxTokensPerText));
+    check.verdict(operator, classify, error, { size: 1, attempt, aborted: false, epochMs: scheduler.now() }).class;
+  const countTokens = check.callback(operator, 'countTokens', rules.countTokens);
+  const learned = countTokens ? undefined : new LearnedWeight(client.estimateTokens ?? roughTokens);
+  const limit = check.positive(operator, 'maxTokensPerText', d.maxTokensPerText);
   return {
     options: {
-      window: defaults.window,
-      repair: [retryFailed(), divideAndConquer({ strategy: sequentialSearch() })],
-      classify: classifyError,
-      ...givenBatchRules(rules),
-      maxSize,
+      repair: robust({ divide: { strategy: sequentialSearch() } }),
+      ...given(rules, BATCH_RULES),
+      window: d.window as NonNullable<EmbedderRules['window']>,
+      classify,
+      operator,
+      maxSize: check.count(operator, 'maxSize', d.maxSize),
       maxQueued,
       queue,
-      limiter,
-      weigh: countTokens ? counted(operator, countTokens, limit) : estimated(operator, learned as LearnedWeight, limit),
-      maxWeight: positive(operator, 'maxTokens', orDefault(rules.maxTokens, defaults.maxTokens)),
+      ...(limiter ? { limiter, job: { model: facts.model } } : { concurrency }),
+      weigh: weigher(operator, limit, countTokens, learned),
+      maxWeight: check.positive(operator, 'maxTokens', d.maxTokens),
       dedupe: (text) => text,
     },
+    concurrency: limiter && limiter.concurrency < Infinity ? limiter.concurrency : concurrency,
     placed: (how = {}) => {
-      const { lane, key } = ambientJob();
-      return {
-        ...(lane !== undefined && laneNames.includes(lane) && { lane }),
-        ...(key !== undefined && queue.keyOf && { key }),
-        ...how,
-      };
+      const { key } = ambientJob();
+      const lane = ambientLane(laneNames);
+      return { ...(lane !== undefined && { lane }), ...(key !== undefined && { key }), ...how };
     },
-    laneNames,
-    ownLimiter: given ? undefined : limiter,
     charged: (work) => {
       const taught = learned ? teaching(work, learned) : work;
-      const made = given ? inPermit({ operator, kind: 'request', limiter: given }, taught) : taught;
-      return enteredBatch(ledger, facts, now, classOf, made);
+      return limiter
+        ? enteredBatch(limiter, facts, () => scheduler.now(), classOf, inPermit({ operator, kind: 'request', limiter }, taught))
+        : taught;
     },
     check: () => {
-      if (given) permitAround({ operator, limiter: given });
+      if (limiter) permitAround({ operator, limiter });
     },
   };
 }
@@ -179,24 +169,31 @@ function inPermit<R>(rules: HeldRules, work: BatchWork<string, R>): BatchWork<st
   return (texts, context) => underPermit<BatchResult<R>>(rules, undefined, () => work(texts, context));
 }
 
-/** Tokens of a text; a text with too many is refused. */
-function counted(operator: string, countTokens: (text: string) => number, limit: number): (text: string) => number {
-  return (text) => {
-    const tokens = countTokens(text);
-    if (tokens > limit) throw new ItemTooHeavyError(operator, tokens, limit);
-    return tokens;
-  };
-}
-
 /** How far above the bound an estimate must be for a text to be refused unsent: a text that fits must not be refused for an estimate. */
 const SURELY = 1.25;
 
-function estimated(operator: string, learned: LearnedWeight, limit: number): (text: string) => number {
+/** Tokens of a text in a batch; a text with too many is refused. */
+function weigher(
+  operator: string,
+  limit: number,
+  countTokens: ((text: string) => number) | undefined,
+  learned: LearnedWeight | undefined,
+): (text: string) => number {
   return (text) => {
-    const tokens = learned.expected(text);
-    if (tokens > SURELY * limit) throw new ItemTooHeavyError(operator, Math.ceil(tokens), limit);
-    return Math.ceil(learned.weigh(text));
+    const tokens = countTokens ? countTokens(text) : (learned as LearnedWeight).expected(text);
+    if (tokens > (countTokens ? limit : SURELY * limit)) throw new ItemTooHeavyError(operator, Math.ceil(tokens), limit);
+    return countTokens ? tokens : Math.ceil((learned as LearnedWeight).weigh(text));
   };
+}
+
+/** Four spaces or letters of English for a token; two of digits, marks and other scripts; one of Chinese, Japanese and Korean. */
+function roughTokens(text: string): number {
+  let quarters = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    quarters += code === 32 || (code > 64 && code < 123) ? 1 : code < 0x2e80 ? 2 : 4;
+  }
+  return quarters / 4;
 }
 
 /** The same work, whose usage the estimate hears of. */
@@ -211,36 +208,6 @@ function teaching<R>(work: BatchWork<string, R>, learned: LearnedWeight): BatchW
   };
 }
 
-function sharedLimiter(operator: string, rules: EmbedderRules): Limiter | undefined {
-  const limiter = limiterOption(operator, rules.limiter);
-  if (limiter === undefined) return undefined;
-  for (const name of LIMITS) {
-    if (rules[name] !== undefined) throw new FlowConfigError(operator, name, 'absent when a `limiter` is given', rules[name]);
-  }
-  const { concurrency } = rules;
-  return concurrency === undefined ? limiter : childOf(limiter, { concurrency: count(operator, 'concurrency', concurrency) });
-}
-
-/** Checked here, so that an error names the operator and not the limiter. */
-function newLimiter(
-  operator: string,
-  rules: EmbedderRules,
-  concurrency: number,
-  laneNames: readonly string[],
-  reserves: readonly number[],
-): Limiter {
-  const onEvent = callback(operator, 'onEvent', rules.onEvent);
-  return createAccount({
-    concurrency: count(operator, 'concurrency', orDefault(rules.concurrency, concurrency)),
-    requestsPerMinute: startingRate(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, Infinity)),
-    tokensPerMinute: startingRate(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, Infinity)),
-    burstSeconds: ratio(operator, 'burstSeconds', orDefault(rules.burstSeconds, 2), 0.001, 86_400),
-    lanes: laneNames.map((name, i) => ({ name, ...(reserves[i] !== undefined && { reserve: reserves[i] }) })),
-    scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),
-    ...(onEvent && { onEvent: withoutEnd(onEvent) }),
-  });
-}
-
-function givenBatchRules(rules: EmbedderRules): Pick<EmbedderRules, (typeof BATCH_RULES)[number]> {
-  return Object.fromEntries(BATCH_RULES.flatMap((name) => (rules[name] === undefined ? [] : [[name, rules[name]]])));
+function given<O extends object>(options: O, names: readonly string[]): Partial<O> {
+  return Object.fromEntries(Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name))) as Partial<O>;
 }

@@ -1,6 +1,6 @@
-import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
-import { FlowConfigError } from '../../operators/errors.js';
-import type { Settled } from '../../operators/types.js';
+import { firstValueFrom, forkJoin } from 'rxjs';
+import type { Batcher, LoadOptions, Settled } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 
 /** What is wrong with what should be a text. */
 function faultOf(operator: string, option: string, text: unknown): FlowConfigError | undefined {
@@ -32,15 +32,14 @@ export function checkTexts(operator: string, option: string, texts: readonly unk
 export async function settleTexts<R>(
   operator: string,
   option: string,
-  batcher: Batcher<string, R>,
+  batcher: Pick<Batcher<string, R>, 'loadSettled'>,
   texts: readonly string[],
   how: LoadOptions | undefined,
 ): Promise<Settled<string, R>[]> {
   const faults = Array.from(texts, (text, index) => faultOf(operator, `${option}[${String(index)}]`, text));
-  const sent = await batcher.loadManyAsync(
-    texts.filter((_, index) => faults[index] === undefined),
-    how,
-  );
+  const sent = await firstValueFrom(forkJoin(texts.flatMap((text, index) => (faults[index] ? [] : batcher.loadSettled(text, how)))), {
+    defaultValue: [],
+  });
   let next = 0;
   return faults.map((reason, index) => {
     const place = { index, id: String(index) };

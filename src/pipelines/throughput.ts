@@ -1,6 +1,6 @@
-import type { AccountOptions } from '../../operators/create-account.js';
-import { FlowConfigError } from '../../operators/errors.js';
-import { nonEmpty, oneOf, onlyKnown, orDefault, positive, ratio } from '../../operators/toolkit.js';
+import { check } from '../../operators/build.js';
+import type { AccountOptions } from '../../operators/index.js';
+import { FlowConfigError } from '../../operators/index.js';
 
 /** A stage, and what it is expected to have to do. */
 export interface StageLoad {
@@ -25,7 +25,10 @@ export type RequestLimits = Pick<
   'concurrency' | 'requestsPerMinute' | 'burst' | 'tokensPerMinute' | 'burstSeconds' | 'headroom' | 'maxQueued' | 'lanes'
 >;
 
-/** What is to be done, and under which limits. */
+/**
+ * What is to be done, and under which limits.
+ * @beta
+ */
 export interface ThroughputPlan {
   readonly documents: number;
   readonly batches?: {
@@ -65,7 +68,10 @@ export interface ThroughputRaise {
   readonly next: string;
 }
 
-/** What bounds a job, by Little's law. */
+/**
+ * What bounds a job, by Little's law.
+ * @beta
+ */
 export interface Throughput {
   readonly documents: number;
   /** Results of the last stage. */
@@ -89,6 +95,7 @@ export interface Throughput {
  *
  * The bounds hold exactly when every call takes the time that is stated, and on average otherwise. It knows nothing of retries.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when something is unknown or out of range.
  * @example
  * ```ts
@@ -106,12 +113,12 @@ export interface Throughput {
  * ```
  */
 export function explainThroughput(plan: ThroughputPlan): Throughput {
-  check(plan);
+  checkPlan(plan);
   const { documents, stages } = plan;
   const steps = stepsOf(plan);
   const bounds = boundsOf(plan, steps);
   const { boundMs: makespanMs } = slowest(bounds);
-  const items = documents * orDefault(stages.at(-1)?.itemsPerDocument, 1);
+  const items = documents * check.orDefault(stages.at(-1)?.itemsPerDocument, 1);
   const level = (bound: Bound): ThroughputLevel => ({
     ...bound,
     itemsPerSecond: perSecond(items, bound.boundMs),
@@ -155,7 +162,7 @@ interface Step {
 }
 
 function stepsOf({ documents, batches = {}, stages }: ThroughputPlan): Step[] {
-  const inProgress = Math.min(documents, orDefault(batches.concurrency, Infinity));
+  const inProgress = Math.min(documents, check.orDefault(batches.concurrency, Infinity));
   const itemMs = stages.map(({ callsPerItem = 1, secondsPerCall = 0 }) => callsPerItem * secondsPerCall * 1000);
   return stages.map((stage, i) => {
     const { name, concurrency = Infinity, scope, itemsPerDocument = 1, callsPerItem = 1, secondsPerCall = 0, tokensPerCall = 0 } = stage;
@@ -203,7 +210,7 @@ function withinOne({ batches, stages, limits = {} }: ThroughputPlan): Bound[] {
   const callsInRow: Bound = {
     level: 'batches',
     setting: 'batches.concurrency',
-    limit: orDefault(batches?.concurrency, Infinity),
+    limit: check.orDefault(batches?.concurrency, Infinity),
     boundMs: sum(steps, ({ callMs, callsPerItem }) => callMs * callsPerItem),
   };
   return [callsInRow, ...stageBounds(steps), ...slotBound(steps, limits)];
@@ -250,7 +257,7 @@ function rateMs(
   if (first === undefined) return 0;
   const perMs = (perMinute * headroom) / 60_000;
   // What costs more than can be saved up goes when all of it is there.
-  const saved = Math.max(1, orDefault(burst, perMs * burstSeconds * 1000), ...paying.map(costOf));
+  const saved = Math.max(1, check.orDefault(burst, perMs * burstSeconds * 1000), ...paying.map(costOf));
   const cost = sum(paying, (step) => step.calls * costOf(step));
   const endMs = Math.min(...paying.map(({ callMs, tailMs }) => callMs + tailMs));
   // As long as only the first stage has anything to do, some of the rate may be left over, and more than `saved` is not kept.
@@ -298,9 +305,9 @@ function raiseOf(plan: ThroughputPlan, bottleneck: Bound): ThroughputRaise | und
 
 function limitOf({ batches, stages, limits }: ThroughputPlan, setting: string): number {
   const stage = stages.find(({ name }) => setting === `stages.${name}.concurrency`);
-  if (stage) return orDefault(stage.concurrency, Infinity);
-  if (setting === 'batches.concurrency') return orDefault(batches?.concurrency, Infinity);
-  return orDefault(limits?.[setting.slice('limits.'.length) as 'concurrency' | 'requestsPerMinute' | 'tokensPerMinute'], Infinity);
+  if (stage) return check.orDefault(stage.concurrency, Infinity);
+  if (setting === 'batches.concurrency') return check.orDefault(batches?.concurrency, Infinity);
+  return check.orDefault(limits?.[setting.slice('limits.'.length) as 'concurrency' | 'requestsPerMinute' | 'tokensPerMinute'], Infinity);
 }
 
 function withLimit(plan: ThroughputPlan, setting: string, limit: number): ThroughputPlan {
@@ -340,29 +347,30 @@ const LIMITS: readonly string[] = [
   'lanes',
 ];
 
-function check(plan: ThroughputPlan): void {
-  onlyKnown(NAME, plan, ['documents', 'batches', 'stages', 'limits']);
+function checkPlan(plan: ThroughputPlan): void {
+  check.onlyKnown(NAME, plan, ['documents', 'batches', 'stages', 'limits']);
   const { documents, batches = {}, stages, limits = {} } = plan;
   finite('documents', documents);
-  onlyKnown(NAME, batches, ['concurrency'], 'batches', 'batches.');
-  if (batches.concurrency !== undefined) positive(NAME, 'batches.concurrency', batches.concurrency);
+  check.onlyKnown(NAME, batches, ['concurrency'], 'batches', 'batches.');
+  if (batches.concurrency !== undefined) check.positive(NAME, 'batches.concurrency', batches.concurrency);
   if (!Array.isArray(stages) || stages.length === 0) throw new FlowConfigError(NAME, 'stages', 'a list of at least one stage', stages);
   for (const [i, stage] of (stages as readonly StageLoad[]).entries()) {
     const within = `stages[${String(i)}].`;
-    onlyKnown(NAME, stage, STAGE, within.slice(0, -1), within);
-    nonEmpty(NAME, `${within}name`, stage.name);
-    positive(NAME, `${within}concurrency`, orDefault(stage.concurrency, Infinity));
-    oneOf('shared', 'perBatch')(NAME, `${within}scope`, orDefault(stage.scope, 'shared'));
+    check.onlyKnown(NAME, stage, STAGE, within.slice(0, -1), within);
+    check.nonEmpty(NAME, `${within}name`, stage.name);
+    check.positive(NAME, `${within}concurrency`, check.orDefault(stage.concurrency, Infinity));
+    check.oneOf('shared', 'perBatch')(NAME, `${within}scope`, check.orDefault(stage.scope, 'shared'));
     for (const name of ['itemsPerDocument', 'callsPerItem', 'secondsPerCall', 'tokensPerCall'] as const) {
-      finite(`${within}${name}`, orDefault(stage[name], 0));
+      finite(`${within}${name}`, check.orDefault(stage[name], 0));
     }
   }
-  onlyKnown(NAME, limits, LIMITS, 'limits', 'limits.');
-  positive(NAME, 'limits.concurrency', orDefault(limits.concurrency, Infinity));
+  check.onlyKnown(NAME, limits, LIMITS, 'limits', 'limits.');
+  check.positive(NAME, 'limits.concurrency', check.orDefault(limits.concurrency, Infinity));
   for (const name of ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds'] as const) {
-    positive(NAME, `limits.${name}`, orDefault(limits[name], 1));
+    check.positive(NAME, `limits.${name}`, check.orDefault(limits[name], 1));
   }
-  ratio(NAME, 'limits.headroom', orDefault(limits.headroom, 1), 0.01);
+  check.countFromZero(NAME, 'limits.maxQueued', check.orDefault(limits.maxQueued, 0));
+  check.ratio(NAME, 'limits.headroom', check.orDefault(limits.headroom, 1), 0.01);
 }
 
 function finite(option: string, value: number): void {

@@ -1,4 +1,4 @@
-import { BatchShapeError } from '../../operators/errors.js';
+import { BatchShapeError } from '../../operators/index.js';
 
 /** How far ahead a length can be: a model that answers another one from now on is believed after so many vectors. */
 const MOST_AHEAD = 100;

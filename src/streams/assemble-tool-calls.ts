@@ -1,18 +1,12 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { checked, connect, count } from '../../operators/toolkit.js';
+import { connect } from '../../operators/build.js';
 import type { ToolCall } from '../pipelines/tools/tool-types.js';
 import type { ModelPart } from './model-part.js';
-import { MAX_ARGUMENT_CHARS, ModelReader } from './model-reader.js';
+import { ModelReader } from './model-reader.js';
 import { noId } from './open-calls.js';
 
-export interface AssembleToolCallsOptions {
-  /** Most characters in the arguments of all calls that are open at a time. @defaultValue 1,000,000 */
-  readonly maxArgumentChars?: number;
-}
-
 const NAME = 'assembleToolCalls';
-const DEFAULTS = { maxArgumentChars: MAX_ARGUMENT_CHARS } as const;
 
 /**
  * Makes tool calls of the events of a model: their arguments come in pieces, of several calls by turns. Takes the chunks of chat completions and
@@ -25,7 +19,7 @@ const DEFAULTS = { maxArgumentChars: MAX_ARGUMENT_CHARS } as const;
  * - **Input** is the parsed JSON, `{}` for no arguments; arguments that the server has parsed itself are taken as they are. What the model ended, and is
  *   no JSON all the same, stays a text, which the schema of the tool refuses.
  * - **Ids** are the server's. A call without one gets `no_id_1`, `no_id_2` and so on, counted in each stream.
- * - **Holds at most** `maxArgumentChars` characters.
+ * - **Holds at most** 1,000,000 characters of the arguments of calls that are open.
  * - **Drops** everything that is no part of a tool call.
  * - **Completes when** the source completes.
  * - **Errors when** the source errors, with the same error; when an event says that the model has failed (`ProviderError`); when the arguments get
@@ -33,7 +27,7 @@ const DEFAULTS = { maxArgumentChars: MAX_ARGUMENT_CHARS } as const;
  *   example): `UnfinishedToolCallError` with their `ids`, after all calls that are whole.
  * - **On unsubscribe** what was collected is dropped.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @beta
  * @example
  * ```ts
  * import { from, lastValueFrom, toArray } from 'rxjs';
@@ -52,11 +46,10 @@ const DEFAULTS = { maxArgumentChars: MAX_ARGUMENT_CHARS } as const;
  * ```
  * @see {@link toToolResults} for the way back.
  */
-export function assembleToolCalls(options: AssembleToolCallsOptions = {}): OperatorFunction<unknown, ToolCall> {
-  const { maxArgumentChars } = checked(NAME, options, DEFAULTS, { maxArgumentChars: count });
+export function assembleToolCalls(): OperatorFunction<unknown, ToolCall> {
   return (source) =>
     new Observable((subscriber) => {
-      const reader = new ModelReader(NAME, maxArgumentChars, false);
+      const reader = new ModelReader(NAME, false);
       let unnamed = 0;
       const tell = (parts: readonly ModelPart[]): void => {
         for (const part of parts) {

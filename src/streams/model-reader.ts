@@ -1,4 +1,4 @@
-import type { UnfinishedToolCallError } from '../../operators/errors.js';
+import type { UnfinishedToolCallError } from '../../operators/index.js';
 import { lateError, streamFault } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
 import { isModelPart, NOTHING, stringOf, textPart } from './model-part.js';
@@ -11,8 +11,8 @@ import { readChat } from './read-chat.js';
 import type { GivenThoughts } from './read-responses.js';
 import { readResponses } from './read-responses.js';
 
-/** Longest arguments, of all calls that are open at a time, in characters. */
-export const MAX_ARGUMENT_CHARS = 1_000_000;
+/** Longest arguments, of all calls that are open at a time, in characters: a stream that never ends a call must not fill the memory. */
+const MAX_ARGUMENT_CHARS = 1_000_000;
 
 /** Where events of a stream begin, and what ends it. Chunks of chat completions need no end: clients of that API do not show it. */
 const FINISHES: ReadonlyMap<string, string> = new Map([
@@ -38,9 +38,9 @@ export class ModelReader {
   #missing: string | undefined;
 
   /** @param keepsThoughts - whether thinking that is to be given back is collected */
-  constructor(operator: string, maxArgumentChars = MAX_ARGUMENT_CHARS, keepsThoughts = true) {
+  constructor(operator: string, keepsThoughts = true) {
     this.#thoughts = keepsThoughts ? { anthropic: new Map(), responses: new Set(), agui: new Map() } : undefined;
-    this.#calls = new OpenCalls(operator, maxArgumentChars);
+    this.#calls = new OpenCalls(operator, MAX_ARGUMENT_CHARS);
   }
 
   /**

@@ -1,4 +1,4 @@
-import { ItemTooHeavyError, UnfinishedToolCallError } from '../../operators/errors.js';
+import { ItemTooHeavyError, UnfinishedToolCallError } from '../../operators/index.js';
 import { inputOf } from '../pipelines/tools/tool-formats.js';
 import type { ModelPart } from './model-part.js';
 import { NOTHING, stringOf } from './model-part.js';

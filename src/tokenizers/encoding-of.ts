@@ -1,5 +1,4 @@
-import { FlowConfigError } from '../../operators/errors.js';
-import { nonEmpty, oneOf, optional } from '../../operators/toolkit.js';
+import { check } from '../../operators/build.js';
 
 /** A vocabulary of OpenAI: cl100k_base of GPT-3.5, GPT-4 and all embedding models, o200k_base of GPT-4o and what came after it. */
 export type TokenEncoding = 'cl100k_base' | 'o200k_base';
@@ -25,8 +24,8 @@ export function encodingOption(
   operator: string,
   { encoding, model }: { readonly encoding?: TokenEncoding; readonly model?: string },
 ): TokenEncoding {
-  optional<string>(nonEmpty)(operator, 'model', model);
+  check.optional<string>(check.nonEmpty)(operator, 'model', model);
   if (encoding === undefined) return encodingOf(model);
-  if (model !== undefined) throw new FlowConfigError(operator, 'model', 'absent when an `encoding` is given', model);
-  return oneOf('cl100k_base', 'o200k_base')(operator, 'encoding', encoding);
+  check.excludes(operator, 'model', model, '`encoding`');
+  return check.oneOf('cl100k_base', 'o200k_base')(operator, 'encoding', encoding);
 }

@@ -1,7 +1,8 @@
-import { FlowError } from '../../operators/errors.js';
-import { onlyKnown } from '../../operators/toolkit.js';
+import { check } from '../../operators/build.js';
+import { FlowError } from '../../operators/index.js';
 import { encodingOption } from './encoding-of.js';
 
+/** @stable */
 export interface GptTokenCounterOptions {
   /** `'o200k_base'`: GPT-4o and later; `'cl100k_base'`: GPT-4, GPT-3.5 and all embedding models of OpenAI. @defaultValue that of `model` */
   readonly encoding?: 'o200k_base' | 'cl100k_base';
@@ -36,6 +37,7 @@ type Count = (text: string, options: typeof PLAIN_TEXT) => number;
  * Any text may be counted, also a hostile one: special tokens count as the plain text they are, and a run of more than 256
  * letters (or signs, or blanks) without a break is counted in slices of 256, which may add a token for each cut.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `encoding` is unknown, or both `encoding` and `model` are given; FlowError (the same code) when `gpt-tokenizer` is
  * not installed. Both as a rejection.
  * @example
@@ -48,7 +50,7 @@ type Count = (text: string, options: typeof PLAIN_TEXT) => number;
  * ```
  */
 export async function createGptTokenCounter(options: GptTokenCounterOptions = {}): Promise<(text: string) => number> {
-  onlyKnown('createGptTokenCounter', options, ['encoding', 'model']);
+  check.onlyKnown('createGptTokenCounter', options, ['encoding', 'model']);
   const encoding = encodingOption('createGptTokenCounter', options);
   const count = await load(encoding);
   return (text) => countInSlices(text, count);

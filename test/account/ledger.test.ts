@@ -1,7 +1,7 @@
 import { of, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { BudgetExceededError } from '../../operators/errors.js';
-import type { BatchWork, CallContext, Usage } from '../../operators/types.js';
+import type { BatchWork, CallContext, Usage } from '../../operators/index.js';
+import { BudgetExceededError } from '../../operators/index.js';
 import type { BatchFacts } from '../../src/account/entered-batch.js';
 import { enteredBatch } from '../../src/account/entered-batch.js';
 import type { CallFacts } from '../../src/account/entry.js';
@@ -141,7 +141,7 @@ describe('a ledger', () => {
     const limiter = createAccount({});
     const child = { parent: limiter };
     expect(ledgerOf(child)).toBe(ledgerOf(limiter));
-    expect(() => keepLedger(limiter, {})).toThrow('one without a ledger');
+    expect(() => keepLedger(limiter, {})).toThrow('this limiter has a ledger already');
     const bare = { parent: {} };
     expect(ledgerOf(bare)).toBe(ledgerOf(bare.parent));
     expect(ledgerOf(undefined)).not.toBe(ledgerOf(undefined));
@@ -195,7 +195,7 @@ describe('a ledger', () => {
 });
 
 describe('a batch in the ledger', () => {
-  const FACTS: BatchFacts = { name: 'e', model: 'm', key: undefined, provider: providers.other };
+  const FACTS: BatchFacts = { name: 'e', model: 'm', provider: providers.other, api: undefined };
 
   function batched(work: BatchWork<string, number>, options: LedgerOptions = {}) {
     const records: CallRecord[] = [];
@@ -208,7 +208,7 @@ describe('a batch in the ledger', () => {
     };
     const ledger = new Ledger({ ...options, onRecord: (record) => records.push(record) });
     const send = enteredBatch(
-      ledger,
+      Object.defineProperty({}, Symbol.for('sluice.ledger'), { value: ledger }),
       FACTS,
       () => 0,
       () => 'fatal',

@@ -9,7 +9,8 @@ import type { Limiter } from '../../operators/index.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI, openAIChat } from '../../src/adapters/openai.js';
 import type { AccountOptions } from '../../src/index.js';
-import { createAccount, createModelCaller, providers } from '../../src/index.js';
+import { createAccount, providers } from '../../src/index.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { PatientClock } from '../support/patient-clock.js';
 import { fetchOf } from '../support/provider-fetch.js';
 
@@ -56,7 +57,7 @@ const caller =
   (clientOf: (fetch: typeof globalThis.fetch) => OpenAI, provider: keyof typeof providers): Way =>
   ({ limiter, clock, fetch }) => {
     const rules = { limiter, provider: providers[provider], scheduler: clock, random: () => 0.5, timeoutMs: Infinity };
-    const models = createModelCaller({ call: openAIChat(clientOf(fetch)), ...rules });
+    const models = accountedCaller({ call: openAIChat(clientOf(fetch)), ...rules });
     return (index) => models.callAsync(chat(index));
   };
 
@@ -77,16 +78,18 @@ const GEMINI = 'https://generativelanguage.googleapis.com/v1beta/models/gemini:g
 const contents = () => ({ contents: [{ parts: [{ text: 'word'.repeat(OUTPUT) }] }] });
 
 const askGemini: Way = ({ limiter, clock, fetch }) => {
-  const models = createModelCaller({
-    call: async (request: object, context) => {
-      const response = await fetch(GEMINI, { method: 'POST', body: JSON.stringify(request), signal: context.signal });
-      context.observe(response);
-      const answer = (await response.json()) as { readonly usageMetadata: { readonly promptTokenCount: number } };
-      if (!response.ok) throw Object.assign(new Error(JSON.stringify(answer)), { status: response.status, body: answer });
-      return answer;
+  const models = accountedCaller({
+    call: {
+      send: async (request: object, context) => {
+        const response = await fetch(GEMINI, { method: 'POST', body: JSON.stringify(request), signal: context.signal });
+        context.observe(response);
+        const answer = (await response.json()) as { readonly usageMetadata: { readonly promptTokenCount: number } };
+        if (!response.ok) throw Object.assign(new Error(JSON.stringify(answer)), { status: response.status, body: answer });
+        return answer;
+      },
+      usage: ({ usageMetadata }) => ({ inputTokens: usageMetadata.promptTokenCount, outputTokens: OUTPUT }),
+      cost: () => ({ inputTokens: OUTPUT, outputTokens: 0 }),
     },
-    usage: ({ usageMetadata }) => ({ inputTokens: usageMetadata.promptTokenCount, outputTokens: OUTPUT }),
-    estimateTokens: () => ({ inputTokens: OUTPUT, outputTokens: 0 }),
     provider: providers.gemini,
     ...{ limiter, scheduler: clock, random: () => 0.5, timeoutMs: Infinity },
   });

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { Observable, Subject } from 'rxjs';
 import { expect, it } from 'vitest';
-import type { AguiEvent, AguiTools } from '../../src/adapters/ag-ui.js';
+import type { AguiTools } from '../../src/adapters/ag-ui/run-tools.js';
+import type { AguiEvent } from '../../src/adapters/ag-ui.js';
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
 import type { ToolCall } from '../../src/index.js';
 import { sized } from '../support/deep.js';

@@ -82,7 +82,8 @@ const call = (toolCallId: string, toolCallName: string, args = '{"q":"x"}'): Agu
 describe.each(versions)('runTools with @ag-ui/client %s', (_version, client) => {
   it('results go in as they come, and the end waits for the last one', async () => {
     const { calls, tools } = workshop('search', 'db');
-    const { agent, run, runs, say, typesSeen, seen } = pushed(client, { tools: createToolRunner({ tools, perTool: { db: 1 } }) });
+    const limited = tools.map((tool) => (tool.name === 'db' ? { ...tool, concurrency: 1 } : tool));
+    const { agent, run, runs, say, typesSeen, seen } = pushed(client, { tools: createToolRunner({ tools: limited }) });
     const ended = run('r');
     await settled();
     await say(started, ...call('a', 'db'), ...call('b', 'db'), ...call('c', 'search'), ...call('d', 'unknown'));

@@ -16,12 +16,8 @@ import {
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createAccount, createLimiter } from '../../operators/index.js';
-import type {
-  CoalesceTextOptions,
-  LanguageModelParams,
-  LimitEmbeddingModelOptions,
-  LimitLanguageModelOptions,
-} from '../../src/adapters/ai-sdk.js';
+import type { LanguageModelParams } from '../../src/adapters/ai-sdk/language-model.js';
+import type { CoalesceTextOptions, LimitEmbeddingModelOptions, LimitLanguageModelOptions } from '../../src/adapters/ai-sdk.js';
 import { coalesceText, embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
 import type { ModelApi } from '../fakes/model-api.js';
@@ -31,7 +27,7 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
-const retry = { initialMs: 1, jitter: 'none' } as const;
+const retry = { delayMs: 1, jitter: 'none' } as const;
 /** An answer of many chunks. */
 const LONG_TEXT = 'word '.repeat(60);
 

@@ -6,7 +6,8 @@ import Anthropic from '@anthropic-ai/sdk';
 import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
-import { classifyError, createAccount, createBreaker, createLimiter } from '../../operators/index.js';
+import { classifyError, createBreaker, createLimiter } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
@@ -18,7 +19,7 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
-const retry = { initialMs: 1, jitter: 'none' } as const;
+const retry = { delayMs: 1, jitter: 'none' } as const;
 const overloaded = { status: 529, type: 'overloaded_error', message: 'Overloaded' };
 const throttled = { status: 429, type: 'rate_limit_error', message: 'Slow down' };
 /** An answer of many chunks. */
@@ -443,7 +444,12 @@ describe('anthropicChat', LONG, () => {
 
   it('makes the calls of a caller, and counts their tokens', async () => {
     const records: CallRecord[] = [];
-    const models = createModelCaller({ call: anthropicChat(clientWith()), retry, onRecord: (record) => records.push(record) });
+    const models = createModelCaller({
+      call: anthropicChat(clientWith()),
+      retry,
+      onRecord: (record) => records.push(record),
+      limiter: createAccount({ concurrency: 4 }),
+    });
     api.fail(overloaded);
     expect(textOf(await models.callAsync(ask('hello world'), { lane: 'user' }))).toBe('hello world');
     expect(api.requests).toHaveLength(2);

@@ -241,7 +241,7 @@ describe.each(Object.entries(CLIENTS))('%s over limitFetch', (_name, clientOf) =
 
   it('is sent again what may pass, once the server can', async () => {
     failures = [503, 429];
-    const client = clientOf(limitFetch({ limiter: createLimiter({ concurrency: 1 }), retry: { initialMs: 1 } }));
+    const client = clientOf(limitFetch({ limiter: createLimiter({ concurrency: 1 }), retry: { delayMs: 1 } }));
     expect(await client.ask('hi')).toBe(WORDS);
     expect(seen.requests).toBe(3);
   });

@@ -12,7 +12,7 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
-const retry = { initialMs: 1, jitter: 'none' } as const;
+const retry = { delayMs: 1, jitter: 'none' } as const;
 
 let api: ModelApi;
 

@@ -213,7 +213,7 @@ describe('a body', () => {
     const endless = fromEventStream('http://host/', {
       fetch: () => Promise.resolve(new Response(body, { headers: TYPE })),
       maxEventChars: 10_000,
-      reconnect: { initialMs: 0 },
+      reconnect: { delayMs: 0 },
     });
     await expect(lastValueFrom(endless)).rejects.toThrow('an event is longer than 10000 characters');
     expect(cancelled).toBe(true);
@@ -275,7 +275,7 @@ const refuses =
     response.writeHead(status, headers).end('{"error":{"message":"no"}}');
 
 describe('over a real connection', () => {
-  const quick = { initialMs: 1, jitter: 'none' } as const;
+  const quick = { delayMs: 1, jitter: 'none' } as const;
 
   it('sends nothing before it is subscribed to, and once for each subscriber, with method and body', async () => {
     const { url, seen } = await serverOf(says('data: a\n\n'));
@@ -430,7 +430,7 @@ describe('over a real connection', () => {
 
   it('left in a pause, it connects no more', async () => {
     const { url, seen } = await serverOf(refuses(503));
-    const subscription = fromEventStream(url, { reconnect: { initialMs: 600, jitter: 'none' } }).subscribe({ error: () => undefined });
+    const subscription = fromEventStream(url, { reconnect: { delayMs: 600, jitter: 'none' } }).subscribe({ error: () => undefined });
     await expect.poll(() => seen).toHaveLength(1);
     await new Promise((resolve) => setTimeout(resolve, 100));
     subscription.unsubscribe();
@@ -493,7 +493,7 @@ describe('over a real connection', () => {
 
   it('keeps to a limiter through its `fetch`', async () => {
     const { url, seen } = await serverOf(refuses(503), says('data: a\n\n'));
-    const limited = limitFetch({ retry: { initialMs: 1 } });
+    const limited = limitFetch({ retry: { delayMs: 1 } });
     expect(await firstValueFrom(fromEventStream(url, { fetch: limited }))).toEqual(event('a'));
     expect(seen).toHaveLength(2);
   });

@@ -16,7 +16,7 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
-const retry = { initialMs: 1, jitter: 'none' } as const;
+const retry = { delayMs: 1, jitter: 'none' } as const;
 const ANY_SCHEMA = { type: 'object', properties: {} } as const;
 const ANSWER = { title: 'answer', type: 'object', properties: { answer: { type: 'string' } } } as const;
 

@@ -14,13 +14,13 @@ import {
   fixed,
   graded,
   LaneUnknownError,
-  lanes,
   natural,
   robust,
 } from '../../operators/index.js';
 import { providers } from '../../src/account/providers.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
-import type { InnerEmbeddings, LimitEmbeddingsOptions, LimitedEmbeddings } from '../../src/adapters/langchain.js';
+import type { InnerEmbeddings } from '../../src/adapters/langchain/inner-embeddings.js';
+import type { LimitEmbeddingsOptions, LimitedEmbeddings } from '../../src/adapters/langchain.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
@@ -29,7 +29,7 @@ import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
-const retry = { initialMs: 1, jitter: 'none' } as const;
+const retry = { delayMs: 1, jitter: 'none' } as const;
 const repair = robust({ retry });
 /** Many chunks, 20 ms apart. */
 const LONG_TEXT = 'word '.repeat(60);
@@ -176,7 +176,7 @@ describe('limitEmbeddings', LONG, () => {
     it('travel in the lane they are told to, and in no other', async () => {
       const names = [{ name: 'live' }, { name: 'batch' }];
       const seen: FlowEvent[] = [];
-      const embeddings = flow({ queue: lanes(names), onEvent: (event) => seen.push(event) });
+      const embeddings = flow({ lanes: names, onEvent: (event) => seen.push(event) });
       await embeddings.embedQuery('a');
       await embeddings.embedQuery('b', { lane: 'batch' });
       await embeddings.embedDocuments(['c']);
@@ -277,7 +277,7 @@ describe('limitEmbeddings', LONG, () => {
     });
   });
 
-  describe('limits of its own', () => {
+  describe('limits', () => {
     const tokensOf = (text: string): number => Math.ceil(text.length / 4);
     const spanMs = (): number => (api.requests.at(-1)?.at ?? 0) - (api.requests[0]?.at ?? 0);
     const never = () => new Promise<never>(() => undefined);
@@ -285,7 +285,7 @@ describe('limitEmbeddings', LONG, () => {
 
     it('keep documents and questions together to the requests per minute', async () => {
       await start({ requestsPerMinute: 600, burstSeconds: 0.2 });
-      const embeddings = flow({ requestsPerMinute: 600, burstSeconds: 0.2, maxSize: 1 });
+      const embeddings = flow({ limiter: createAccount({ concurrency: 4, requestsPerMinute: 600, burstSeconds: 0.2 }), maxSize: 1 });
       await Promise.all([embeddings.embedDocuments(texts(4)), ...texts(2, 'why').map((text) => embeddings.embedQuery(text))]);
       // A busy machine is late with the first, and the next is refused.
       expect(api.requests.length - api.refused).toBe(6);
@@ -296,7 +296,11 @@ describe('limitEmbeddings', LONG, () => {
 
     it('keep to the tokens per minute', async () => {
       await start({ tokensPerMinute: 6000, burstSeconds: 0.4 });
-      const embeddings = flow({ tokensPerMinute: 6000, burstSeconds: 0.4, countTokens: tokensOf, maxTokens: 10 });
+      const embeddings = flow({
+        limiter: createAccount({ concurrency: 4, tokensPerMinute: 6000, burstSeconds: 0.4 }),
+        countTokens: tokensOf,
+        maxTokens: 10,
+      });
       const documents = texts(20).map((text) => text.padEnd(20, '.'));
       expect(await embeddings.embedDocuments(documents)).toEqual(documents.map((text) => vectorOf(text)));
       expect(api.tokensCharged).toBe(100);
@@ -317,10 +321,8 @@ describe('limitEmbeddings', LONG, () => {
       };
       const embeddings = flow({
         embeddings: { embedDocuments, embedQuery: never },
-        requestsPerMinute: 60,
-        concurrency: 10,
+        limiter: createAccount({ requestsPerMinute: 60, concurrency: 10, burstSeconds: 2, ...burst }),
         maxSize: 1,
-        ...burst,
       });
       const given = embeddings.embedSettled(texts(10));
       await settle();
@@ -330,8 +332,8 @@ describe('limitEmbeddings', LONG, () => {
     });
 
     it('are not for one who has a limiter', () => {
-      expect(() => flow({ limiter: createLimiter(), tokensPerMinute: 60 })).toThrow(
-        'limitEmbeddings: expected `tokensPerMinute` to be absent when a `limiter` is given, got `60` (number)',
+      expect(() => flow({ limiter: createLimiter(), concurrency: 2 })).toThrow(
+        'limitEmbeddings: `concurrency` cannot be combined with `limiter`. Set it on the limiter.',
       );
     });
 
@@ -345,9 +347,7 @@ describe('limitEmbeddings', LONG, () => {
     it('leave nothing on the clock when nobody waits', async () => {
       const scheduler = new VirtualTimeScheduler();
       const embeddings = flow({
-        requestsPerMinute: 60,
-        tokensPerMinute: 6000,
-        concurrency: 1,
+        limiter: createAccount({ requestsPerMinute: 60, tokensPerMinute: 6000, concurrency: 1, scheduler }),
         window: graded(0),
         scheduler,
       });
@@ -387,7 +387,7 @@ describe('limitEmbeddings', LONG, () => {
       const limiter = createAccount({ tokensPerMinute: 6, burstSeconds: 6000, headroom: 1, learn: false });
       const embeddings = flow({
         limiter,
-        queue: lanes([{ name: 'background' }]),
+        lanes: ['background'],
         countTokens: () => 10,
         provider: { ...providers.other, refusedInput: isFree ? 'returned' : 'kept' },
       });
@@ -448,7 +448,7 @@ describe('limitEmbeddings', LONG, () => {
 
   describe('an end', () => {
     it('by drain answers what was accepted and takes nothing new', async () => {
-      const embeddings = flow({ window: fixed(60_000), queue: lanes([{ name: 'all' }]) });
+      const embeddings = flow({ window: fixed(60_000), lanes: ['all'] });
       const accepted = embeddings.embedDocuments(['a', 'b']);
       expect(await embeddings.drain()).toEqual({ done: 2, aborted: 0, dropped: 0 });
       expect(await accepted).toEqual([vectorOf('a'), vectorOf('b')]);
@@ -457,7 +457,7 @@ describe('limitEmbeddings', LONG, () => {
     });
 
     it('by close gives up what waits', async () => {
-      const embeddings = flow({ window: fixed(60_000), queue: lanes([{ name: 'all' }]) });
+      const embeddings = flow({ window: fixed(60_000), lanes: ['all'] });
       const given = embeddings.embedSettled(['a']);
       embeddings.close();
       expect(await given).toMatchObject([{ status: 'rejected', reason: { code: 'FLOW_CLOSED' } }]);
@@ -480,7 +480,7 @@ describe('limitEmbeddings', LONG, () => {
     });
 
     it('need not come for what waits to be sent', async () => {
-      const embeddings = flow({ window: fixed(60_000), queue: lanes([{ name: 'all' }]) });
+      const embeddings = flow({ window: fixed(60_000), lanes: ['all'] });
       const waiting = embeddings.embedDocuments(['a']);
       await expect.poll(() => embeddings.snapshot().queued, soon).toBe(1);
       embeddings.flush();

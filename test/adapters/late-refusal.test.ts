@@ -74,7 +74,7 @@ it('a stream that is left is cancelled at its source', async () => {
 it('under the rules it is sent again', async () => {
   let sent = 0;
   const send = async (): Promise<Response> => withLateRefusal(streamed(++sent === 1 ? start + overloaded : start + piece, 16));
-  const limited = limitedFetch('limitFetch', { retry: { initialMs: 0 } }, send);
+  const limited = limitedFetch('limitFetch', { retry: { delayMs: 0 } }, send);
   const response = await limited('http://host/v1/messages', { method: 'POST', body: '{}' });
   expect(await response.text()).toBe(start + piece);
   expect(sent).toBe(2);

@@ -140,7 +140,7 @@ describe.each(rows)('%s: a tool that asks for %s', (name, question) => {
     const play = new Play(question);
     const time = new Time();
     const world = await (WORLDS[name] as (typeof WORLDS)[string])(play);
-    const caller = world.caller({ scheduler: time, retry: { initialMs: 0 }, maxSilenceMs: 1000, ...options });
+    const caller = world.caller({ scheduler: time, retry: { delayMs: 0 }, maxSilenceMs: 1000, ...options });
     await caller.listTools();
     const kept: { text?: unknown; error?: Error } = {};
     const over = caller.callToolAsync({ name: 'look' }).then(
@@ -171,7 +171,7 @@ describe.each(rows)('%s: a tool that asks for %s', (name, question) => {
   });
 
   it('is silent again after the answer, and called again only when no person was asked', async () => {
-    const { play, time, world, caller, kept, over } = await open({ retry: { initialMs: 0, maxAttempts: 2 } });
+    const { play, time, world, caller, kept, over } = await open({ retry: { delayMs: 0, maxAttempts: 2 } });
     const { finish } = play;
     play.answer();
     await vi.waitFor(() => {

@@ -13,8 +13,9 @@ import {
   OverflowError,
 } from '../../operators/index.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
-import type { McpCaller, McpCallerOptions, McpCallOptions, McpProgress } from '../../src/adapters/mcp.js';
+import type { McpCaller, McpCallerOptions, McpCallOptions } from '../../src/adapters/mcp.js';
 import { toolsOf } from '../../src/adapters/mcp.js';
+import type { McpProgress } from '../../src/adapters/support/mcp-types.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import type { Orders } from '../fakes/mcp-brain.js';
 import { serveMcp } from '../fakes/mcp-http.js';
@@ -24,7 +25,7 @@ import { isDeep } from '../support/deep.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const POLL = { timeout: 10_000, interval: 2 };
-const SOON = { initialMs: 1, jitter: 'none' } as const;
+const SOON = { delayMs: 1, jitter: 'none' } as const;
 const worlds = Object.entries({ ...inMemory, ...overHttp });
 
 /** Calls a tool and keeps what became of it. */
@@ -627,8 +628,8 @@ describe('toolsOf', () => {
   it('refuses options that nobody knows, and a prefix that is none', async () => {
     const caller = world.caller();
     const said = async (options: unknown): Promise<string> => (await errorOf(toolsOf(caller, options as never))).message;
-    expect(await said({ prefix: '' })).toBe('toolsOf: expected `prefix` to be a non-empty string, got `` (string)');
-    expect(await said({ Prefix: 1 })).toContain('toolsOf: expected `Prefix` to be absent (known options: prefix)');
+    expect(await said({ prefix: '' })).toBe('toolsOf: expected `prefix` to be a non-empty string, got an empty string');
+    expect(await said({ Prefix: 1 })).toContain('toolsOf: unknown option `Prefix`. Did you mean `prefix`?');
     caller.close();
   });
 

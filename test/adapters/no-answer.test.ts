@@ -9,7 +9,7 @@ import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../
 import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
-import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller, embeddings } from '../../src/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 type Fetch = typeof globalThis.fetch;
@@ -81,7 +81,7 @@ describe('a client that is behind a limiter already', () => {
       return anthropicChat(new Anthropic({ apiKey: 'k', middleware }));
     },
     createModelCaller: () => createModelCaller({ call: chatCompletions({ baseUrl, model: 'm', fetch: limited }), limiter }),
-    createEmbedder: () => createEmbedder({ baseUrl, model: 'm', limiter, fetch: limited }),
+    createEmbedder: () => createEmbedder({ call: embeddings({ baseUrl, model: 'm', fetch: limited }), limiter }),
     limitEmbeddings: () => {
       const embeddings = (fetch: Fetch): OpenAIEmbeddings => new OpenAIEmbeddings({ apiKey: 'k', configuration: { fetch } });
       return limitEmbeddings(embeddings, { limiter, fetch: limited });
@@ -89,6 +89,6 @@ describe('a client that is behind a limiter already', () => {
   };
 
   it.each(Object.entries(OTHERS))('is refused by %s, whose calls would wait for each other', (_, make) => {
-    expect(make).toThrow(/expected `(client|fetch)` to be one that is not behind a limiter already/);
+    expect(make).toThrow(/`(client|fetch)` has a limiter already/);
   });
 });

@@ -9,7 +9,7 @@ import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { anthropicChat } from '../../src/adapters/anthropic.js';
 import { openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
-import { chatCompletions, createEmbedder, createModelCaller, isFlowError } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller, embeddings, isFlowError } from '../../src/index.js';
 import { sized } from '../support/deep.js';
 
 const open: (() => void)[] = [];
@@ -31,7 +31,7 @@ async function serve(answer: (response: ServerResponse, times: number) => void) 
   return { url: `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`, times: () => times };
 }
 
-const retry = { initialMs: 1, maxAttempts: 3, maxShare: 1 } as const;
+const retry = { delayMs: 1, maxAttempts: 3, maxShare: 1 } as const;
 const asked = { model: 'm', max_tokens: 9, messages: [{ role: 'user' as const, content: 'hello' }] };
 const CALLERS = {
   'an address': (url: string) => createModelCaller({ call: chatCompletions({ baseUrl: `${url}/v1`, model: 'm' }), retry }),
@@ -129,12 +129,12 @@ describe('a page in the place of an answer', () => {
       ]),
       [
         'embeddings of an address',
-        (url: string) => createEmbedder({ baseUrl: `${url}/v1`, model: 'm', repair: [] }).embedAsync('a'),
+        (url: string) => createEmbedder({ call: embeddings({ baseUrl: `${url}/v1`, model: 'm' }), repair: [] }).embedAsync('a'),
       ] as const,
       [
         'openAIEmbeddings',
         (url: string) =>
-          createEmbedder({ ...openAIEmbeddings(new OpenAI({ apiKey: 'k', baseURL: url }), { model: 'm' }), repair: [] }).embedAsync('a'),
+          createEmbedder({ call: openAIEmbeddings(new OpenAI({ apiKey: 'k', baseURL: url }), { model: 'm' }), repair: [] }).embedAsync('a'),
       ] as const,
     ])('over %s: status and type are told in one line, and nothing of a page', async (over, ask) => {
       const { url } = await serve(answer);
@@ -174,9 +174,10 @@ describe('embeddings go to their texts by index, or by position where there is n
   const right = new Set(['an index each', 'no index', 'a null each', 'no index where it is 0']);
   const needsOrder = new Set(['no index', 'a null each']);
   const MAKERS = {
-    'an address': (fetch: typeof globalThis.fetch) => createEmbedder({ baseUrl: 'http://host/v1', model: 'm', fetch, repair: [] }),
+    'an address': (fetch: typeof globalThis.fetch) =>
+      createEmbedder({ call: embeddings({ baseUrl: 'http://host/v1', model: 'm', fetch }), repair: [] }),
     openAIEmbeddings: (fetch: typeof globalThis.fetch) =>
-      createEmbedder({ ...openAIEmbeddings(new OpenAI({ apiKey: 'k', fetch }), { model: 'm' }), repair: [] }),
+      createEmbedder({ call: openAIEmbeddings(new OpenAI({ apiKey: 'k', fetch }), { model: 'm' }), repair: [] }),
   };
 
   it.each(Object.keys(KINDS))('%s', async (kind) => {

@@ -27,7 +27,7 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
-const retry = { initialMs: 1, jitter: 'none' } as const;
+const retry = { delayMs: 1, jitter: 'none' } as const;
 /** An answer of many chunks. */
 const LONG_TEXT = 'word '.repeat(60);
 const throttled = { status: 429, message: 'Slow down', code: 'rate_limit_exceeded' };
@@ -288,7 +288,7 @@ describe('limitModel', LONG, () => {
         })(),
       ).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
       await expect.poll(() => api.aborted, soon).toBe(1);
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
 
       const lease = limiter.tryAcquire();
       await expect(model({ limiter, deadlineMs: 20 }).getResponse(request('x'))).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });

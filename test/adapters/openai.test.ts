@@ -3,7 +3,8 @@ import type { Observable } from 'rxjs';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Limiter, Usage } from '../../operators/index.js';
-import { createAccount, createLimiter, isFlowError, robust } from '../../operators/index.js';
+import { createLimiter, isFlowError, robust } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
@@ -18,7 +19,7 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
-const retry = { initialMs: 1, jitter: 'none' } as const;
+const retry = { delayMs: 1, jitter: 'none' } as const;
 /** An answer of many chunks. */
 const LONG_TEXT = 'word '.repeat(60);
 
@@ -162,7 +163,7 @@ describe('limitOpenAI', LONG, () => {
     const client = new OpenAI({ apiKey: 'secret', baseURL: api.baseUrl });
     const defaults = { model: 'first' };
     const models = createModelCaller({ call: openAIChat(client, defaults) });
-    const embedder = createEmbedder(openAIEmbeddings(client, defaults));
+    const embedder = createEmbedder({ call: openAIEmbeddings(client, defaults) });
     defaults.model = 'second';
     await models.callAsync({ messages: [{ role: 'user', content: 'x' }] });
     await embedder.embedAsync('x');
@@ -343,7 +344,7 @@ describe('limitOpenAI', LONG, () => {
     ['openAIEmbeddings', (client: OpenAI) => openAIEmbeddings(client, { model: 'm' })],
   ])('is once enough: %s refuses a client that is limited', (name, use) => {
     const limited = limit({});
-    const message = `${name}: expected \`client\` to be one that is not behind a limiter already, got an object of type OpenAI`;
+    const message = `${name}: \`client\` has a limiter already. Pass the original client.`;
     expect(() => use(limited)).toThrow(message);
     expect(() => use(limited.withOptions({ timeout: 1000 }))).toThrow(message);
   });
@@ -362,7 +363,7 @@ describe('openAIChat', LONG, () => {
 
   it('answers as the client does, and knows what it has cost', async () => {
     const records: CallRecord[] = [];
-    const models = caller(createLimiter({ concurrency: 2 }), records);
+    const models = caller(createAccount({ concurrency: 2 }), records);
     const [whole, streamed] = await Promise.all([
       models.callAsync({ messages: messages('hello world') }),
       allOf(models.stream({ model: 'other', messages: messages('hello world'), max_completion_tokens: 50 })),
@@ -391,14 +392,14 @@ describe('openAIChat', LONG, () => {
   });
 
   it('reckons the texts and the longest answer of a request', () => {
-    const { estimateTokens } = openAIChat(clientOf(api), { model: 'm', max_completion_tokens: 1000 });
-    const { inputTokens, outputTokens } = estimateTokens?.({ messages: messages('hello world') }) as Required<Usage>;
+    const { cost } = openAIChat(clientOf(api), { model: 'm', max_completion_tokens: 1000 });
+    const { inputTokens, outputTokens } = cost?.({ messages: messages('hello world') }) as Required<Usage>;
     expect([inputTokens > 0 && inputTokens < 10, outputTokens]).toEqual([true, 1000]);
-    expect(estimateTokens?.({ messages: messages('hello world'), max_completion_tokens: 10 })).toEqual({ inputTokens, outputTokens: 10 });
+    expect(cost?.({ messages: messages('hello world'), max_completion_tokens: 10 })).toEqual({ inputTokens, outputTokens: 10 });
   });
 
   it('holds the permit of a stream to its end', async () => {
-    const limiter = createLimiter({ concurrency: 2 });
+    const limiter = createAccount({ concurrency: 2 });
     const models = caller(limiter);
     const texts = Array.from({ length: 6 }, (_, i) => `question number ${String(i)}`);
     expect(await Promise.all(texts.map((text) => allOf(models.stream({ messages: messages(text) }))))).toEqual(texts);
@@ -407,7 +408,7 @@ describe('openAIChat', LONG, () => {
   });
 
   it('closes the connection of a stream that is left', async () => {
-    const limiter = createLimiter({ concurrency: 1 });
+    const limiter = createAccount({ concurrency: 1 });
     await firstValueFrom(caller(limiter).stream({ messages: messages(LONG_TEXT) }));
     // When the server has seen it.
     await expect.poll(() => limiter.executing, soon).toBe(0);
@@ -445,7 +446,7 @@ describe('openAIChat', LONG, () => {
 
   it.each(['call', 'stream'] as const)('makes three attempts in all, and fails with the error of the client: %s', async (kind) => {
     api.fail(...Array.from({ length: 9 }, (_, i) => refusal(503, `refusal ${String(i + 1)}`)));
-    const failed: unknown = await lastValueFrom<unknown>(caller(createLimiter())[kind]({ messages: messages('x') })).catch(
+    const failed: unknown = await lastValueFrom<unknown>(caller(createAccount())[kind]({ messages: messages('x') })).catch(
       (reason: unknown) => reason,
     );
     expect(failed).toBeInstanceOf(OpenAI.InternalServerError);
@@ -454,7 +455,7 @@ describe('openAIChat', LONG, () => {
   });
 
   it('fails a refused call at once, and no other', async () => {
-    const models = caller(createLimiter({ concurrency: 4 }));
+    const models = caller(createAccount({ concurrency: 4 }));
     const settled = await Promise.allSettled(['a', 'POISON', 'c'].map((text) => models.callAsync({ messages: messages(text) })));
     expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
     const reason = reasonOf(settled[1]);
@@ -475,7 +476,7 @@ describe('openAIChat', LONG, () => {
   });
 
   it('shares its limiter with another client', async () => {
-    const limiter = createLimiter({ concurrency: 2 });
+    const limiter = createAccount({ concurrency: 2 });
     const models = caller(limiter);
     const limited = limitOpenAI(clientOf(api), { limiter });
     await Promise.all(
@@ -493,14 +494,14 @@ describe('openAIEmbeddings', LONG, () => {
   expectNoUnhandledRejections();
 
   const embedder = (limiter: Limiter, server = api) =>
-    createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, repair: robust({ retry }) });
+    createEmbedder({ call: openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, repair: robust({ retry }) });
   const rounded = (text: string, dimensions?: number) => Float32Array.from(vectorOf(text, dimensions));
   const texts = Array.from({ length: 16 }, (_, i) => `text number ${String(i)}`);
   const sent = (server = api) => server.requests.map(({ body }) => (body as { input: string[] }).input);
 
   it('gives each text its own vector, of the length that is asked for', async () => {
     const client = clientOf(api);
-    const made = createEmbedder({ ...openAIEmbeddings(client, { model: 'm', dimensions: 3, user: 'u' }), concurrency: 2, maxSize: 4 });
+    const made = createEmbedder({ call: openAIEmbeddings(client, { model: 'm', dimensions: 3, user: 'u' }), concurrency: 2, maxSize: 4 });
     expect(await Promise.all(texts.map((text) => made.embedAsync(text)))).toEqual(texts.map((text) => rounded(text, 3)));
     expect(api.requests[0]?.body).toMatchObject({ model: 'm', dimensions: 3, user: 'u', encoding_format: 'base64' });
     await made.drain();
@@ -508,14 +509,14 @@ describe('openAIEmbeddings', LONG, () => {
 
   it('is charged by the price of its model', async () => {
     const budget = createBudget({ limits: [{ usd: 1 }], prices: { m: { inputUsdPerMillion: 10 } } });
-    const made = createEmbedder({ ...openAIEmbeddings(clientOf(api), { model: 'm' }), budget });
+    const made = createEmbedder({ call: openAIEmbeddings(clientOf(api), { model: 'm' }), limiter: createAccount({ budget }) });
     await made.embedAsync('hello');
     expect(budget.snapshot().spentUsd).toBeGreaterThan(0);
   });
 
   it.each([true, false])('isolates the refused text, whether the server names it (%s) or not', async (namePoison) => {
     const server = await another({ namePoison });
-    const made = embedder(createLimiter({ concurrency: 4 }), server);
+    const made = embedder(createAccount({ concurrency: 4 }), server);
     const settled = await Promise.allSettled([...texts, 'POISON'].map((text) => made.embedAsync(text)));
     const values = settled.map((result) => (result.status === 'fulfilled' ? result.value : undefined));
     expect(values).toEqual([...texts.map((text) => rounded(text)), undefined]);
@@ -540,14 +541,14 @@ describe('openAIEmbeddings', LONG, () => {
         return Promise.resolve(Response.json(answer));
       },
     });
-    const made = createEmbedder({ ...openAIEmbeddings(client, { model: 'm' }), repair: robust({ retry }) });
+    const made = createEmbedder({ call: openAIEmbeddings(client, { model: 'm' }), repair: robust({ retry }) });
     const settled = await Promise.allSettled(['a', 'b'].map((text) => made.embedAsync(text)));
     expect(settled.map((result) => isFlowError(reasonOf(result), 'FLOW_BATCH_SHAPE'))).toEqual([true, true]);
     expect(calls).toBe(1);
   });
 
   it('sends equal texts that are under way once', async () => {
-    const made = embedder(createLimiter());
+    const made = embedder(createAccount());
     const [one, two] = await Promise.all([made.embedAsync('same'), made.embedAsync('same')]);
     expect(one).toEqual(two);
     expect(sent()).toEqual([['same']]);
@@ -599,9 +600,9 @@ describe('openAIEmbeddings', LONG, () => {
   });
 
   it('shares its limiter with another client', async () => {
-    const limiter = createLimiter({ concurrency: 1 });
+    const limiter = createAccount({ concurrency: 1 });
     const server = await another({ latencyMs: 20 });
-    const made = createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, maxSize: 4 });
+    const made = createEmbedder({ call: openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, maxSize: 4 });
     const plain = limitFetch({ limiter });
     const body = JSON.stringify({ model: 'm', messages: messages('plain') });
     await Promise.all([

@@ -14,7 +14,7 @@ import { bulkheadMap, createLimiter, divideAndConquer, perMinute, retryFailed } 
 import type { OtelOptions } from '../../src/adapters/otel.js';
 import { createOtel, GEN_AI_NAMES } from '../../src/adapters/otel.js';
 import type { CallRecord, FlowEvent } from '../../src/index.js';
-import { batchMap, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
+import { batchMap, callAll, createAccount, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
 
 function traced(options: OtelOptions = {}) {
   const exporter = new InMemorySpanExporter();
@@ -132,15 +132,15 @@ describe('spans of model calls', () => {
         return of(question);
       },
       model: 'gpt',
-      retry: { initialMs: 0 },
-      concurrency: 1,
+      retry: { delayMs: 0 },
       onEvent: sink,
       onRecord: (one) => {
         records.push(one);
         onRecord(one);
       },
+      limiter: createAccount({ concurrency: 1 }),
     });
-    await lastValueFrom(models.callAll({ first: 'a', second: 'b' }));
+    await lastValueFrom(callAll(models, { first: 'a', second: 'b' }));
     await models.drain();
     const calls = spans().filter(({ name }) => name === 'flow.call');
     const attempts = spans().filter(({ name }) => name === 'flow.model gpt');
@@ -175,7 +175,7 @@ describe('spans of model calls', () => {
 
   it('of a call that is left have an end as well, and it is no error', async () => {
     const { sink, record: onRecord, spans } = traced();
-    const models = createModelCaller({ call: () => NEVER, onEvent: sink, onRecord });
+    const models = createModelCaller({ call: () => NEVER, onEvent: sink, onRecord, limiter: createAccount({ concurrency: 4 }) });
     models.call('why').subscribe().unsubscribe();
     await models.drain();
     expect(spans().map(({ name, status, attributes }) => [name, status.code, attributes['flow.outcome']])).toEqual([
@@ -188,7 +188,7 @@ describe('spans of model calls', () => {
     const { sink, spans } = traced();
     let sent = 0;
     const flaky = defineTool({
-      ...{ name: 'flaky', description: 'fails once', idempotent: true, retry: { initialMs: 0 }, parameters: z.object({}) },
+      ...{ name: 'flaky', description: 'fails once', idempotent: true, retry: { delayMs: 0 }, parameters: z.object({}) },
       execute: () => (sent++ === 0 ? Promise.reject(busy) : Promise.resolve('done')),
     });
     const tools = createToolRunner({ tools: [flaky], onEvent: sink, name: 'files' });
@@ -211,7 +211,12 @@ describe('below an active span', () => {
 
   it('stand calls and batches that begin in it', async () => {
     const { sink, record: onRecord, spans, tracer } = traced();
-    const models = createModelCaller({ call: (question: string) => Promise.resolve(question), onEvent: sink, onRecord });
+    const models = createModelCaller({
+      call: (question: string) => Promise.resolve(question),
+      onEvent: sink,
+      onRecord,
+      limiter: createAccount({ concurrency: 4 }),
+    });
     const parent = tracer.startSpan('request', {}, ROOT_CONTEXT);
     const inside: Context = trace.setSpan(ROOT_CONTEXT, parent);
     await context.with(inside, () => models.callAsync('why'));
@@ -268,7 +273,7 @@ describe('measurements', () => {
       return answer;
     };
     await from([1, 2, 3, 4])
-      .pipe(batchMap(work, { maxSize: 2, concurrency: 1, repair: retryFailed({ initialMs: 0 }), onEvent: sink, name: 'docs' }))
+      .pipe(batchMap(work, { maxSize: 2, concurrency: 1, repair: retryFailed({ delayMs: 0 }), onEvent: sink, name: 'docs' }))
       .forEach(() => undefined);
     const metrics = await read();
     const about = { 'flow.operator': 'batchMap', 'flow.name': 'docs', 'flow.lane': 'default' };
@@ -355,7 +360,12 @@ describe('measurements', () => {
 it('without an SDK there is nothing to see, and nothing breaks', async () => {
   const otel = createOtel();
   const stop = otel.observe('account', createLimiter());
-  const models = createModelCaller({ call: (question: string) => Promise.resolve(question), onEvent: otel.sink, onRecord: otel.record });
+  const models = createModelCaller({
+    call: (question: string) => Promise.resolve(question),
+    onEvent: otel.sink,
+    onRecord: otel.record,
+    limiter: createAccount({ concurrency: 4 }),
+  });
   expect(await models.callAsync('why')).toBe('why');
   stop();
 });

@@ -40,8 +40,8 @@ const WAYS: Readonly<Record<string, (retry: Retry) => unknown>> = {
     createModelCaller({ call: chatCompletions({ baseUrl: 'http://host/v1', model: 'm', fetch }), retry }).callAsync(asked),
 };
 const RETRIES = [
-  ['its options', { maxAttempts: 2, initialMs: 0 }, 2],
-  ['the value that policy takes', retryFailed({ maxAttempts: 4, initialMs: 0 }), 4],
+  ['its options', { maxAttempts: 2, delayMs: 0 }, 2],
+  ['the value that policy takes', retryFailed({ maxAttempts: 4, delayMs: 0 }), 4],
   ['turned off', false, 1],
 ] as const;
 

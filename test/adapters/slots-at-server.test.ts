@@ -16,7 +16,7 @@ import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import { limitModel } from '../../src/adapters/openai-agents.js';
-import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller, embeddings } from '../../src/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
@@ -160,12 +160,12 @@ const HANDLES: Readonly<Record<string, (account: Account) => Ask>> = {
     const models = createModelCaller({ call: anthropicChat(anthropic(fetch)), ...rules, ...once });
     return (signal) => lastValueFrom(models.stream(whole, { signal }));
   },
-  'createEmbedder over an address': (account) => {
-    const embedder = createEmbedder({ baseUrl, model: 'm', maxSize: 1, repair: [], ...account });
+  'createEmbedder over an address': ({ fetch, ...rules }) => {
+    const embedder = createEmbedder({ call: embeddings({ baseUrl, model: 'm', fetch }), maxSize: 1, repair: [], ...rules });
     return (signal) => embedder.embedAsync(text(), { signal });
   },
   openAIEmbeddings: ({ fetch, ...rules }) => {
-    const embedder = createEmbedder({ ...openAIEmbeddings(openai(fetch), { model: 'm' }), maxSize: 1, repair: [], ...rules });
+    const embedder = createEmbedder({ call: openAIEmbeddings(openai(fetch), { model: 'm' }), maxSize: 1, repair: [], ...rules });
     return (signal) => embedder.embedAsync(text(), { signal });
   },
   'limitEmbeddings around a fetch': (account) => {

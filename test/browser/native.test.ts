@@ -1,7 +1,8 @@
 import { concat, defer, Observable, of, Subject, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { NativeObservable, NativeObservableClass } from '../../src/interop.js';
-import { fromNative, toNative } from '../../src/interop.js';
+import type { NativeObservable } from '../../operators/interop.js';
+import { fromNative, toNative } from '../../operators/interop.js';
+import type { NativeObservableClass } from '../../operators/shell/streams/native.js';
 
 /** The platform's own, as far as it is used here; TypeScript does not know it yet. */
 interface PlatformObservable<T> extends NativeObservable<T> {

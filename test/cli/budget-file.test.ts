@@ -54,7 +54,7 @@ it.each(['', 'notes\n', '{"limits":[]}\n', '{"kind":"sluice-budget"}\n', '{"kind
 it('refuses what is damaged inside, and says that it is the store', () => {
   writeFileSync(path, '{"kind":"sluice-budget","limits":[{"unit":"usd","startedAt":0,"charged":-5}]}\n');
   expect(() => createBudget({ limits, storage: budgetFile(path) })).toThrow(
-    'expected `storage` to be one that holds what a budget has saved',
+    'expected `storage` to be a storage whose `load` returns what a budget has saved',
   );
 });
 

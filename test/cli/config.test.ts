@@ -60,9 +60,7 @@ describe('sluice config', () => {
     );
     const { code, stdout } = await config('check', 'bad.json');
     expect([code, stdout.split('\n').length]).toEqual([2, 5]);
-    expect(stdout).toContain(
-      'bad.json: `limits.concurency`, line 1: expected a known key (did you mean `concurrency`?), got one that is not',
-    );
+    expect(stdout).toContain('bad.json: `limits.concurency`, line 1: unknown key `concurency`. Did you mean `concurrency`?');
     const json = await config('check', 'bad.json', '--json');
     expect(json.code).toBe(2);
     expect((JSON.parse(json.stdout) as { problems: { path: string }[] }).problems.map(({ path }) => path)).toEqual([
@@ -78,14 +76,14 @@ describe('sluice config', () => {
   });
 
   it.each<readonly [string, object, string]>([
-    ['id', {}, '`stages[0].name`: `id` is a field of every output line; give the stage another name'],
-    ['row', {}, '`stages[0].name`: `row` is a field of every output line; give the stage another name'],
-    ['item', {}, '`stages[0].name`: `item` is a field of every output line; give the stage another name'],
-    ['reply', { budget: { usd: 1 } }, '`budget.usd` needs a price of the model `m`: give `prices` in the configuration'],
+    ['id', {}, '`stages[0].name`: `id` is a field of every output line. Rename the stage.'],
+    ['row', {}, '`stages[0].name`: `row` is a field of every output line. Rename the stage.'],
+    ['item', {}, '`stages[0].name`: `item` is a field of every output line. Rename the stage.'],
+    ['reply', { budget: { usd: 1 } }, '`budget.usd` needs the price of the model `m`. Add it to `prices` in the configuration.'],
     [
       'reply',
       { budget: { usd: 1 }, prices: { other: { usdPerCall: 1 } } },
-      '`budget.usd` needs a price of the model `m`: give `prices` in the configuration',
+      '`budget.usd` needs the price of the model `m`. Add it to `prices` in the configuration.',
     ],
   ])('check refuses what run refuses, with the same words: %s %j', async (name, more, message) => {
     const model = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm' };
@@ -126,7 +124,7 @@ describe('sluice config', () => {
 
   it.each([
     [['check', 'none.yaml'], 'sluice: cannot read the configuration `none.yaml`: there is no such file\n'],
-    [['preset', 'papers'], 'sluice: there is no preset `papers`; there are chat, llmProperties.production,'],
+    [['preset', 'paper.producton'], 'sluice: unknown preset `paper.producton`. Did you mean `paper.production`?'],
     [['explain', 'papers.yaml', '--documents', 'many'], "error: option '--documents <n>' argument 'many' is invalid."],
     [['explain'], "error: missing required argument 'file'"],
   ])('%j exits with 2', async (args, message) => {

@@ -136,7 +136,7 @@ describe('an address with something secret in it', () => {
       ['config', 'check', 'run.json'],
     ]) {
       const result = await runHere(args, { cwd, env });
-      expect([result.code, result.stdout + result.stderr]).toEqual([2, expect.stringContaining('got one with a user or a password')]);
+      expect([result.code, result.stdout + result.stderr]).toEqual([2, expect.stringContaining('the URL contains a user or a password')]);
       expectNone(result);
     }
     const bad = [`http://me:${env.OPTION}@host/v1`, `host/v1?key=${env.OPTION}`, `ftp://me:${env.OPTION}@host`];

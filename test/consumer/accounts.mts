@@ -1,7 +1,6 @@
-import { type AmbientJob, createAccount, createTokenEstimator, type ProviderRules, providers, type TokenEncoding, withJob } from 'sluice';
+import { type AmbientJob, createAccount, createTokenEstimator, type ProviderRules, providers, withJob } from 'sluice';
 import {
   type AccountRates,
-  type ByCostOptions,
   byCost,
   createLimiter,
   type DayStart,
@@ -9,12 +8,11 @@ import {
   lanes,
   type LimiterJob,
   type ModelLimits,
-  type ModelSnapshot,
+  type NamedLanes,
   perDay,
   type QueueRule,
-  type ReserveRule,
   RetryShareError,
-  type SavedModel,
+  type WorkOutcome,
 } from 'sluice/operators';
 
 const start: DayStart = { timeZone: 'America/Los_Angeles', hour: 0 };
@@ -22,21 +20,21 @@ const rates: AccountRates = { requestsPerMinute: 600, inputTokensPerMinute: 200_
 const large: ModelLimits = { model: ['large', 'larger'], concurrency: 1, outputTokensPerMinute: 8000 };
 const provider: ProviderRules = { ...providers.openai, unusedOutput: 'returned' };
 const account = createAccount({ ...rates, dayStartsAt: start, models: [large], provider, keyFairness: byCost() });
-export const models: readonly ModelSnapshot[] | undefined = account.snapshot().models;
-export const saved: readonly SavedModel[] | undefined = account.save().models;
+export const names: NamedLanes = ['user', { name: 'background', reserve: 0.1 }];
+export const outcome: WorkOutcome<string, Promise<string>> = 'answer';
+export const models = account.snapshot().models;
+export const saved = account.save().models;
 
 const job: AmbientJob = { lane: 'user', key: 'acme' };
 export const answer: Promise<number> = withJob(job, () => account.runAsync(() => Promise.resolve(1)));
 
-const options: ByCostOptions = { unit: 'outputTokens' };
-const sharing: KeyFairness = byCost(options);
+const sharing: KeyFairness = byCost('outputTokens');
 const queue: QueueRule<LimiterJob> = lanes<LimiterJob>([{ name: 'user', reserve: 0.05 }, { name: 'background' }], {
   key: ({ key }) => key,
   keyFairness: sharing,
 });
-export const reserve: ReserveRule | undefined = queue.reserve;
+export const reserve = queue.reserve;
 export const limiter = createLimiter({ rates: [perDay('requests', 1000, start)], queue });
 
-const encoding: TokenEncoding = 'o200k_base';
-export const tokens: number = createTokenEstimator({ encoding })('hello');
+export const tokens: number = createTokenEstimator({ model: 'gpt-4o' })('hello');
 export const isOverBudget = (error: unknown): boolean => error instanceof RetryShareError;

@@ -5,7 +5,6 @@ import {
   type AnthropicChat,
   type AnthropicChatRequest,
   anthropicChat,
-  type CallRules,
   createAnthropicMiddleware,
   type HttpRequest,
   type HttpRules,
@@ -13,7 +12,7 @@ import {
 } from 'sluice/anthropic';
 
 const limiter = createLimiter({ concurrency: 2 });
-const rules: CallRules = { limiter };
+const rules = { limiter };
 const httpRules: HttpRules = { ...rules, job: ({ url }: HttpRequest) => ({ cost: { tokens: url.length } }) };
 const client = new Anthropic({ apiKey: 'none', middleware: [createAnthropicMiddleware(httpRules)] });
 same<Anthropic>()(limitAnthropic(new Anthropic({ apiKey: 'none' }), httpRules));

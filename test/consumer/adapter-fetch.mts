@@ -1,7 +1,6 @@
 import { createLimiter } from 'sluice/operators';
 import type { Observable } from 'rxjs';
 import {
-  type CallRules,
   limitFetch,
   type EventStreamContext,
   type EventStreamOptions,
@@ -13,7 +12,7 @@ import {
   type ServerEvent,
 } from 'sluice/fetch';
 
-const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }), retry: { maxAttempts: 2 }, deadlineMs: 1000 };
+const rules = { limiter: createLimiter({ concurrency: 2 }), retry: { maxAttempts: 2 }, deadlineMs: 1000 };
 const httpRules: HttpRules = { ...rules, job: ({ url, json }: HttpRequest) => ({ lane: json === undefined ? url : 'default' }) };
 const options: LimitFetchOptions = { ...httpRules, job: ({ method }) => ({ cost: { tokens: method.length } }), fetch: globalThis.fetch };
 

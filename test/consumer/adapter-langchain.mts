@@ -1,14 +1,8 @@
 import { FakeEmbeddings } from '@langchain/core/utils/testing';
 import type { Settled } from 'sluice';
-import {
-  type InnerEmbeddings,
-  type LimitEmbeddingsOptions,
-  type LimitedEmbeddings,
-  type LimitedEmbeddingsSnapshot,
-  limitEmbeddings,
-} from 'sluice/langchain';
+import { type LimitEmbeddingsOptions, type LimitedEmbeddings, type LimitedEmbeddingsSnapshot, limitEmbeddings } from 'sluice/langchain';
 
-const inner: InnerEmbeddings = () => new FakeEmbeddings();
+const inner = () => new FakeEmbeddings();
 const options: LimitEmbeddingsOptions = { fetch: globalThis.fetch, maxTokens: 1000, queries: 'together' };
 const embeddings: LimitedEmbeddings = limitEmbeddings(inner, options);
 same<LimitedEmbeddingsSnapshot>()(embeddings.snapshot());

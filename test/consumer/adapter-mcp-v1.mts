@@ -3,15 +3,11 @@ import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
 import { createToolRunner } from 'sluice';
 import { createLimiter } from 'sluice/operators';
 import {
-  type CallRules,
   limitMcp,
-  type McpCall,
   type McpCaller,
   type McpCallerOptions,
   type McpCallerSnapshot,
   type McpCallOptions,
-  type McpParameters,
-  type McpProgress,
   type McpResult,
   type McpTool,
   type McpToolDefinition,
@@ -19,7 +15,7 @@ import {
   toolsOf,
 } from 'sluice/mcp/v1';
 
-const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };
+const rules = { limiter: createLimiter({ concurrency: 2 }) };
 const tools: readonly McpTool[] = [{ name: 'time', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } }];
 const options: McpCallerOptions<Tool> = { ...rules, maxSilenceMs: 60_000, readConcurrency: 4 };
 export const names = (own: McpCallerOptions): number => [...(own.tools ?? []), ...tools].length;
@@ -27,12 +23,12 @@ export const names = (own: McpCallerOptions): number => [...(own.tools ?? []), .
 export async function call(client: Client): Promise<CallToolResult> {
   const caller: McpCaller<CallToolResult, Tool> = limitMcp(client, options);
   same<McpCallerSnapshot>()(caller.snapshot());
-  const asked: McpCall = { name: 'time' };
-  const how: McpCallOptions = { onProgress: ({ progress }: McpProgress) => void progress.toFixed() };
+  const asked = { name: 'time' };
+  const how: McpCallOptions = { onProgress: ({ progress }) => void progress.toFixed() };
   const prefix: McpToolsOptions = { prefix: 'clock_' };
   const definitions = await toolsOf(caller, prefix);
   same<readonly McpToolDefinition<CallToolResult>[]>()(definitions);
-  const parameters: McpParameters | undefined = definitions[0]?.parameters;
+  const parameters = definitions[0]?.parameters;
   createToolRunner({ tools: definitions }).close();
   const result: McpResult = await caller.callToolAsync(asked, how);
   return parameters === undefined ? { content: [] } : { content: [], isError: result.isError === true };

@@ -2,7 +2,6 @@ import OpenAI from 'openai';
 import { createEmbedder, createModelCaller } from 'sluice';
 import { createLimiter } from 'sluice/operators';
 import {
-  type CallRules,
   type HttpRequest,
   type HttpRules,
   type LimitOpenAIOptions,
@@ -17,7 +16,7 @@ import {
 
 const client = new OpenAI({ apiKey: 'none' });
 const limiter = createLimiter({ concurrency: 2 });
-const rules: CallRules = { limiter };
+const rules = { limiter };
 const httpRules: HttpRules = { ...rules, job: ({ url }: HttpRequest) => ({ cost: { tokens: url.length } }) };
 const options: LimitOpenAIOptions = { ...httpRules, fetch: globalThis.fetch };
 same<OpenAI>()(limitOpenAI(client, options));
@@ -30,4 +29,4 @@ export const answer = async (): Promise<string | null | undefined> =>
 export const other = createModelCaller({ call: chat });
 
 const embeddings: OpenAIEmbeddingsOptions = { model: 'm', dimensions: 8 };
-export const vector: Promise<Float32Array> = createEmbedder({ ...openAIEmbeddings(client, embeddings), limiter }).embedAsync('hello');
+export const vector: Promise<Float32Array> = createEmbedder({ call: openAIEmbeddings(client, embeddings), limiter }).embedAsync('hello');

@@ -1,25 +1,22 @@
 import {
   type Budget,
-  type BudgetCall,
   type BudgetLimit,
-  type BudgetLimitSnapshot,
   type BudgetOptions,
-  type BudgetPort,
   type BudgetSnapshot,
   type BudgetStorage,
-  type BudgetWarning,
   createBudget,
   createEmbedder,
-  chatCompletions, createModelCaller,
-  type EmbedderSpend,
-  type ModelPrice,
+  embeddings,
+  createAccount,
+  chatCompletions,
+  createModelCaller,
   type ModelPrices,
   type Reservation,
   type SavedBudget,
 } from 'sluice';
 import { BudgetExceededError } from 'sluice/operators';
 
-const price: ModelPrice = { inputUsdPerMillion: 0.1, outputUsdPerMillion: 0.4 };
+const price = { inputUsdPerMillion: 0.1, outputUsdPerMillion: 0.4 };
 const prices: ModelPrices = { m: price };
 const limit: BudgetLimit = { key: 'team', usd: 5, windowMs: 86_400_000 };
 let saved: SavedBudget | undefined;
@@ -29,19 +26,19 @@ const store: BudgetStorage = {
     saved = next;
   },
 };
-const options: BudgetOptions = { limits: [limit], prices, storage: store, onWarn: ({ left, resetsAt }: BudgetWarning) => left + resetsAt };
+const options: BudgetOptions = { limits: [limit], prices, storage: store, onEvent: ({ type }) => type };
 const budget: Budget = createBudget(options);
 
-const call: BudgetCall = { model: 'm', inputTokens: 100, outputTokens: 20, key: 'team' };
+const call = { model: 'm', inputTokens: 100, outputTokens: 20, key: 'team' };
 const reservation: Reservation = budget.reserve(call);
 reservation.settle({ inputTokens: 90, outputTokens: 10 });
 reservation.release();
 
-const port: BudgetPort = budget;
-createModelCaller({ call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }), budget: port });
-const spend: EmbedderSpend = { budget: port };
-createEmbedder({ baseUrl: 'http://127.0.0.1/v1', model: 'e', ...spend });
+const port = budget;
+createModelCaller({ call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }), budget: port, limiter: createAccount({ concurrency: 4 }) });
+const spend = { budget: port };
+createEmbedder({ call: embeddings({ baseUrl: 'http://127.0.0.1/v1', model: 'e' }), limiter: createAccount(spend) });
 
 const snapshot: BudgetSnapshot = budget.snapshot();
-export const left = snapshot.limits.map(({ unit, spent, limit: most }: BudgetLimitSnapshot) => `${most - spent} ${unit}`);
+export const left = snapshot.limits.map(({ unit, spent, limit: most }) => `${most - spent} ${unit}`);
 export const isOver = (error: unknown): boolean => error instanceof BudgetExceededError;

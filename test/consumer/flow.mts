@@ -1,6 +1,37 @@
 import { type Observable, of, Subject } from 'rxjs';
-import { fromNative, type NativeObservable, type NativeObservableClass, type NativeObserver, type NativeSubscriber, type ToNativeOptions, toNative } from 'sluice/interop';
-import { type BackpressureOptions, backpressure, type CoalesceOptions, type ConflateWhileBusyOptions, coalesce, conflateWhileBusy, createBatcher, createIntake, type Drained, type DrainOptions, type Handle, type Intake, type IntakeOptions, type IntakeSnapshot, isFlowError, lanes, type LoadCache, type LruCacheOptions, lruCache, type ObservableIterable, type ObservableIterator, type OfferOptions, type ResequenceOptions, resequence, SequenceError, type Settled, type Store, type ToAsyncIterableOptions, type ToReadableStreamOptions, type ToStoreOptions, toAsyncIterable, toReadableStream, toStore } from 'sluice/operators';
+import { fromNative, type NativeObservable, type ToNativeOptions, toNative } from 'sluice/interop';
+import {
+  type BackpressureOptions,
+  backpressure,
+  type CoalesceOptions,
+  type ConflateWhileBusyOptions,
+  coalesce,
+  conflateWhileBusy,
+  createBatcher,
+  createIntake,
+  type Handle,
+  type Intake,
+  type IntakeOptions,
+  type IntakeSnapshot,
+  isFlowError,
+  lanes,
+  type LoadCache,
+  type LruCacheOptions,
+  lruCache,
+  type ObservableIterable,
+  type OfferOptions,
+  type ResequenceOptions,
+  resequence,
+  SequenceError,
+  type Settled,
+  type Store,
+  type ToAsyncIterableOptions,
+  type ToReadableStreamOptions,
+  type ToStoreOptions,
+  toAsyncIterable,
+  toReadableStream,
+  toStore,
+} from 'sluice/operators';
 import { UnfinishedToolCallError } from 'sluice/operators';
 
 interface Token {
@@ -17,7 +48,6 @@ const pressing: BackpressureOptions<Token> = {
   ready,
   overflow: 'dropOldest',
   onDrop: (item, policy) => console.warn(item.text, policy),
-  pressure: ready,
 };
 same<Observable<Token>>()(tokens.pipe(backpressure(pressing)));
 const conflating: ConflateWhileBusyOptions<Token, string[]> = {
@@ -29,8 +59,8 @@ const conflating: ConflateWhileBusyOptions<Token, string[]> = {
 same<Observable<string[]>>()(tokens.pipe(conflateWhileBusy(conflating)));
 const coalescing: CoalesceOptions<Token> = { merge, pace: 'time', compatible: (pending, next) => pending.at < next.at };
 same<Observable<Token>>()(tokens.pipe(coalesce(coalescing)));
-const sequencing: ResequenceOptions<Token> = { sequence: ({ at }) => at, onGap: 'skip' };
-same<Observable<Token>>()(tokens.pipe(resequence(sequencing)));
+const sequencing: ResequenceOptions = { onGap: 'skip', maxWaitMs: 100 };
+same<Observable<Token>>()(tokens.pipe(resequence(({ at }) => at, sequencing)));
 
 export function explain(error: unknown): string {
   if (error instanceof SequenceError) return `${error.missingCount} missing from ${error.sequence}, ${error.held} held`;
@@ -45,13 +75,12 @@ const offering: OfferOptions = { lane: 'a', signal: new AbortController().signal
 same<Promise<boolean>>()(intake.offer({ at: 0, text: 'a' }, offering));
 same<IntakeSnapshot>()(intake.snapshot());
 const handle: Handle = intake;
-const draining: DrainOptions = { timeoutMs: 100 };
-same<Promise<Drained>>()(handle.drain(draining));
+const draining = { timeoutMs: 100 };
 same<Intake<Token>>()(intake.shutdownOn(new AbortController().signal, draining));
 
 // The cache of a batcher
-const bounds: LruCacheOptions = { maxEntries: 100, ttlMs: 1000 };
-const bounded: LoadCache = lruCache(bounds);
+const bounds: LruCacheOptions = { ttlMs: 1000 };
+const bounded: LoadCache = lruCache(100, bounds);
 const lengths = (items: readonly string[]) => of(items.map(({ length }) => length));
 same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { dedupe: (item) => item }).loadManyAsync(['a']));
 same<number>()(createBatcher(lengths, { dedupe: (item) => item, cache: bounded }).prime('a', 1).snapshot().cached);
@@ -59,7 +88,7 @@ same<number>()(createBatcher(lengths, { dedupe: (item) => item, cache: bounded }
 // To and from what the platform has
 const iterating: ToAsyncIterableOptions = { maxQueued: 10 };
 const iterable: ObservableIterable<Token> = toAsyncIterable(tokens, iterating);
-const iterator: ObservableIterator<Token> = iterable[Symbol.asyncIterator]();
+const iterator = iterable[Symbol.asyncIterator]();
 
 export async function read(): Promise<string[]> {
   const texts: string[] = [];
@@ -79,15 +108,6 @@ same<() => Token | undefined>()(shown.getSnapshot);
 same<Store<number>>()(shown.select((token) => token?.at ?? 0, Object.is));
 
 const native: NativeObservable<Token> = {
-  subscribe: (observer?: NativeObserver<Token>) => observer?.next?.({ at: 0, text: 'a' }),
+  subscribe: (observer?) => observer?.next?.({ at: 0, text: 'a' }),
 };
 same<Observable<Token>>()(fromNative(native));
-class Native<T> implements NativeObservable<T> {
-  constructor(private readonly start: (subscriber: NativeSubscriber<T>) => void) {}
-  subscribe(): void {
-    this.start({ next: () => undefined, error: () => undefined, complete: () => undefined, addTeardown: () => undefined });
-  }
-}
-const observableClass: NativeObservableClass = Native;
-const toPlatform: ToNativeOptions = { observableClass };
-same<NativeObservable<Token>>()(toNative(tokens, toPlatform));

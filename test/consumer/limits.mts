@@ -11,31 +11,20 @@ import {
   type FromHeadersOptions,
   fromHeaders,
   heldBy,
-  type KeyedJob,
+  type LeaseHolder,
   type KeyedLimiter,
   type KeyedLimiterOptions,
   keyedLimiter,
   type Lease,
-  type LeaseContext,
-  type LeasedWork,
-  type LeaseHolder,
   type LearnRule,
   lanes,
   type Limiter,
-  type LimitRule,
-  type LimitSample,
-  type LimitState,
   NestedAcquireError,
-  type Outcome,
-  type OverloadClass,
-  type Quota,
   tokenBucket,
   perMinute,
   type RateLimitOptions,
   type RateOptions,
   type RateRule,
-  type RateSnapshot,
-  type Release,
   rateLimit,
   type SavedLimits,
   slidingWindow,
@@ -46,12 +35,7 @@ interface Text {
 }
 
 const limiter = createLimiter({ queue: lanes([{ name: 'chat' }]) });
-
-// A limit that finds itself
-const rule: LimitRule = (sample: LimitSample, { limit, max }: LimitState) => (sample.outcome === 'ok' ? Math.min(max, limit + 1) : limit / 2);
-const drops: readonly OverloadClass[] = ['throttled'];
-const adapting: AdaptiveLimitOptions = { algorithm: rule, dropOn: drops, classify: () => ({ class: 'throttled' }) };
-same<Subscription>()(adaptiveLimit(limiter, adapting));
+const drops = ['throttled'];
 
 // Items no faster than an account allows
 const cost: Cost = { requests: 1, tokens: 500 };
@@ -70,11 +54,11 @@ const small: ChildLimiterOptions = { concurrency: 1 };
 const perKey: KeyedLimiterOptions = { ...small, maxKeys: 100 };
 const model: Limiter = childOf(account, small);
 const tools: KeyedLimiter = keyedLimiter(account, perKey);
-const job: KeyedJob = { key: 'search' };
-const outcomes: Outcome[] = [];
-const stopListening = account.onRelease((release: Release) => outcomes.push(release.outcome));
+const job = { key: 'search' };
+const outcomes = [];
+const stopListening = account.onRelease((release) => outcomes.push(release.outcome));
 tools.tryAcquire(job)?.release();
-model.run(({ lease }) => model.run(() => [1], { holder: heldBy(lease) })).subscribe({
+model.run(({ lease }) => model.run(() => [1], { holder: heldBy(lease) satisfies LeaseHolder })).subscribe({
   error: (error: unknown) => {
     if (error instanceof NestedAcquireError) console.log(error.concurrency);
   },
@@ -82,24 +66,18 @@ model.run(({ lease }) => model.run(() => [1], { holder: heldBy(lease) })).subscr
 stopListening();
 
 // Rates, what is learned, and what is kept between processes
-const quota: Quota = { unit: 'embeddings', amount: 100, windowMs: 1000 };
-const saving: RateOptions = { burst: 10, borrow: false };
+const quota = { unit: 'embeddings', amount: 100, windowMs: 1000 };
+const saving: RateOptions = { burst: 10 };
 const rates: readonly RateRule[] = [tokenBucket({ ...quota, ...saving }), slidingWindow(quota), perMinute('requests', 500, saving)];
-const learning: FromHeadersOptions = { rates: false };
+const learning: FromHeadersOptions = { learn: false };
 const learn: LearnRule = fromHeaders(learning);
 const rated = createLimiter({ rates, learn });
-same<readonly RateSnapshot[]>()(rated.snapshot().rates);
 const saved: SavedLimits = rated.save();
 createLimiter({ rates, restore: saved });
 const paying: AccountOptions = { requestsPerMinute: 500, tokensPerMinute: 100_000, lanes: ['chat', 'jobs'] };
 same<Limiter>()(createAccount(paying));
-const leased: LeasedWork<string> = ({ lease }: LeaseContext) => {
-  same<Lease>()(lease);
-  return Promise.resolve('done');
-};
-same<Promise<string>>()(rated.runAsync(leased));
 const lease = rated.tryAcquire();
-const holder: LeaseHolder | undefined = lease && heldBy(lease);
+const holder = lease && heldBy(lease);
 same<Promise<void>>()(rated.pass({ ...(holder && { holder }), cost: { slots: 0, embeddings: 2 } }));
 // @ts-expect-error -- a lease is no holder
 rated.tryAcquire({ holder: lease });

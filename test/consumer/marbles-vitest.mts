@@ -1,19 +1,11 @@
 import { of } from 'rxjs';
-import {
-  type EmissionOptions,
-  type MarbleExpectation,
-  type MarbleInputs,
-  type MarbleMatchers,
-  type MarbleVerdict,
-  marbleMatchers,
-  type SpecKit,
-} from 'sluice/marbles/vitest';
+import { type MarbleMatchers, marbleMatchers, type SpecKit } from 'sluice/marbles/vitest';
 import { batch } from 'sluice/operators';
 
 const pairs = ({ input }: SpecKit) => input('source').pipe(batch({ maxSize: 2 }));
-const inputs: MarbleInputs = { inputs: { source: '-a-b|' } };
-const expectation: MarbleExpectation = { ...inputs, expected: '---(x|)' };
-const options: EmissionOptions = { values: { a: 1 } };
+const inputs = { inputs: { source: '-a-b|' } };
+const expectation = { ...inputs, expected: '---(x|)' };
+const options = { values: { a: 1 } };
 const matchers: MarbleMatchers = {
   toMatchMarbles: () => undefined,
   toEmit: () => undefined,
@@ -21,5 +13,5 @@ const matchers: MarbleMatchers = {
 };
 matchers.toMatchMarbles(expectation);
 const equals = (actual: unknown, expected: unknown): boolean => actual === expected;
-const verdict: MarbleVerdict = marbleMatchers.toEmit.call({ equals }, of(1), '(a|)', options);
+const verdict = marbleMatchers.toEmit.call({ equals }, of(1), '(a|)', options);
 export const passed: boolean = verdict.pass && marbleMatchers.toMatchMarbles.call({ equals }, pairs, expectation).pass;

@@ -3,9 +3,7 @@ import { createMetrics, type MetricsSnapshot } from 'sluice/metrics';
 import { toStore } from 'sluice/operators';
 import {
   type AgentTurnHandle,
-  type AgentTurnSource,
   type AgentTurnView,
-  type FlowStatsSource,
   type FlowStore,
   type FlowValueOptions,
   useAgentTurn,
@@ -18,23 +16,16 @@ import {
 const store: FlowStore<{ readonly text: string }> = toStore(NEVER, { text: '' });
 const options: FlowValueOptions = { updates: 'concurrent' };
 const flow: UseFlowOptions = { ...options, keepAliveMs: 50, pace: 'frame' };
-const source: FlowStatsSource<MetricsSnapshot> = createMetrics();
+const source = createMetrics();
 
 interface View extends AgentTurnView {
   readonly status: 'idle' | 'running';
   readonly text: string;
 }
-declare const turns: AgentTurnSource<string, View>;
 
 /** Hooks run in components. */
 export function Component(): void {
   same<{ readonly text: string }>()(useFlowValue(store));
   same<number>()(useFlowValue(store, ({ text }) => text.length, (a, b) => a === b, options));
   same<number | string>()(useFlow<number, string>(() => of(1), 'none', flow));
-  same<MetricsSnapshot>()(useFlowStats(source));
-  const turn: AgentTurnHandle<string, View> = useAgentTurn(turns, 'chat', options);
-  turn.ask('why?');
-  turn.stop();
-  same<'idle' | 'running'>()(turn.status);
-  same<View>()(turn.view);
 }

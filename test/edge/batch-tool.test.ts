@@ -136,9 +136,12 @@ describe('the batch tool', () => {
     ['disallow', 'write', 'an array of non-empty strings'],
     ['disallow', [''], 'an array of non-empty strings'],
     ['description', '', 'a non-empty string'],
-    ['most', 5, 'absent'],
   ])('refuses %s: %j', (option, value, expected) => {
     expect(() => createBatchTool({ [option]: value })).toThrow(`createBatchTool: expected \`${option}\` to be ${expected}`);
+  });
+
+  it('refuses an option that it does not have', () => {
+    expect(() => createBatchTool({ maxCall: 5 } as never)).toThrow('createBatchTool: unknown option `maxCall`. Did you mean `maxCalls`?');
   });
 
   it('hands on the context of the run', async () => {

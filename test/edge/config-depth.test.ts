@@ -8,7 +8,7 @@ function problemsOf(input: unknown, format: 'yaml' | 'json' = 'yaml') {
   return 'problems' in parsed ? parsed.problems : [];
 }
 
-const tooDeep = `at most ${String(MOST_DEPTH)} lists and mappings inside one another`;
+const tooDeep = `At most ${String(MOST_DEPTH)} levels are allowed.`;
 
 /** Each line is inside the one before it. */
 const block =
@@ -109,12 +109,12 @@ describe('a configuration that is too deep', () => {
 
 describe('a configuration that is too large', () => {
   it('is one problem', () => {
-    expect(problemsOf(`name: ${'x'.repeat(MOST_CHARS)}`)).toMatchObject([{ expected: `at most ${String(MOST_CHARS)} characters` }]);
+    expect(problemsOf(`name: ${'x'.repeat(MOST_CHARS)}`)).toMatchObject([{ expected: `At most ${String(MOST_CHARS)} are allowed.` }]);
   });
 
   it('counts what anchors stand for', () => {
     const many = `a: &a [${'1,'.repeat(MOST_VALUES / 20)}]\nb: [${Array.from({ length: 30 }, () => '*a').join(',')}]\n`;
-    expect(problemsOf(many)).toMatchObject([{ expected: expect.stringContaining(`at most ${String(MOST_VALUES)} values`) as string }]);
+    expect(problemsOf(many)).toMatchObject([{ expected: expect.stringContaining(`At most ${String(MOST_VALUES)} values`) as string }]);
     const laughs = Array.from(
       { length: 12 },
       (_, i) => `a${String(i)}: &a${String(i)} [${Array.from({ length: 9 }, () => (i === 0 ? 'x' : `*a${String(i - 1)}`)).join(',')}]`,

@@ -132,7 +132,7 @@ concurrency:
     const stages =
       'stages:\n  - { name: generation, prompt: "{{text}}" }\n  - { name: grading, prompt: "{{generation}}", concurrency: 4 }\n';
     expect(messagesOf(levels + stages)).toEqual([
-      '`concurrency.stage_level.answering`, line 11: expected the name of one of `stages`, got another',
+      '`concurrency.stage_level.answering`, line 11: no stage has this name. Use the name of one of `stages`.',
     ]);
     const two = levels.replace(/ {4}answering:[^]*(?= {4}grading:)/, '');
     expect(parseConfig(two + stages)).toMatchObject({
@@ -146,7 +146,9 @@ concurrency:
   });
 
   it('are not mixed with what they stand for', () => {
-    expect(messagesOf(`${levels}limits: { headroom: 1 }\n`)).toEqual(['`concurrency`, line 2: expected either this or `limits`, got both']);
+    expect(messagesOf(`${levels}limits: { headroom: 1 }\n`)).toEqual([
+      '`concurrency`, line 2: `concurrency` cannot be combined with `limits`. Remove one of them.',
+    ]);
   });
 });
 
@@ -177,23 +179,23 @@ describe('variables', () => {
 
   it('that are missing are named with their path, all at once, and nothing more is said of that place', () => {
     expect(messagesOf('limits:\n  concurrency: ${A}\n  headroom: ${B}\nname: ${C:-}', { env })).toEqual([
-      '`limits.concurrency`, line 2: expected the variable `A` to be set (or a default, `${A:-…}`), got none of that name',
-      '`limits.headroom`, line 3: expected the variable `B` to be set (or a default, `${B:-…}`), got none of that name',
-      '`name`, line 4: expected a text that is not empty, got what `C` holds',
+      '`limits.concurrency`, line 2: the environment variable `A` is not set. Set it, or write a default: `${A:-…}`.',
+      '`limits.headroom`, line 3: the environment variable `B` is not set. Set it, or write a default: `${B:-…}`.',
+      '`name`, line 4: expected a non-empty text, got the value of `C`',
     ]);
   });
 
   it.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])('are none that every object has: %s', (name) => {
     for (const given of [{}, env, Object.create({ [name]: 'x' }) as object])
       expect(messagesOf(`name: \${${name}}`, { env: given as typeof env })).toEqual([
-        `\`name\`, line 1: expected the variable \`${name}\` to be set (or a default, \`\${${name}:-…}\`), got none of that name`,
+        `\`name\`, line 1: the environment variable \`${name}\` is not set. Set it, or write a default: \`\${${name}:-…}\`.`,
       ]);
     expect(read(`name: "\${${name}:-x}"`)).toEqual({ value: { name: 'x' } });
   });
 
   it('are read from what is given only', () => {
     expect(messagesOf('name: ${PATH}')).toEqual([
-      '`name`, line 1: expected the variable `PATH` to be set (or a default, `${PATH:-…}`), got none of that name',
+      '`name`, line 1: the environment variable `PATH` is not set. Set it, or write a default: `${PATH:-…}`.',
     ]);
   });
 });
@@ -266,21 +268,23 @@ describe('what is wrong', () => {
     ['a Date', { model: { options: { since: new Date() } } }],
     ['a big number', { limits: { concurrency: 4n } }],
   ])('is %s where plain data belongs: nothing of it is passed over', (_, input) => {
-    expect(problemsOf(input)).toMatchObject([{ expected: 'plain data, as JSON has it', got: 'something else' }]);
+    expect(problemsOf(input)).toMatchObject([{ got: 'not plain data', expected: 'Use only what JSON can express.' }]);
   });
 
   it.each(['', 'model: ', 'model: { headers: ', 'model: { options: ', 'prices: ', 'concurrency: { stage_level: '])(
     'is a key that schemas pass over: %s',
     (within) => {
       const text = `${within}{ __proto__: {} }${' }'.repeat(within.split('{').length - 1)}`;
-      expect(messagesOf(text)).toEqual(['line 1: expected another key, got `__proto__`']);
-      expect(problemsOf(parse(text))).toMatchObject([{ expected: 'plain data, as JSON has it' }]);
+      expect(messagesOf(text)).toEqual([
+        `line 1, column ${String(text.indexOf('__proto__') + 1)}: the key \`__proto__\` is not allowed. Rename it.`,
+      ]);
+      expect(problemsOf(parse(text))).toMatchObject([{ got: 'not plain data' }]);
     },
   );
 
   it('is said at once where it is the fault of a program: options that there are not', () => {
     for (const options of [{ enviroment: {} }, { format: 'toml' }, { env: null }, null, 'json'])
-      expect(() => parseConfig('name: a', options as never)).toThrow('parseConfig: expected');
+      expect(() => parseConfig('name: a', options as never)).toThrow(/^parseConfig: (expected|unknown option `enviroment`)/);
   });
 
   it('never quotes a secret, wherever it stands: in a value, a variable, or a text that cannot be read', () => {

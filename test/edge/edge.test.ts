@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
-import { checkJson } from '../../src/edge/index.js';
+import { checkJson } from '../../src/edge/check.js';
 
 const people = z.array(z.strictObject({ name: z.string().trim().min(1), age: z.int().optional() })).min(1);
 

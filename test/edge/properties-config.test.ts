@@ -2,10 +2,11 @@ import { map, NEVER, Observable, of, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createAccount, isFlowError } from '../../operators/index.js';
+import { isFlowError } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import { modelCallerOptions, parseConfig } from '../../src/edge/index.js';
-import { callRecordToJson } from '../../src/metrics/call-record.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { logFields } from '../../src/metrics/log-fields.js';
+import { callAll, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { presets } from '../../src/pipelines/presets.js';
 
 /** Files as `sluice config preset` prints them, and what each has to do with eight properties. */
@@ -45,7 +46,7 @@ function calls(
     limiter,
     model: 'm',
     parse: (text: string) => JSON.parse(text) as number,
-    onRecord: (record) => records.push(callRecordToJson(record)),
+    onRecord: (record) => records.push(logFields(record)),
     call: (property: string, { attempt }) =>
       new Observable<string>((subscriber) => {
         const sent: Attempt = { property, at: now() };
@@ -69,7 +70,7 @@ describe.each(situations)('properties, $name', ({ name, concurrency, attemptMs, 
     virtualTime(({ flush, now }) => {
       const { caller, attempts } = calls(name, now, () => timer(2000).pipe(map(() => '7')));
       let answered: unknown;
-      caller.callAll(properties).subscribe((all) => (answered = [all, now()]));
+      callAll(caller, properties).subscribe((all) => (answered = [all, now()]));
       flush();
       expect(most(attempts)).toBe(concurrency);
       expect(answered).toEqual([Object.fromEntries(Object.keys(properties).map((key) => [key, 7])), Math.ceil(8 / concurrency) * 2000]);
@@ -127,7 +128,7 @@ describe.each(situations)('properties, $name', ({ name, concurrency, attemptMs, 
           : NEVER,
       );
       let failed: unknown;
-      caller.callAll(properties).subscribe({ error: (error: unknown) => (failed = [(error as Error).message, now()]) });
+      callAll(caller, properties).subscribe({ error: (error: unknown) => (failed = [(error as Error).message, now()]) });
       flush();
       expect(failed).toEqual(['status 400', 50]);
       expect(attempts).toHaveLength(concurrency);
@@ -140,7 +141,7 @@ describe.each(situations)('properties, $name', ({ name, concurrency, attemptMs, 
     virtualTime(({ flush, now }) => {
       const { caller, limiter } = calls(name, now, () => NEVER);
       let failed: unknown;
-      caller.callAll(properties).subscribe({ error: (error: unknown) => (failed = [isFlowError(error, 'FLOW_DEADLINE'), now()]) });
+      callAll(caller, properties).subscribe({ error: (error: unknown) => (failed = [isFlowError(error, 'FLOW_DEADLINE'), now()]) });
       flush();
       // With all eight at a time they have had their three attempts before.
       const endMs = concurrency < 8 ? totalMs : 3 * attemptMs + 300;

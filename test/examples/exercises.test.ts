@@ -279,8 +279,8 @@ describe('exercise 5: one bad prompt', () => {
 
   it.each([
     ['4 parts at once, the default', undefined, false, 7, 3],
-    ['2 parts at once: `{ factor: 2 }`', { factor: 2 }, false, 7, 4],
-    ['every prompt alone: `{ factor: Infinity }`', { factor: Infinity }, false, 11, 4],
+    ['2 parts at once: `{ parts: 2 }`', { parts: 2 }, false, 7, 4],
+    ['every prompt alone: `{ parts: Infinity }`', { parts: Infinity }, false, 11, 4],
     ['one half after the other: `{ strategy: sequentialSearch() }`', { strategy: sequentialSearch() }, false, 5, 5],
     ['the error names the prompt (`input[5] is invalid`)', undefined, true, 2, 2],
   ] as const)('%s: as many calls and rounds as the page says', (how, divide, namesPoison, calls, rounds) => {

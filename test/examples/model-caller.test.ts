@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { lastValueFrom, reduce } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { MissingParamsError, startModels } from '../../examples/model-caller/properties.js';
-import type { CallRecordJson } from '../../src/metrics/index.js';
+import type { LogFields } from '../../src/metrics/log-fields.js';
 
 const open: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -47,7 +47,7 @@ async function program(afterMs = 5) {
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const { port } = server.address() as AddressInfo;
-  const log: CallRecordJson[] = [];
+  const log: LogFields[] = [];
   const models = startModels(`http://127.0.0.1:${port}/v1`, (line) => log.push(line));
   open.push(
     () => new Promise((done) => server.close(done)),
@@ -70,7 +70,7 @@ describe('parameters for several properties', () => {
       ['similar_drugs', 2, 'success', null],
     ]);
     expect(new Set(log.map(({ trace_id }) => trace_id)).size).toBe(1);
-    expect(log.every((line) => line.llm_model === 'small' && line.lane === 'user')).toBe(true);
+    expect(log.every((line) => line['llm_model'] === 'small' && line['lane'] === 'user')).toBe(true);
     const { calls } = models.metrics();
     expect(calls).toMatchObject({ attempts: 3, retries: 1, failures: 1, promptTokens: 80, completionTokens: 16 });
   });

@@ -227,7 +227,7 @@ describe('copied code', () => {
       paths: Object.fromEntries(
         ['sluice', 'sluice/operators', 'sluice/marbles', '#async-context'].map((name) => [
           name,
-          [join(ROOT, ownSource(name) ?? 'operators/shell/async-context.ts')],
+          [join(ROOT, ownSource(name) ?? 'operators/shell/calls/async-context.ts')],
         ]),
       ),
     };

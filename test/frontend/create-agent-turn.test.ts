@@ -2,13 +2,14 @@ import type { Subscription } from 'rxjs';
 import { concat, from, map, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Drained } from '../../operators/types.js';
+import { policy } from '../../operators/index.js';
+import type { Drained } from '../../operators/options/types.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
-import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { AgentTurnOptions, AgentTurns, TurnEvent, TurnMessage } from '../../src/frontend/turn-types.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { MORE_THAN_A_STACK } from '../support/deep.js';
+import { messageFaults } from '../support/message-faults.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { calls, line, lived, says, tool, whole, word } from './turn-kit.js';
 
@@ -21,7 +22,10 @@ const after = <V>(ms: number, ...values: V[]): Observable<V> => concat(timer(ms)
 
 describe('a turn', () => {
   it('asks, calls, and asks again', async () => {
-    const turns = createAgentTurn({ tools: [read], model: says(['let me see', calls('read', { a: 1 })], ['it ', 'is 1']) });
+    const turns = createAgentTurn({
+      tools: createToolRunner({ tools: [read] }),
+      model: says(['let me see', calls('read', { a: 1 })], ['it ', 'is 1']),
+    });
     expect((await whole(turns.ask('what?'))).map(line)).toEqual([
       '0 started',
       '1 delta let me see',
@@ -49,9 +53,11 @@ describe('a turn', () => {
   it('tells the model where it is, and hands the context to everybody', async () => {
     const context = { user: 'ada' };
     const seen: unknown[] = [];
-    const turns = createAgentTurn<string, { user: string }>({
-      tools: [tool('t', (_args, given) => void seen.push(given.context))],
-      guard: (_call, given) => seen.push(given.context) > 0,
+    const turns = createAgentTurn<{ user: string }>({
+      tools: createToolRunner<{ user: string }>({
+        tools: [tool('t', (_args, given) => void seen.push(given.context))],
+        guard: (_call, given) => seen.push(given.context) > 0,
+      }),
       needsApproval: (_call, given) => seen.push(given.context) < 0,
       model: (messages, { key, step, turnId, tools, context: given }) => {
         seen.push(given);
@@ -64,7 +70,7 @@ describe('a turn', () => {
   });
 
   it('ends with maxSteps when the model wants more', async () => {
-    const turns = createAgentTurn({ tools: [read], maxSteps: 2, model: says([calls('read')]) });
+    const turns = createAgentTurn({ tools: createToolRunner({ tools: [read] }), maxSteps: 2, model: says([calls('read')]) });
     const events = await whole(turns.ask('go'));
     expect(events.at(-1)).toMatchObject({ type: 'finished', reason: 'maxSteps', step: 2 });
     expect(turns.history().map(word)).toEqual(
@@ -75,7 +81,7 @@ describe('a turn', () => {
   it('sums what the model counts, by step and in all', async () => {
     const usage = { type: 'usage', inputTokens: 10, outputTokens: 3 };
     const turns = createAgentTurn({
-      tools: [read],
+      tools: createToolRunner({ tools: [read] }),
       model: says([calls('read'), usage], ['end', { ...usage, outputTokens: 4 }, { type: 'stop', reason: 'stop' }]),
     });
     const events = await whole(turns.ask('go'));
@@ -88,7 +94,7 @@ describe('a turn', () => {
 
   it('gives every call an id of its own, whatever the server says', async () => {
     const turns = createAgentTurn({
-      tools: [read],
+      tools: createToolRunner({ tools: [read] }),
       model: says(
         [calls('read', 1, 'c'), calls('read', 2, 'c'), calls('read', 3, '')],
         [calls('read', 4, 'c'), calls('read', 5, 'a b')],
@@ -114,7 +120,7 @@ describe('a turn', () => {
       });
       const both = ['{"x":1}', { y: 1 }].map((args, index) => ({ index, ...id, function: { name: 'read', arguments: args } }));
       const turns = createAgentTurn({
-        tools: [read],
+        tools: createToolRunner({ tools: [read] }),
         model: (messages) => (messages.at(-1)?.role === 'tool' ? of('end') : from([chunk(both), chunk([], 'tool_calls')])),
       });
       for (let i = 0; i < 2; i++) expect((await whole(turns.ask('go'))).at(-1)).toMatchObject({ type: 'finished', reason: 'done' });
@@ -132,7 +138,7 @@ describe('a turn', () => {
   });
 
   it('does not recurse: two thousand steps that answer at once, and many thousand deltas', async () => {
-    const many = createAgentTurn({ tools: [read], maxSteps: 2000, model: () => of(calls('read')) });
+    const many = createAgentTurn({ tools: createToolRunner({ tools: [read] }), maxSteps: 2000, model: () => of(calls('read')) });
     let steps = 0;
     await many.ask('go').forEach(({ type }) => (steps += type === 'step' ? 1 : 0));
     expect(steps).toBe(2000);
@@ -247,16 +253,15 @@ describe('failures', () => {
     },
   );
 
-  it('of toContent are events, and of a tool what the model reads', async () => {
-    const turns = createAgentTurn<number>({ model: says(['x']), toContent: (n) => (n > 1 ? 'many' : n === 1 ? '' : (undefined as never)) });
-    for (const n of [0, 1]) expect((await whole(turns.ask(n))).map(line)).toEqual(['0 failed CallbackError']);
-    expect((await whole(turns.ask(2))).at(-1)).toMatchObject({ type: 'finished' });
+  it('of a tool are what the model reads', async () => {
     const broken = createAgentTurn({
-      tools: [
-        tool('t', () => {
-          throw new Error('broken');
-        }),
-      ],
+      tools: createToolRunner({
+        tools: [
+          tool('t', () => {
+            throw new Error('broken');
+          }),
+        ],
+      }),
       model: says([calls('t'), calls('none')], ['sorry']),
     });
     await whole(broken.ask('go'));
@@ -265,16 +270,27 @@ describe('failures', () => {
 
   it('of the clock: a step, or the whole turn, that takes too long', () => {
     const step = lived(
-      { tools: [slow], timeoutMs: 15, model: (_m, { step: n }) => after(8, n === 1 ? calls('slow') : 'x') },
+      {
+        tools: createToolRunner({ tools: [slow] }),
+        policy: policy({ timeoutMs: 15 }),
+        model: (_m, { step: n }) => after(8, n === 1 ? calls('slow') : 'x'),
+      },
       (_turns, { ask }) => {
         ask('go');
       },
     );
     expect(step.events.at(-1)).toBe('15: 1 failed AttemptTimeoutError');
     expect(step.history).toEqual(['? go', '!  @call_slow (cut)', 'call_slow=cancelled']);
-    const turn = lived({ tools: [slow], deadlineMs: 30, model: () => after(8, calls('slow')) }, (_turns, { ask }) => {
-      ask('go');
-    });
+    const turn = lived(
+      {
+        tools: createToolRunner({ tools: [slow] }),
+        policy: policy({ deadlineMs: 30, timeoutMs: Infinity }),
+        model: () => after(8, calls('slow')),
+      },
+      (_turns, { ask }) => {
+        ask('go');
+      },
+    );
     expect(turn.events.slice(-2)).toEqual(['30: 2 toolResult call_slow_2: cancelled', '30: 2 failed DeadlineError']);
   });
 });
@@ -333,7 +349,7 @@ describe('the newest question', () => {
     expect(turns.history('b').map(word)).toEqual(['? 2', '! x']);
   });
 
-  it('comes after what is asked while the older one is being ended', () => {
+  it('is the one that was asked last, also while an older one is being ended', () => {
     const { events, history } = lived(
       {
         model: (messages, { signal }) => {
@@ -353,13 +369,13 @@ describe('the newest question', () => {
     expect(events.filter((event) => /started|cancelled|finished/.test(event))).toEqual([
       '0: 0 started',
       '0: 1 cancelled superseded',
-      '0: 0 started',
-      '0: 1 cancelled superseded',
+      // That of `b`, which never began.
+      '0: 0 cancelled superseded',
       '0: 0 started',
       '5: 1 finished done',
     ]);
     expect(history.at(-1)).toBe('! xy');
-    expect(history.filter((one) => one.startsWith('?'))).toEqual(['? a', '? between', '? b']);
+    expect(history.filter((one) => one.startsWith('?'))).toEqual(['? a', '? between']);
   });
   let asks: (text: string) => void = () => undefined;
 });
@@ -399,7 +415,7 @@ describe('an end before its time', () => {
       },
     ],
   ])('is told as %s, with a result of every call', (reason, end) => {
-    const turns = createAgentTurn({ tools: [hangs, read], model });
+    const turns = createAgentTurn({ tools: createToolRunner({ tools: [hangs, read] }), model });
     const all: string[] = [];
     const heard: string[] = [];
     turns.events.subscribe((event) => all.push(line(event)));
@@ -429,7 +445,10 @@ describe('an end before its time', () => {
 
   it('lets running turns go on while it drains', () => {
     virtualTime(({ advance }) => {
-      const turns = createAgentTurn({ tools: [slow], model: (_m, { step }) => of(step === 1 ? calls('slow') : 'end') });
+      const turns = createAgentTurn({
+        tools: createToolRunner({ tools: [slow] }),
+        model: (_m, { step }) => of(step === 1 ? calls('slow') : 'end'),
+      });
       const ends: string[] = [];
       turns.events.subscribe({ next: (event) => ends.push(line(event)), complete: () => ends.push('complete') });
       turns.ask('go').subscribe();
@@ -460,7 +479,7 @@ describe('an end before its time', () => {
     ['one of another conversation is refused', { done: 1 }, ({ turns }) => turns.ask('late', { key: 'other' }).subscribe()],
     ['one that goes on is refused', { done: 1 }, ({ turns }) => turns.resume({ key: 'other' }).subscribe()],
     ['one has aborted already', { done: 1 }, ({ turns }) => turns.ask('late', { signal: AbortSignal.abort() }).subscribe()],
-    ['one cannot be made', { done: 1 }, ({ turns }) => turns.ask('bad').subscribe()],
+    ['one cannot be made', { done: 1 }, ({ turns }) => turns.ask('late', { key: 'bad' }).subscribe()],
     [
       'it is left',
       {},
@@ -493,7 +512,10 @@ describe('an end before its time', () => {
     for (const times of [1, 3]) {
       const answers = new Subject<string>();
       const stop = new AbortController();
-      const turns: AgentTurns = createAgentTurn({ model: () => answers, toContent: (intent) => (intent === 'bad' ? '' : intent) });
+      const turns: AgentTurns = createAgentTurn({
+        model: () => answers,
+        history: (key) => (key === 'bad' ? (undefined as never) : []),
+      });
       const asked = turns.ask('go', { signal: stop.signal }).subscribe();
       const drained = turns.drain();
       for (let i = 0; i < times; i++) act({ turns, answers, stop, asked });
@@ -532,7 +554,7 @@ describe('an end before its time', () => {
 describe('approval', () => {
   const pays = tool('pay', (input) => `paid ${JSON.stringify(input)}`);
   const options: AgentTurnOptions = {
-    tools: [pays, read, slow],
+    tools: createToolRunner({ tools: [pays, read, slow] }),
     needsApproval: ({ name }) => name === 'pay',
     model: says([calls('pay', { n: 1, m: 2 }, 'a'), calls('read', 1, 'b')], ['end']),
   };
@@ -599,7 +621,7 @@ describe('approval', () => {
     expect(pending(same.events)).toEqual(['0: 1 pending a', '0: 1 pending b', '0: 2 pending d', '0: 1 pending a_5', '0: 1 pending b_6']);
     const all = lived(twice, (turns, { ask }) => {
       ask('go');
-      turns.answer('a', true, { scope: 'tool' });
+      turns.answer('a', true, { appliesTo: 'tool' });
     });
     expect(pending(all.events)).toEqual(['0: 1 pending a', '0: 1 pending b']);
     expect(all.events.at(-1)).toBe('0: 3 finished done');
@@ -607,7 +629,11 @@ describe('approval', () => {
 
   it('stops the clock of the step, not that of the turn', () => {
     const patient = lived(
-      { ...options, timeoutMs: 20, model: (_m, { step }) => after(15, ...(step === 1 ? [calls('pay', 1, 'a')] : ['end'])) },
+      {
+        ...options,
+        policy: policy({ timeoutMs: 20 }),
+        model: (_m, { step }) => after(15, ...(step === 1 ? [calls('pay', 1, 'a')] : ['end'])),
+      },
       (turns, { ask, advance }) => {
         ask('go');
         advance(1000);
@@ -616,7 +642,12 @@ describe('approval', () => {
     );
     expect(patient.events.at(-1)).toBe('1015: 2 finished done');
     const late = lived(
-      { ...options, timeoutMs: 20, tools: [tool('pay', () => NEVER)], model: () => after(15, calls('pay', 1, 'a')) },
+      {
+        ...options,
+        policy: policy({ timeoutMs: 20 }),
+        tools: createToolRunner({ tools: [tool('pay', () => NEVER)] }),
+        model: () => after(15, calls('pay', 1, 'a')),
+      },
       (turns, { ask, advance }) => {
         ask('go');
         advance(1000);
@@ -624,7 +655,7 @@ describe('approval', () => {
       },
     );
     expect(late.events.at(-1)).toBe('1005: 1 failed AttemptTimeoutError');
-    const hurried = lived({ ...options, deadlineMs: 500 }, (_turns, { ask }) => {
+    const hurried = lived({ ...options, policy: policy({ deadlineMs: 500, timeoutMs: Infinity }) }, (_turns, { ask }) => {
       ask('go');
     });
     expect(hurried.events.at(-1)).toBe('500: 1 failed DeadlineError');
@@ -658,7 +689,7 @@ describe('a history that is given', () => {
 
   it('is gone on with after a reload: calls without a result first', () => {
     const { events, history } = lived(
-      { tools: [read], history: open, model: (messages) => of(`${String(messages.length)} messages`) },
+      { tools: createToolRunner({ tools: [read] }), history: open, model: (messages) => of(`${String(messages.length)} messages`) },
       (turns) => {
         expect(turns.history().map(word)).toEqual(['? before']);
         expect(turns.history('default', { open: true })).toEqual(open);
@@ -678,10 +709,13 @@ describe('a history that is given', () => {
   });
 
   it('is closed by a question', () => {
-    const { history } = lived({ tools: [read], history: () => open, model: says(['yes']) }, (turns, { ask }) => {
-      ask('and?');
-      expect(turns.store().getSnapshot().messages).toEqual(turns.history());
-    });
+    const { history } = lived(
+      { tools: createToolRunner({ tools: [read] }), history: () => open, model: says(['yes']) },
+      (turns, { ask }) => {
+        ask('and?');
+        expect(turns.store().getSnapshot().messages).toEqual(turns.history());
+      },
+    );
     expect(history).toEqual(['? before', '! let me see @a @b', 'a=cancelled', 'b=known', '? and?', '! yes']);
   });
 
@@ -698,13 +732,17 @@ describe('a history that is given', () => {
 
   it('can be taken at any moment, and lived on', async () => {
     let saved: readonly TurnMessage[] = [];
-    const first = createAgentTurn({ tools: [hangs, read], model: says([calls('hangs'), calls('read', 1)]) });
+    const first = createAgentTurn({ tools: createToolRunner({ tools: [hangs, read] }), model: says([calls('hangs'), calls('read', 1)]) });
     first.ask('go').subscribe(() => {
       saved = first.history('default', { open: true });
     });
     first.events.subscribe();
     expect(saved.map(word)).toEqual(['? go', '!  @call_hangs @call_read', 'call_read=read 1']);
-    const second = createAgentTurn({ tools: [tool('hangs', () => 'not this time'), read], history: saved, model: says([], ['end']) });
+    const second = createAgentTurn({
+      tools: createToolRunner({ tools: [tool('hangs', () => 'not this time'), read] }),
+      history: saved,
+      model: says([], ['end']),
+    });
     await whole(second.resume());
     expect(second.history().map(word)).toEqual([
       '? go',
@@ -725,14 +763,14 @@ describe('a history that is given', () => {
 describe('guesses', () => {
   const model = says([calls('read', { q: 'x' })], ['end']);
   const held = (options: Partial<AgentTurnOptions> = {}): AgentTurnOptions => ({
-    tools: [read],
-    speculate: { tools: ['read'], ttlMs: 50, maxHeld: 2 },
+    tools: createToolRunner({ tools: [read] }),
+    speculate: { tools: ['read'], ttlMs: 50, maxQueued: 2 },
     model,
     ...options,
   });
 
   it('are for tools that were named and only read, while there is something to be asked', () => {
-    lived({ ...held(), tools: [read, slow] }, (turns) => {
+    lived({ ...held(), tools: createToolRunner({ tools: [read, slow] }) }, (turns) => {
       expect(turns.speculate({ name: 'slow', input: 1 })).toBe(false);
       expect(turns.speculate({ name: 'none', input: 1 })).toBe(false);
       for (const none of [null, undefined, 5, 'read', [], {}, { name: null }]) expect(turns.speculate(none as never)).toBe(false);
@@ -752,7 +790,7 @@ describe('guesses', () => {
     const run = (guess: (turns: ReturnType<typeof createAgentTurn>) => void): number => {
       made.length = 0;
       const tools = [tool('read', (input) => after(5, made.push(input) > 0), { readOnly: true })];
-      lived({ ...held(), tools }, (turns, { ask }) => {
+      lived({ ...held(), tools: createToolRunner({ tools }) }, (turns, { ask }) => {
         guess(turns);
         ask('go');
       });
@@ -782,7 +820,7 @@ describe('guesses', () => {
           : of('second'),
       { readOnly: true, retry: false },
     );
-    const { events } = lived({ ...held(), tools: [flaky] }, (turns, { ask }) => {
+    const { events } = lived({ ...held(), tools: createToolRunner({ tools: [flaky] }) }, (turns, { ask }) => {
       turns.speculate(x);
       ask('go');
     });
@@ -799,7 +837,7 @@ describe('guesses', () => {
       },
       { readOnly: true },
     );
-    lived({ ...held(), tools: [hanging], model: says(['no tool']) }, (turns, { ask, advance }) => {
+    lived({ ...held(), tools: createToolRunner({ tools: [hanging] }), model: says(['no tool']) }, (turns, { ask, advance }) => {
       for (const input of [1, 2, 3]) turns.speculate({ name: 'read', input });
       expect(aborted).toEqual([1]);
       ask('go');
@@ -822,7 +860,7 @@ describe('guesses', () => {
     const { events } = lived(
       {
         ...held(),
-        tools: [tool('read', (input) => after(1, made.push(input)), { readOnly: true })],
+        tools: createToolRunner({ tools: [tool('read', (input) => after(1, made.push(input)), { readOnly: true })] }),
         model: (messages) =>
           word(messages.at(-1) as TurnMessage) === '? first'
             ? after(5, 'hm')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { TurnMessage } from '../../src/frontend/turn-types.js';
+import { messageFaults } from '../support/message-faults.js';
 
 const toolCalls = [
   { id: 'a', name: 'read', input: { path: 'x' } },

@@ -5,10 +5,11 @@ import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { concat, from, NEVER, of, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
-import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { TurnMessage } from '../../src/frontend/turn-types.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { sized } from '../support/deep.js';
+import { messageFaults } from '../support/message-faults.js';
 import { tool, whole } from './turn-kit.js';
 
 /** What an answer is made of, in no protocol's words. */
@@ -202,7 +203,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
       fc.asyncProperty(answers, async (pieces) => {
         const given: (readonly TurnMessage[])[] = [];
         const turns = createAgentTurn({
-          tools: [read],
+          tools: createToolRunner({ tools: [read] }),
           model: (messages, { step }) => {
             given.push(messages);
             return step === 1 && given.length === 1 ? from(events(pieces)) : of('The end.');
@@ -217,7 +218,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
         if (expected.length > 0) expect(written(first)).toEqual(expected);
         expectTaken(turns.history());
         const later = createAgentTurn({
-          tools: [read],
+          tools: createToolRunner({ tools: [read] }),
           model: () => of('Later.'),
           history: JSON.parse(JSON.stringify(turns.history())) as TurnMessage[],
         });
@@ -237,7 +238,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
           const all = events(pieces);
           const said = all.slice(0, at % all.length);
           const turns = createAgentTurn({
-            tools: [tool('read', () => NEVER)],
+            tools: createToolRunner({ tools: [tool('read', () => NEVER)] }),
             model: (messages, { step }) => {
               expectTaken(messages);
               if (messages.at(-1)?.content === 'again' || step > 1) return of('The end.');
@@ -264,12 +265,12 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
 
   it('goes on after a reload in the middle of its calls, with what stood before them', async () => {
     const pieces: readonly Piece[] = [{ kind: 'thought', text: 'hm' }, { kind: 'call' }, { kind: 'sealed' }, { kind: 'call' }];
-    const turns = createAgentTurn({ tools: [tool('read', () => NEVER)], model: () => from(events(pieces)) });
+    const turns = createAgentTurn({ tools: createToolRunner({ tools: [tool('read', () => NEVER)] }), model: () => from(events(pieces)) });
     turns.ask('Read.').subscribe();
     const saved = JSON.parse(JSON.stringify(turns.history('default', { open: true }))) as TurnMessage[];
     const given: (readonly TurnMessage[])[] = [];
     const later = createAgentTurn({
-      tools: [read],
+      tools: createToolRunner({ tools: [read] }),
       history: saved,
       model: (messages) => {
         given.push(messages);
@@ -285,7 +286,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
 it('keeps no thinking without a signature: nobody would take it', async () => {
   const thought = anthropicEvents({ kind: 'thought', text: 'hm' }, 0).filter((event) => !JSON.stringify(event).includes('signature_delta'));
   const turns = createAgentTurn({
-    tools: [read],
+    tools: createToolRunner({ tools: [read] }),
     model: (_messages, { step }) => (step === 1 ? from([...thought, ...anthropicEvents({ kind: 'call' }, 1)]) : of('The end.')),
   });
   await whole(turns.ask('Read.'));
@@ -347,10 +348,16 @@ describe('what an agent of AG-UI wants back', () => {
           }),
           { type: 'RUN_FINISHED', threadId: 't', runId: 'r' },
         ];
-        const turns = createAgentTurn({ tools: [read], model: (_messages, { step }) => (step === 1 ? from(events) : of('The end.')) });
+        const turns = createAgentTurn({
+          tools: createToolRunner({ tools: [read] }),
+          model: (_messages, { step }) => (step === 1 ? from(events) : of('The end.')),
+        });
         await whole(turns.ask('Read.'));
         const saved = JSON.parse(JSON.stringify(turns.history())) as TurnMessage[];
-        const messages = toMessages(createAgentTurn({ tools: [read], model: () => of(''), history: saved }).history(), 'ag-ui');
+        const messages = toMessages(
+          createAgentTurn({ tools: createToolRunner({ tools: [read] }), model: () => of(''), history: saved }).history(),
+          'ag-ui',
+        );
         const own = messages.slice(
           1,
           messages.findIndex(({ role }) => role === 'tool'),
@@ -412,7 +419,7 @@ it('what is said in no shape there is costs no turn its end, and no conversation
   await fc.assert(
     fc.asyncProperty(fc.array(odd, { maxLength: 4 }), async (events) => {
       const turns = createAgentTurn({
-        tools: [read],
+        tools: createToolRunner({ tools: [read] }),
         model: (_messages, { step }) => (step === 1 ? from([...events, 'Well.']) : of('The end.')),
       });
       const told = await whole(turns.ask('Read.'));

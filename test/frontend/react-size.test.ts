@@ -34,7 +34,7 @@ it('whoever takes one hook does not pay for toStore', async () => {
     format: 'esm',
     target: 'es2022',
     external: ['react', 'rxjs'],
-    alias: { '#async-context': resolve(project, 'operators/shell/async-context.ts') },
+    alias: { '#async-context': resolve(project, 'operators/shell/calls/async-context.ts') },
   });
   const taken = Object.entries(metafile.outputs['bundle.js']!.inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0);
   expect(taken.map(([file]) => file).filter((file) => /to-store|snapshot-store|pace/.test(file))).toEqual([]);

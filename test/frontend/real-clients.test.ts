@@ -5,12 +5,13 @@ import OpenAI from 'openai';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import * as z from 'zod';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
-import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { AgentTurnOptions, TurnMessage } from '../../src/frontend/turn-types.js';
 import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 import { CHAT_MODEL, fakeRuntime, hang } from '../support/fake-chat.js';
+import { messageFaults } from '../support/message-faults.js';
 import { clientOf, serverFor } from '../support/model-server.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { line, whole, word } from './turn-kit.js';
@@ -156,7 +157,7 @@ const clients: Record<string, { protocol: 'chat' | 'anthropic'; model: (baseURL:
 describe.each(Object.entries(clients))('with %s', (_name, { protocol, model }) => {
   it('calls tools whose arguments come in pieces, and hands their results back', async () => {
     const { seen, baseURL } = await provider(protocol);
-    const turns = createAgentTurn({ tools: [weather], model: model(baseURL) });
+    const turns = createAgentTurn({ tools: createToolRunner({ tools: [weather] }), model: model(baseURL) });
     const events = await whole(turns.ask('How is the weather?'));
     expect(events.at(-1)).toMatchObject({
       type: 'finished',
@@ -175,7 +176,7 @@ describe.each(Object.entries(clients))('with %s', (_name, { protocol, model }) =
 
   it('aborts what was superseded at the server, and what follows is taken', async () => {
     const { seen, baseURL } = await provider(protocol);
-    const turns = createAgentTurn({ tools: [weather], model: model(baseURL) });
+    const turns = createAgentTurn({ tools: createToolRunner({ tools: [weather] }), model: model(baseURL) });
     const said = (): Promise<void> =>
       new Promise((resolve) => {
         const listening = turns.events.subscribe(({ type }) => {

@@ -1,10 +1,12 @@
-import { concat, NEVER, Observable, of, timer } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { concat, config, NEVER, Observable, of, timer } from 'rxjs';
+import { afterEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { policy } from '../../operators/index.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
-import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { AgentTurns, TurnEvent } from '../../src/frontend/turn-types.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { messageFaults } from '../support/message-faults.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { calls, tool } from './turn-kit.js';
 
@@ -90,10 +92,12 @@ function live(place: Place, strike: (turns: AgentTurns, seen: readonly TurnEvent
       return timer(30);
     });
     const turns: AgentTurns = createAgentTurn({
-      tools: [tool('read', () => (at('execute'), 'read')), slow, tool('write', () => 'written')],
-      guard: () => (at('guard'), true),
+      tools: createToolRunner({
+        tools: [tool('read', () => (at('execute'), 'read')), slow, tool('write', () => 'written')],
+        guard: () => (at('guard'), true),
+      }),
       needsApproval: ({ name }) => (at(name === 'write' ? 'needsApproval, with a yes' : 'needsApproval'), name === 'write'),
-      timeoutMs: 200,
+      policy: policy({ timeoutMs: 200 }),
       model: (_messages, { step, signal }) => {
         signal.addEventListener('abort', () => {
           at('signal of the model');
@@ -198,7 +202,7 @@ describe('a conversation', () => {
       turns.history();
     },
   };
-  const moments = ['history', 'toContent', 'model', 'signal', 'started', 'cancelled', 'cancelled, as the asker'] as const;
+  const moments = ['history', 'model', 'signal', 'started', 'cancelled', 'cancelled, as the asker'] as const;
   const rows = Object.keys(inTheMiddle).flatMap((deed) =>
     moments.flatMap((moment) => [0, 1, 2].map((nth) => [deed, moment, nth] as const)),
   );
@@ -212,7 +216,6 @@ describe('a conversation', () => {
     };
     const turns: AgentTurns = createAgentTurn({
       history: () => (at('history'), []),
-      toContent: (intent: string) => (at('toContent'), intent),
       model: (_messages, { turnId, signal }) => {
         signal.addEventListener('abort', () => {
           working.delete(turnId);
@@ -272,7 +275,7 @@ describe('a model that answers with', () => {
   it.each(Object.entries(answers))('%s: the turn fails or is done, and the next one works', async (_what, answer) => {
     let isFirst = true;
     const turns = createAgentTurn({
-      tools: [tool('read', () => 'read')],
+      tools: createToolRunner({ tools: [tool('read', () => 'read')] }),
       model: () => {
         if (!isFirst) return of('Here.');
         isFirst = false;
@@ -315,5 +318,41 @@ describe('a model that answers with', () => {
       expect(events.find(({ turnId }) => turnId === events[0]?.turnId)).toMatchObject({ type: 'started' });
       expect(turns.snapshot().running).toBe(0);
     }
+  });
+});
+
+describe('the estimate of a cut answer', () => {
+  afterEach(() => {
+    config.onUnhandledError = null;
+  });
+
+  it.each(Object.entries(deeds))('may %s: each turn ends once, and no id is used twice', async (deed, strike) => {
+    const reported: unknown[] = [];
+    config.onUnhandledError = (error) => reported.push(error);
+    const stop = new AbortController();
+    let isDone = false;
+    const turns = createAgentTurn({
+      model: (_messages, { step }) =>
+        step === 1 && !isDone ? concat(of('Let me see. ', calls('read')) as Observable<unknown>, NEVER) : of('Here.'),
+      estimateTokens: (text) => {
+        if (isDone) return text.length;
+        isDone = true;
+        stop.abort();
+        strike(turns, events);
+        return text.length;
+      },
+    });
+    const events: TurnEvent[] = [];
+    turns.events.subscribe((event) => events.push(event));
+    turns.ask('one', { signal: stop.signal }).subscribe();
+    turns.stop();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    expectWhole(events);
+    expect(isDone).toBe(true);
+    expect(turns.snapshot().running).toBe(0);
+    expect(messageFaults(toMessages(turns.history(), 'chat'), 'chat')).toEqual([]);
+    expect(reported.map((error) => (error as Error).message)).toEqual(
+      deed === 'throw away' ? [expect.stringContaining('`estimateTokens`')] : [],
+    );
   });
 });

@@ -2,6 +2,7 @@ import { concat, map, NEVER, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import type { AgentTurnOptions, TurnEvent, TurnStoreOptions } from '../../src/frontend/turn-types.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { calls, lived, says, tool, whole, word } from './turn-kit.js';
 
@@ -13,16 +14,19 @@ const slowly: AgentTurnOptions['model'] = () => concat(of('a'), timer(10).pipe(m
 describe('the store of a conversation', () => {
   it('shows the step under way, and what is settled', () => {
     const seen: string[] = [];
-    lived({ tools: [read], needsApproval: () => true, model: says(['hm ', 'ok', calls('read')], ['end']) }, (turns, { ask, advance }) => {
-      const store = turns.store();
-      store.subscribe(() => {
-        const { status, messages, text, calls: open } = store.getSnapshot();
-        seen.push(`${status} ${String(messages.length)} "${text}" ${open.map(({ state }) => state).join()}`);
-      });
-      ask('go');
-      turns.answer('call_read', true);
-      advance(10);
-    });
+    lived(
+      { tools: createToolRunner({ tools: [read] }), needsApproval: () => true, model: says(['hm ', 'ok', calls('read')], ['end']) },
+      (turns, { ask, advance }) => {
+        const store = turns.store();
+        store.subscribe(() => {
+          const { status, messages, text, calls: open } = store.getSnapshot();
+          seen.push(`${status} ${String(messages.length)} "${text}" ${open.map(({ state }) => state).join()}`);
+        });
+        ask('go');
+        turns.answer('call_read', true);
+        advance(10);
+      },
+    );
     expect(seen).toEqual([
       'running 1 "" ',
       'running 1 "hm " ',

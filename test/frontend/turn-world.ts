@@ -2,12 +2,13 @@ import { asyncScheduler, Observable, Subscription } from 'rxjs';
 import * as z from 'zod';
 import { seededRandom } from '../../marbles/random.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import { policy } from '../../operators/index.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
-import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { AgentTurns, TurnEvent, TurnMessage } from '../../src/frontend/turn-types.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import type { Tool, ToolCall } from '../../src/pipelines/tools/tool-types.js';
+import { messageFaults } from '../support/message-faults.js';
 
 /** What is to be seen of a world besides its faults: a family of schedules in which nothing happens shows nothing. */
 export interface WorldCounts {
@@ -71,14 +72,16 @@ class World {
       model: (messages, { signal, step, key }) => this.#model(messages, signal, step, key),
       tools: this.#runner,
       maxSteps: 1 + this.#int(4),
-      ...(this.#chance(0.3) && { timeoutMs: 10 + this.#int(50) }),
-      ...(this.#chance(0.3) && { deadlineMs: 30 + this.#int(100) }),
+      policy: policy({
+        timeoutMs: this.#chance(0.3) ? 10 + this.#int(50) : Infinity,
+        deadlineMs: this.#chance(0.3) ? 30 + this.#int(100) : Infinity,
+      }),
       unfinished: this.#pick(['keep', 'keep', 'drop']),
       needsApproval: ({ input }) => {
         if ((input as { q: string }).q === 'oops') throw new Error('approval is broken');
         return (input as { q: string }).q.startsWith('ask');
       },
-      speculate: { tools: ['read'], ttlMs: 5 + this.#int(60), maxHeld: 1 + this.#int(3) },
+      speculate: { tools: ['read'], ttlMs: 5 + this.#int(60), maxQueued: 1 + this.#int(3) },
       history: (key) => (key === 'c' ? this.#given() : []),
     });
     this.#turns.events.subscribe((event) => {
@@ -164,7 +167,7 @@ class World {
   #answer(): void {
     const id = this.#pick(this.#pending);
     if (id === undefined) return;
-    const isKnown = this.#turns.answer(id, this.#pick([true, true, false, 'no way']), { scope: this.#pick(['call', 'tool']) });
+    const isKnown = this.#turns.answer(id, this.#pick([true, true, false, 'no way']), { appliesTo: this.#pick(['call', 'tool']) });
     this.#count(isKnown ? 'answered' : 'answered too late');
   }
 

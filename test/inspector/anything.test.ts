@@ -1,8 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../src/index.js';
+import { exportRecording } from '../../src/inspector/export-recording.js';
+import { FlowModel } from '../../src/inspector/flow-model.js';
 import type { InspectorSource, Recording } from '../../src/inspector/index.js';
-import { connectSource, exportRecording, FlowModel, importRecording, RecordingError, replay } from '../../src/inspector/index.js';
+import { importRecording } from '../../src/inspector/index.js';
+import { RecordingError, replay } from '../../src/inspector/recording.js';
+import { connectSource } from '../../src/inspector/source.js';
 import { Timeline } from '../../src/inspector/timeline.js';
 import { sized } from '../support/deep.js';
 

@@ -1,9 +1,9 @@
 import { lastValueFrom, NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { policy } from '../../operators/index.js';
+import { hedging, policy } from '../../operators/index.js';
 import type { CallRecord, FlowEvent } from '../../src/index.js';
-import { createBatcher, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
+import { callAll, createAccount, createBatcher, createModelCaller, createToolRunner, defineTool } from '../../src/index.js';
 import { createMetrics } from '../../src/metrics/index.js';
 
 type Told = Extract<FlowEvent, { readonly lane: string }>;
@@ -27,8 +27,8 @@ describe('events of calls', () => {
     const events: FlowEvent[] = [];
     let sent = 0;
     const call = (question: string): Promise<string> => (sent++ === 0 ? Promise.reject(busy) : Promise.resolve(question));
-    const models = createModelCaller({ call, retry: { initialMs: 0 }, onEvent: (event) => events.push(event), concurrency: 1 });
-    await lastValueFrom(models.callAll({ first: 'a', second: 'b' }));
+    const models = createModelCaller({ call, retry: { delayMs: 0 }, onEvent: (event) => events.push(event), concurrency: 1 });
+    await lastValueFrom(callAll(models, { first: 'a', second: 'b' }));
     await models.drain();
     expect([...byCall(events).values()].sort((a, b) => b.length - a.length)).toEqual([
       lasting,
@@ -42,7 +42,7 @@ describe('events of calls', () => {
     const events: FlowEvent[] = [];
     let sent = 0;
     const call = async (question: string): Promise<string> => (sent++ === 0 ? new Promise<never>(() => undefined) : question);
-    const models = createModelCaller({ call, hedge: { delayMs: 1 }, onEvent: (event) => events.push(event) });
+    const models = createModelCaller({ call, hedge: hedging({ delayMs: 1 }), onEvent: (event) => events.push(event) });
     await models.callAsync('a', { lane: 'user' });
     expect([...byCall(events).values()]).toEqual([
       ['accepted', 'attemptStarted', 'hedged', 'attemptStarted', 'attemptEnded', 'attemptEnded', 'settled'],
@@ -56,7 +56,7 @@ describe('events of calls', () => {
       name: 'flaky',
       description: 'fails once',
       idempotent: true,
-      retry: { initialMs: 0 },
+      retry: { delayMs: 0 },
       parameters: z.object({}),
       execute: () => (sent++ === 0 ? Promise.reject(busy) : Promise.resolve('done')),
     });
@@ -77,11 +77,12 @@ describe('events of calls', () => {
     const models = createModelCaller({
       name: 'answers',
       call: (question: string) => (sent++ === 0 ? Promise.reject(busy) : Promise.resolve(question)),
-      retry: { initialMs: 0 },
+      retry: { delayMs: 0 },
       onEvent: (event) => events.push(event),
       onRecord: (record) => records.push(record),
+      limiter: createAccount({ concurrency: 4 }),
     });
-    await lastValueFrom(models.callAll({ first: 'a', second: 'b' }));
+    await lastValueFrom(callAll(models, { first: 'a', second: 'b' }));
     const named = records.map(({ traceId, spanId, attempt }) => ({ traceId, spanId, attempt }));
     expect(named).toHaveLength(3);
     for (const type of ['attemptStarted', 'attemptEnded'] as const) {

@@ -5,7 +5,10 @@ import { describe, expect, it } from 'vitest';
 import { bulkheadMap, createLimiter, divideAndConquer, perMinute, policy, retryFailed } from '../../operators/index.js';
 import type { FlowEvent } from '../../src/index.js';
 import { batchMap, batchMapFrom, createBatcher, lanes, switchLatest } from '../../src/index.js';
-import { exportRecording, FlowModel, importRecording, replay } from '../../src/inspector/index.js';
+import { exportRecording } from '../../src/inspector/export-recording.js';
+import { FlowModel } from '../../src/inspector/flow-model.js';
+import { importRecording } from '../../src/inspector/index.js';
+import { replay } from '../../src/inspector/recording.js';
 import { sized } from '../support/deep.js';
 
 /** One seeded run: what the work does with an item, by its number. */
@@ -76,7 +79,7 @@ const runs: Record<string, Run> = {
   'batchMap, repaired': pipe((load, world) =>
     batchMap((items: readonly number[]) => workOf(load, world)(items), {
       maxSize: 5,
-      repair: [retryFailed({ initialMs: 5 }), divideAndConquer()],
+      repair: [retryFailed({ delayMs: 5 }), divideAndConquer()],
       ...world,
     }),
   ),
@@ -100,7 +103,7 @@ const runs: Record<string, Run> = {
   ),
   bulkheadMap: pipe((load, world) => bulkheadMap((item: number) => workOf(load, world)(item), { concurrency: 2, timeoutMs: 25, ...world })),
   'switchLatest over a policy': pipe((load, world) => {
-    const careful = policy({ retry: retryFailed({ initialMs: 3 }), ...world });
+    const careful = policy({ retry: retryFailed({ delayMs: 3 }), ...world });
     return switchLatest((item: number) => careful(() => workOf(load, world)(item)), { errors: 'settle' });
   }),
   batchMapFrom: pipe((load, world) =>

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { exportRecording } from '../../src/inspector/export-recording.js';
 import { FlowModel } from '../../src/inspector/flow-model.js';
-import { importRecording, RecordingError, replay } from '../../src/inspector/index.js';
+import { importRecording } from '../../src/inspector/index.js';
+import { RecordingError, replay } from '../../src/inspector/recording.js';
 
 const N = 20_000;
 

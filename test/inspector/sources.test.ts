@@ -3,16 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { createLimiter, perMinute } from '../../operators/index.js';
 import type { FlowEvent } from '../../src/index.js';
 import { createAgentTurn, createModelCaller } from '../../src/index.js';
-import {
-  connectSource,
-  defineInspector,
-  exportRecording,
-  FlowModel,
-  importRecording,
-  RecordingError,
-  recorded,
-  replay,
-} from '../../src/inspector/index.js';
+import { exportRecording } from '../../src/inspector/export-recording.js';
+import { FlowModel } from '../../src/inspector/flow-model.js';
+import { defineInspector, importRecording, recorded } from '../../src/inspector/index.js';
+import { RecordingError, replay } from '../../src/inspector/recording.js';
+import { connectSource } from '../../src/inspector/source.js';
 import { createMetrics } from '../../src/metrics/index.js';
 
 const SECRET = 'sk-planted';

@@ -4,6 +4,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createAccount } from '../../src/account/create-account.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 
@@ -49,14 +50,16 @@ function openai(url: string) {
   const client = new OpenAI({ baseURL: url, apiKey: 'key', maxRetries: 0 });
   const records: CallRecord[] = [];
   const models = createModelCaller({
-    call: (body: OpenAI.ChatCompletionCreateParamsNonStreaming, { signal }) => client.chat.completions.create(body, { signal }),
-    stream: (body: OpenAI.ChatCompletionCreateParamsNonStreaming, { signal }) =>
-      client.chat.completions.create({ ...body, stream: true }, { signal }),
-    model: (body) => body.model,
-    usage: ({ usage }) => (usage ? { inputTokens: usage.prompt_tokens, outputTokens: usage.completion_tokens } : undefined),
-    retry: { initialMs: 1 },
-    concurrency: 1,
+    call: {
+      send: (body: OpenAI.ChatCompletionCreateParamsNonStreaming, { signal }) => client.chat.completions.create(body, { signal }),
+      stream: (body: OpenAI.ChatCompletionCreateParamsNonStreaming, { signal }) =>
+        client.chat.completions.create({ ...body, stream: true }, { signal }),
+      model: (body) => body.model,
+      usage: ({ usage }) => (usage ? { inputTokens: usage.prompt_tokens, outputTokens: usage.completion_tokens } : undefined),
+    },
+    retry: { delayMs: 1 },
     onRecord: (record) => records.push(record),
+    limiter: createAccount({ concurrency: 1 }),
   });
   open.push(() => models.drain({ timeoutMs: 0 }));
   return { models, records };
@@ -119,7 +122,7 @@ describe('a caller over the client of OpenAI', () => {
     await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
     await expect.poll(left).toBe(1);
     expect(records.map(({ status }) => status)).toEqual(['cancelled']);
-    expect(models.snapshot()).toMatchObject({ failures: 0, cancelled: 1 });
+    expect(models.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   });
 });
 
@@ -140,10 +143,13 @@ describe('a caller over the client of Anthropic', () => {
     const client = new Anthropic({ baseURL: url, apiKey: 'key', maxRetries: 0 });
     const records: CallRecord[] = [];
     const models = createModelCaller({
-      call: (params: Anthropic.MessageCreateParamsNonStreaming, { signal }) => client.messages.create(params, { signal }),
-      usage: ({ usage }) => ({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens }),
-      retry: { initialMs: 1 },
+      call: {
+        send: (params: Anthropic.MessageCreateParamsNonStreaming, { signal }) => client.messages.create(params, { signal }),
+        usage: ({ usage }) => ({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens }),
+      },
+      retry: { delayMs: 1 },
       onRecord: (record) => records.push(record),
+      limiter: createAccount({ concurrency: 4 }),
     });
     const { content } = await models.callAsync({ model: 'm', max_tokens: 10, messages: [{ role: 'user', content: 'hello' }] });
     expect(content).toMatchObject([{ text: 'hi' }]);

@@ -67,7 +67,7 @@ const operators: Readonly<Record<string, () => OperatorFunction<number, unknown>
   'bulkheadMap, one per key': () => bulkheadMap(double, { key: (item: number) => item % 2, perKey: 1 }),
   conflateWhileBusy: () => conflateWhileBusy({ ready: of(true), seed: (item: number) => item, merge: (a: number, b: number) => a + b }),
   rateLimit: () => rateLimit(createLimiter()),
-  resequence: () => resequence({ sequence: (item: number) => item }),
+  resequence: () => resequence((item: number) => item),
   switchLatest: () => switchLatest(double),
 };
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { LimitSample } from '../../operators/index.js';
 import { Aimd } from '../../operators/kernel/index.js';
+import type { LimitSample } from '../../operators/kernel/limits/aimd.js';
 
 const RANGE = { initial: 4, min: 1, max: 64 } as const;
 

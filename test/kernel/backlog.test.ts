@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Backlog, squeezeIn } from '../../operators/kernel/index.js';
+import { Backlog } from '../../operators/kernel/index.js';
 import { heapBytes } from './garbage.js';
 
 type Step =
@@ -122,29 +122,5 @@ describe('Backlog', () => {
     expect(backlog.length).toBe(10);
     expect(full - before).toBeGreaterThan(20e6);
     expect(drained - before).toBeLessThan(1e6);
-  });
-});
-
-describe('squeezeIn', () => {
-  const policies = fc.constantFrom('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest');
-
-  it('drops as many of the oldest as have to go, all of them, or the newcomer', () => {
-    fc.assert(
-      fc.property(policies, fc.nat({ max: 5 }), fc.option(fc.nat({ max: 6 }), { nil: undefined }), (overflow, waiting, most) => {
-        const list = Array.from({ length: waiting }, (_, i) => i);
-        const backlog = new Backlog<number>();
-        for (const item of list) backlog.push(item);
-        const dropped =
-          most === undefined ? squeezeIn(backlog, waiting, overflow) : squeezeIn(backlog, waiting, overflow, () => backlog.length <= most);
-        // One has to go in any case.
-        const goes =
-          overflow === 'latest' ? waiting : overflow === 'dropOldest' ? Math.max(Math.min(1, waiting), waiting - (most ?? waiting)) : 0;
-        const all = [...list, waiting];
-        expect(dropped).toEqual(goes > 0 ? all.slice(0, goes) : [waiting]);
-        const left: (number | undefined)[] = [];
-        while (backlog.length > 0) left.push(backlog.shift());
-        expect(left).toEqual(goes > 0 ? all.slice(goes) : list);
-      }),
-    );
   });
 });

@@ -1,12 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BACKOFF_DEFAULTS, backoffDelayMs, isWithinShare, retryDelayMs } from '../../operators/kernel/index.js';
+import { backoffDelayMs, isWithinShare, retryDelayMs } from '../../operators/kernel/index.js';
+
+const BACKOFF = { delayMs: 200, maxMs: 20_000, jitter: 'full' } as const;
 
 const attempt = fc.integer({ min: 1, max: 2000 });
 const random01 = fc.double({ min: 0, max: 1, noNaN: true });
 const ms = fc.oneof(fc.integer({ min: 0, max: 100_000 }), fc.constant(Infinity));
 const options = fc.record({
-  initialMs: ms,
+  delayMs: ms,
   factor: fc.double({ min: 0.1, max: 1e3, noNaN: true }),
   maxMs: ms,
   jitter: fc.constantFrom('full' as const, 'equal' as const, 'none' as const),
@@ -14,19 +16,18 @@ const options = fc.record({
 
 describe('backoffDelayMs', () => {
   it('doubles from 200 ms to 20 s by default', () => {
-    const none = { ...BACKOFF_DEFAULTS, jitter: 'none' as const };
+    const none = { ...BACKOFF, jitter: 'none' as const };
     expect([1, 2, 3, 7, 8, 9, 5000].map((n) => backoffDelayMs(n, none, 0.5))).toEqual([200, 400, 800, 12_800, 20_000, 20_000, 20_000]);
   });
 
   it('is never longer than the longest delay a timer takes', () => {
-    const unbounded = { initialMs: Infinity, factor: 2, maxMs: Infinity, jitter: 'none' as const };
+    const unbounded = { delayMs: Infinity, factor: 2, maxMs: Infinity, jitter: 'none' as const };
     expect(backoffDelayMs(1, unbounded, 0)).toBe(2_147_483_647);
-    expect(backoffDelayMs(2000, { ...unbounded, initialMs: 1 }, 0)).toBe(2_147_483_647);
+    expect(backoffDelayMs(2000, { ...unbounded, delayMs: 1 }, 0)).toBe(2_147_483_647);
   });
 
   it('spreads by the kind of jitter', () => {
-    const at = (jitter: 'full' | 'equal' | 'none') =>
-      [0, 0.5, 1].map((random) => backoffDelayMs(2, { ...BACKOFF_DEFAULTS, jitter }, random));
+    const at = (jitter: 'full' | 'equal' | 'none') => [0, 0.5, 1].map((random) => backoffDelayMs(2, { ...BACKOFF, jitter }, random));
     expect(at('full')).toEqual([0, 200, 400]);
     expect(at('equal')).toEqual([200, 300, 400]);
     expect(at('none')).toEqual([400, 400, 400]);
@@ -86,8 +87,8 @@ describe('retryDelayMs', () => {
   });
 
   it('may be longer than maxMs when the other side asks for it', () => {
-    expect(retryDelayMs(1, 90_000, BACKOFF_DEFAULTS, 0)).toBe(90_000);
-    expect(retryDelayMs(1, 90_000, BACKOFF_DEFAULTS, 1)).toBeCloseTo(99_000);
+    expect(retryDelayMs(1, 90_000, BACKOFF, 0)).toBe(90_000);
+    expect(retryDelayMs(1, 90_000, BACKOFF, 1)).toBeCloseTo(99_000);
   });
 });
 

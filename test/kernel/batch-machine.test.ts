@@ -1,20 +1,42 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { BatchHost, BatchNote, BatchRules, FailedJob, Failure, Order, Repair, RepairRule } from '../../operators/kernel/index.js';
+import type { BatchNote, BatchRules, FailedJob, Failure, Order, QueueRule, Repair, RepairRule } from '../../operators/kernel/index.js';
 import {
+  ASK,
   Batch,
   BatchMachine,
   bid,
+  boundsOf,
+  clear,
   createRepairer,
+  dueAtOf,
+  enter,
   FIFO,
+  FRAME,
+  HAND_OUT,
   ItemFailure,
+  isBlocked,
   Job,
+  LanesQueue,
   leave,
+  NOTHING,
   nextBidAt,
+  oldestMs,
   promote,
+  REST,
   ReorderBuffer,
+  ROUND,
+  readCapacity,
+  reasonOf,
+  refuseWaiting,
+  rejectAll,
+  STAY,
   shrinkAt,
+  stamp,
+  strictWithFloor,
+  WITHDRAW,
 } from '../../operators/kernel/index.js';
+import { answerOf, FREE, hostOf } from './batch-host.js';
 import { enterOrder } from './enter-order.js';
 import { countAlive } from './garbage.js';
 
@@ -38,6 +60,9 @@ class Driver {
   readonly accepted: Item[] = [];
   readonly out: Item[] = [];
   readonly flying: Batch<number, string>[] = [];
+  /** How long the window is, and how often it was asked for. */
+  windowMs = 20;
+  asked = 0;
   readonly machine: BatchMachine<number, string>;
 
   constructor(
@@ -45,35 +70,35 @@ class Driver {
     isPulled = false,
     isHeard = false,
   ) {
-    const host: BatchHost<number, string> = {
-      operator: 'test',
-      tell: !isHeard ? undefined : (note) => note.type !== 'settled' && this.notes.push(note),
-      deadlineError: () => 'late',
-      overflowError: () => 'over',
-      pause: () => undefined,
+    const host = hostOf<number, string>({
+      tell: !isHeard
+        ? undefined
+        : (note) => {
+            if (note.type !== 'settled' && note.type !== 'accepted') this.notes.push(note);
+          },
+      windowMs: () => this.windowMs + 0 * this.asked++,
       stop: (batch) => this.stopped.push(batch),
-    };
+    });
     this.machine = new BatchMachine({ ...rules, isPulled }, host);
   }
 
   add(input: number, deadlineMs = Infinity, weight = 1 + (input % 3)): Item {
     const { machine } = this;
     const job = new Job<number, string>(input);
-    machine.stamp(job);
+    stamp(machine, job, machine.now);
     job.weight = weight;
     enterOrder(machine, job, undefined);
     if (deadlineMs !== Infinity) job.extras.deadlineAt = machine.now + deadlineMs;
-    machine.enter(job);
+    enter(machine, job);
     this.accepted.push(job);
     return job;
   }
 
   send(): Batch<number, string> | undefined {
     const { machine } = this;
-    const { lead } = machine;
-    if (lead === -1) return undefined;
-    const batch = machine.take(lead, machine.aim);
-    machine.sent(batch);
+    const batch = machine.granted(machine.aim);
+    if (batch === undefined) return undefined;
+    batch.sent();
     this.flying.push(batch);
     return batch;
   }
@@ -81,20 +106,18 @@ class Driver {
   /** Ends the call that has been under way longest, if it still is. */
   end(how: 'well' | 'badly' | 'partly'): void {
     const batch = this.flying.splice(0, 1)[0];
-    if (batch === undefined || !batch.isUnderWay) return;
-    this.machine.over(batch);
-    this.machine.ending.push(batch);
-    if (how === 'badly') this.machine.failed(batch, 'bad', this.rules.repair.length > 0 ? { class: 'transient' } : undefined);
-    else {
-      const outcomes = batch.jobs.map((job, i) => (how === 'partly' && i % 2 === 0 ? new ItemFailure('alone') : String(job.input)));
-      this.machine.succeeded(batch, outcomes);
-    }
-    this.machine.ending.pop();
+    if (batch === undefined) return;
+    const outcomes = batch.jobs.map((job, i) => (how === 'partly' && i % 2 === 0 ? new ItemFailure('alone') : String(job.input)));
+    if (how === 'badly') this.machine.ended(batch, undefined, { error: 'bad' });
+    else this.machine.ended(batch, answerOf(outcomes), undefined);
   }
 
-  pass(ms: number): void {
-    this.machine.now += ms;
-    this.machine.wake();
+  /** Time passes, and nothing is sent: answers what is next then. */
+  pass(ms: number): number {
+    const { machine } = this;
+    const step = machine.next(machine.now + ms);
+    machine.refused();
+    return step;
   }
 
   handOut(): void {
@@ -113,7 +136,7 @@ class Driver {
 }
 
 const rules = (given: Partial<BatchRules<number>> = {}): BatchRules<number> => ({
-  ...{ maxSize: 3, maxWeight: 6, maxQueued: Infinity, overflow: 'error', queue: FIFO, order: undefined, repair: [], timeoutMs: 50 },
+  ...{ maxSize: 3, maxWeight: 6, bounds: boundsOf({}), queue: FIFO, order: undefined, repair: [], timeoutMs: 50 },
   classify: () => ({ class: 'transient' }),
   random: () => 0.5,
   ...given,
@@ -125,7 +148,7 @@ function pausedAt(...times: readonly number[]) {
   const driver = new Driver(rules({ maxWeight: Infinity, timeoutMs: Infinity, repair: [again] }));
   const { machine } = driver;
   const jobs = times.map((at) => {
-    machine.now = at;
+    machine.tick(at);
     const members = [0, 0, 0].map((input) => driver.add(input));
     driver.send();
     driver.end('badly');
@@ -138,47 +161,119 @@ describe('a batch machine', () => {
   it('says when the next batch is due, and why', () => {
     const driver = new Driver(rules());
     const { machine } = driver;
-    machine.now = 100;
+    machine.tick(100);
     driver.add(0);
-    let asked = 0;
-    const dueAt = (): number => machine.dueAt(() => 20 + 0 * asked++);
-    expect([machine.isFull, machine.isUrgent, dueAt(), machine.oldestAt, asked]).toEqual([false, false, 120, 100, 1]);
-    expect(machine.reason(0)).toBe('time');
-    machine.isFramed = true;
-    expect([dueAt(), asked]).toEqual([Infinity, 1]);
-    machine.isFramed = false;
+    expect([machine.isFramed, dueAtOf(machine), driver.asked]).toEqual([true, Infinity, 0]);
+    machine.frameOver();
+    expect([machine.isFull, dueAtOf(machine), oldestMs(machine), driver.asked]).toEqual([false, 120, 0, 1]);
+    expect(reasonOf(machine, 0)).toBe('time');
     machine.flush();
-    expect([dueAt(), asked, machine.reason(0)]).toEqual([-Infinity, 1, 'flush']);
+    expect([dueAtOf(machine), driver.asked, reasonOf(machine, 0)]).toEqual([-Infinity, 1, 'flush']);
     driver.add(0);
     driver.add(0);
-    expect([machine.isFull, machine.reason(0)]).toEqual([true, 'size']);
-    machine.isFinishing = true;
+    expect([machine.isFull, reasonOf(machine, 0)]).toEqual([true, 'size']);
+    machine.finish();
     driver.send();
     driver.add(0);
-    expect(machine.reason(0)).toBe('complete');
+    expect(reasonOf(machine, 0)).toBe('complete');
+  });
+
+  it('answers an arrival with what it asks for: a frame, a round, or nothing behind others', () => {
+    const arrivals = (given: Partial<BatchRules<number>>): unknown[] => {
+      const { machine } = new Driver(rules({ maxWeight: Infinity, ...given }));
+      return [0, 1, 2, 3].map((input) => machine.push(input, 0));
+    };
+    expect(arrivals({})).toEqual([FRAME, NOTHING, ROUND, ROUND]);
+    expect(arrivals({ bounds: boundsOf({ maxQueued: 2, overflow: 'dropNewest' }) })).toEqual([FRAME, NOTHING, ROUND, ROUND]);
+    const { machine } = new Driver(rules({ maxSize: 1 }));
+    machine.push(0, 0);
+    machine.next(0);
+    expect([machine.waitsIn, machine.push(1, 0)]).toEqual([0, NOTHING]);
+    machine.finish();
+    expect(machine.push(2, 0)).toBe(ROUND);
+  });
+
+  it('says what is next: results, a permit, and rest until something is due', () => {
+    const driver = new Driver(rules());
+    const { machine } = driver;
+    expect([machine.next(1), machine.wakesAt, machine.now]).toEqual([REST, Infinity, 1]);
+    driver.add(0);
+    machine.frameOver();
+    expect([machine.next(1), machine.wakesAt, machine.waitsIn]).toEqual([REST, 21, -1]);
+    expect([machine.next(21), machine.waitsIn, machine.next(21)]).toEqual([ASK, 0, ASK]);
+    const call = machine.granted()!;
+    expect([call.jobs.length, call.isUnderWay, machine.waitsIn, machine.granted()]).toEqual([1, true, -1, undefined]);
+    expect([machine.next(30), machine.wakesAt]).toEqual([REST, 71]);
+    machine.ended(call, ['fine'], undefined, 31);
+    expect([machine.next(31), machine.results.length, machine.drained()]).toEqual([HAND_OUT, 1, false]);
+    driver.handOut();
+    machine.finish();
+    expect([machine.next(31), machine.drained(), machine.drained()]).toEqual([REST, true, false]);
+  });
+
+  it('keeps a place in the queue for permits while its lane leads, and gives it up for a more urgent lane or nothing', () => {
+    const lanes = [{ name: 'high' }, { name: 'low' }];
+    const queue: QueueRule<unknown> = {
+      ...{ lanes, isDeclared: true, at: () => 1 },
+      create: (places) =>
+        new LanesQueue(
+          lanes.map(() => ({ share: 1, floor: 0 })),
+          strictWithFloor(0),
+          places,
+          false,
+        ),
+    };
+    const driver = new Driver(rules({ maxSize: 1, queue, limiter: {} }));
+    const { machine } = driver;
+    const low = driver.add(0);
+    expect([machine.next(0), machine.waitsIn, machine.next(0), machine.wakesAt]).toEqual([ASK, 1, STAY, Infinity]);
+    promote(machine, low, 0);
+    expect([machine.next(0), machine.waitsIn, machine.next(0), machine.waitsIn]).toEqual([WITHDRAW, -1, ASK, 0]);
+    leave(machine, low);
+    expect([machine.next(0), machine.waitsIn, machine.bid(1), machine.next(0)]).toEqual([WITHDRAW, -1, undefined, REST]);
+  });
+
+  it('bounds a batch by what permits can grant, where items are weighed', () => {
+    const permits = { ...FREE, tokenCapacity: 4, borrows: false };
+    const capacity = (given: Partial<BatchRules<number>>, borrows = false): unknown[] => {
+      const machine = new BatchMachine<number, string>(rules(given), hostOf({ permits: { ...permits, borrows } }));
+      return [readCapacity(machine), machine.aim, machine.charges];
+    };
+    expect(capacity({})).toEqual([Infinity, 6, false]);
+    expect(capacity({ weigh: () => 1 })).toEqual([4, 4, true]);
+    expect(capacity({ weigh: () => 1 }, true)).toEqual([Infinity, 4, true]);
+  });
+
+  it('asks again after a window that has changed whose turn it is', () => {
+    const driver = new Driver(rules({ window: () => 0 }));
+    const { machine } = driver;
+    const only = driver.add(0);
+    machine.frameOver();
+    Object.assign(machine.host, { windowMs: () => (leave(machine, only), 0) });
+    expect([machine.next(0), machine.waitsIn, machine.next(0)]).toEqual([HAND_OUT, -1, REST]);
   });
 
   it('wakes for deadlines and for calls that take too long', () => {
     const driver = new Driver(rules());
     const { machine } = driver;
     driver.add(0, 30);
-    expect(machine.nextAt).toBe(30);
+    expect(machine.wakesAt).toBe(30);
     const call = driver.send();
-    expect(machine.nextAt).toBe(30);
-    driver.pass(30);
+    expect(machine.wakesAt).toBe(30);
+    expect(driver.pass(30)).toBe(HAND_OUT);
     expect(driver.stopped).toEqual([call]);
     driver.handOut();
     expect(driver.out.map(({ reason }) => reason)).toEqual(['late']);
     driver.add(0);
     const next = driver.send();
-    expect([machine.overdue(), machine.nextAt]).toEqual([undefined, 80]);
-    machine.now = 40;
+    expect([machine.next(30), machine.wakesAt]).toEqual([REST, 80]);
+    machine.tick(40);
     driver.add(0);
     driver.send();
-    machine.now = 80;
-    expect(machine.overdue()).toBe(next);
-    machine.over(next as Batch<number, string>);
-    expect([machine.overdue(), machine.nextAt]).toEqual([undefined, 90]);
+    expect(machine.next(80)).toBe(HAND_OUT);
+    expect([driver.stopped, next?.isUnderWay, machine.wakesAt]).toEqual([[call, next], false, 90]);
+    driver.handOut();
+    expect(driver.out.map(({ reason }) => reason)).toEqual(['late', 'timeout']);
   });
 
   it('bids for what the next batch weighs, and for less only when a deadline would pass while it saves up', () => {
@@ -186,12 +281,12 @@ describe('a batch machine', () => {
     const { machine } = driver;
     for (const input of [2, 2]) driver.add(input, 40);
     machine.charges = true;
-    expect([bid(machine, Infinity), machine.budget]).toEqual([6, 6]);
-    expect([bid(machine, 3), machine.budget]).toEqual([6, 6]);
+    expect([bid(machine, 0, Infinity), machine.budget]).toEqual([6, 6]);
+    expect([bid(machine, 0, 3), machine.budget]).toEqual([6, 6]);
     expect(shrinkAt(machine)).toBe(20);
-    machine.now = 20;
-    expect([bid(machine, 3), machine.budget]).toEqual([3, 3]);
-    expect([bid(machine, 2), machine.budget]).toEqual([3, 3]);
+    machine.tick(20);
+    expect([bid(machine, 0, 3), machine.budget]).toEqual([3, 3]);
+    expect([bid(machine, 0, 2), machine.budget]).toEqual([3, 3]);
   });
 
   it('bids for an item above the aim alone, also while its deadline presses and weightless ones wait', () => {
@@ -200,10 +295,10 @@ describe('a batch machine', () => {
     driver.add(0, 40, 7);
     driver.add(0, 40, 0);
     machine.charges = true;
-    machine.now = 20;
-    expect([bid(machine, 5), machine.budget]).toEqual([7, 5]);
-    expect([bid(machine, 2), machine.budget]).toEqual([7, 3]);
-    expect(machine.take(0, machine.budget).jobs).toHaveLength(1);
+    machine.tick(20);
+    expect([bid(machine, 0, 5), machine.budget]).toEqual([7, 5]);
+    expect([bid(machine, 0, 2), machine.budget]).toEqual([7, 3]);
+    expect(machine.granted()?.jobs).toHaveLength(1);
   });
 
   it('says when its bid gets smaller by itself: once, with tokens, and only when that is still to come', () => {
@@ -213,7 +308,7 @@ describe('a batch machine', () => {
     expect(nextBidAt(machine)).toBe(Infinity);
     machine.charges = true;
     const at = [0, 19, 20, 21].map((now) => {
-      machine.now = now;
+      machine.tick(now);
       return nextBidAt(machine);
     });
     expect(at).toEqual([20, 20, Infinity, Infinity]);
@@ -223,7 +318,7 @@ describe('a batch machine', () => {
     const step = fc.oneof(
       fc.record({ push: fc.integer({ min: 1, max: 7 }) }),
       fc.record({ pass: fc.integer({ min: 1, max: 20 }) }),
-      fc.constantFrom('send' as const, 'well' as const, 'badly' as const, 'partly' as const, 'flush' as const),
+      fc.constantFrom('send' as const, 'well' as const, 'badly' as const, 'partly' as const, 'flush' as const, 'land' as const),
     );
     const given = fc.record({ maxSize: fc.constantFrom(1, 2, 3, 7, Infinity), isRepaired: fc.boolean() });
     fc.assert(
@@ -234,19 +329,21 @@ describe('a batch machine', () => {
             const { machine } = driver;
             if (each === 'send') driver.send();
             else if (each === 'flush') machine.flush();
+            else if (each === 'land') machine.frameOver();
             else if (typeof each === 'string') driver.end(each);
             else if ('pass' in each) driver.pass(each.pass);
             else
               for (let n = 0; n < each.push; n++) {
-                if (isPushed) machine.push(machine.accepted);
+                if (isPushed) machine.push(machine.accepted, machine.now);
                 else driver.add(machine.accepted, Infinity, 1);
               }
             driver.handOut();
-            const { accepted, queued, fresh, freshWeight, isFull, isUrgent, oldestAt, nextAt, lead } = machine;
+            const { accepted, queued, fresh, freshWeight, isFull, isFramed, wakesAt, lead } = machine;
             return {
-              ...{ accepted, queued, fresh, freshWeight, isFull, isUrgent, oldestAt, nextAt, lead },
-              reason: lead === -1 ? undefined : machine.reason(lead),
-              dueAt: machine.dueAt(() => 5),
+              ...{ accepted, queued, fresh, freshWeight, isFull, isFramed, wakesAt, lead },
+              reason: lead === -1 ? undefined : reasonOf(machine, lead),
+              dueAt: dueAtOf(machine),
+              oldestMs: oldestMs(machine),
               jobs: driver.flying.map(({ jobs }) =>
                 jobs.map(({ input, index, acceptedAt, attempts }) => [input, index, acceptedAt, attempts]),
               ),
@@ -265,29 +362,29 @@ describe('a batch machine', () => {
     const { machine } = new Driver(rules({ maxSize: 2 }));
     const refs = Array.from({ length: 10 }, () => {
       const input = {};
-      machine.push(input as number);
+      machine.push(input as number, 0);
       return new WeakRef(input);
     });
-    machine.clear();
+    clear(machine, 0);
     expect([machine.lead, await countAlive(refs)]).toEqual([-1, 0]);
   });
 
   it('wakes for the pause that is over first, of several that wait, whichever of them leave', () => {
     const { machine, jobs } = pausedAt(0, 2, 3);
-    expect(machine.nextAt).toBe(5);
-    machine.now = 5;
-    machine.wake();
-    expect([machine.nextAt, machine.lead]).toEqual([7, 0]);
+    expect(machine.wakesAt).toBe(5);
+    machine.next(5);
+    machine.refused();
+    expect([machine.wakesAt, machine.lead]).toEqual([7, 0]);
     for (const job of jobs[1] ?? []) leave(machine, job);
-    expect(machine.nextAt).toBe(8);
+    expect(machine.wakesAt).toBe(8);
     for (const job of jobs[2] ?? []) leave(machine, job);
-    expect(machine.nextAt).toBe(Infinity);
+    expect(machine.wakesAt).toBe(Infinity);
 
     const other = pausedAt(0, 2, 3);
     for (const job of other.jobs[2] ?? []) leave(other.machine, job);
-    expect(other.machine.nextAt).toBe(5);
+    expect(other.machine.wakesAt).toBe(5);
     for (const job of other.jobs[0] ?? []) leave(other.machine, job);
-    expect(other.machine.nextAt).toBe(7);
+    expect(other.machine.wakesAt).toBe(7);
   });
 
   it('gives the reason of a failed call to those who are still in it, and to nobody else', () => {
@@ -310,7 +407,7 @@ describe('a batch machine', () => {
     const driver = new Driver(rules({ repair: [again] }));
     for (const input of [1, 2, 3, 4]) driver.add(input);
     driver.send();
-    driver.machine.rejectAll('no');
+    rejectAll(driver.machine, 'no');
     driver.add(5);
     driver.handOut();
     expect(driver.out.map(({ reason }) => reason)).toEqual(['no', 'no', 'no', 'no', 'no']);
@@ -323,7 +420,7 @@ describe('a batch machine', () => {
     for (const input of [0, 0, 0, 0]) driver.add(input);
     driver.send();
     driver.end('badly');
-    driver.machine.refuseWaiting('cleared');
+    refuseWaiting(driver.machine, 'cleared');
     driver.handOut();
     expect(driver.out.map(({ index, reason }) => [index, reason])).toEqual([[3, 'cleared']]);
     driver.finish();
@@ -331,7 +428,7 @@ describe('a batch machine', () => {
   });
 
   it('sends only the item that all results wait for when too many are held back', () => {
-    const driver = new Driver(rules({ maxSize: 1, maxQueued: 2, order: inputOrder }), true);
+    const driver = new Driver(rules({ maxSize: 1, bounds: boundsOf({ maxQueued: 2 }), order: inputOrder }), true);
     for (const input of [0, 0, 0, 0]) driver.add(input);
     const first = driver.send();
     driver.send();
@@ -339,17 +436,17 @@ describe('a batch machine', () => {
     driver.flying.splice(0, 1);
     driver.end('well');
     driver.end('well');
-    expect([driver.machine.isBlocked, driver.machine.heldBack, driver.machine.lead]).toEqual([true, 2, -1]);
+    expect([isBlocked(driver.machine), driver.machine.heldBack, driver.machine.lead]).toEqual([true, 2, -1]);
     driver.flying.push(first as Batch<number, string>);
     driver.end('well');
-    expect([driver.machine.isBlocked, driver.machine.lead]).toEqual([false, 0]);
+    expect([isBlocked(driver.machine), driver.machine.lead]).toEqual([false, 0]);
   });
 
   it('begins with nothing known', () => {
     const { machine } = new Driver(rules());
-    const { charges, isFramed, isFinishing, isFull, lead, nextAt, latencyMs } = machine;
-    expect({ charges, isFramed, isFinishing, isFull, lead, nextAt, latencyMs }).toEqual({
-      ...{ charges: false, isFramed: false, isFinishing: false, isFull: false, lead: -1, nextAt: Infinity, latencyMs: undefined },
+    const { charges, isFramed, isFull, lead, wakesAt, latencyMs } = machine;
+    expect({ charges, isFramed, isFull, lead, wakesAt, latencyMs }).toEqual({
+      ...{ charges: false, isFramed: false, isFull: false, lead: -1, wakesAt: Infinity, latencyMs: undefined },
     });
     expect(new Job(1)).toMatchObject({ index: -1, failed: false, attempts: 0, isDone: false, parts: undefined, key: undefined });
     expect(new Batch([new Job(1)], 0, 1, 'b0')).toMatchObject({ isUnderWay: false, isReady: false, live: 1, attempt: 1 });
@@ -370,7 +467,7 @@ describe('a batch machine', () => {
     const told = ['queueLong', 'default', 10_000];
     expect(fill({}, [9_999])).toEqual([]);
     expect(fill({}, [10_001, 10_000, 9_999, 10_000])).toEqual([told, told, told]);
-    expect(fill({ maxQueued: 20_000 }, [10_001])).toEqual([]);
+    expect(fill({ bounds: boundsOf({ maxQueued: 20_000 }) }, [10_001])).toEqual([]);
     const quiet = new Driver(rules({ maxSize: Infinity, maxWeight: Infinity }));
     for (let n = 0; n < 10_000; n++) quiet.add(0);
     expect(quiet.machine.queued).toBe(10_000);
@@ -382,33 +479,33 @@ describe('a batch machine', () => {
     const first = driver.send();
     driver.flying.length = 0;
     for (let n = 0; n < 1000; n++) {
-      expect(driver.machine.isBlocked).toBe(false);
+      expect(isBlocked(driver.machine)).toBe(false);
       driver.send();
       driver.end('well');
     }
-    expect([driver.machine.isBlocked, driver.machine.lead, driver.machine.queued]).toEqual([true, -1, 1]);
+    expect([isBlocked(driver.machine), driver.machine.lead, driver.machine.queued]).toEqual([true, -1, 1]);
     driver.flying.push(first!);
     driver.end('well');
-    expect([driver.machine.isBlocked, driver.machine.lead]).toEqual([false, 0]);
+    expect([isBlocked(driver.machine), driver.machine.lead]).toEqual([false, 0]);
   });
 
   it('waits for the item that all results wait for, when that is accepted and not submitted yet', () => {
-    const driver = new Driver(rules({ maxSize: 1, maxQueued: 1, order: inputOrder }), true);
+    const driver = new Driver(rules({ maxSize: 1, bounds: boundsOf({ maxQueued: 1 }), order: inputOrder }), true);
     const { machine } = driver;
     const early = new Job<number, string>(0);
-    machine.stamp(early);
+    stamp(machine, early, 0);
     enterOrder(machine, early, undefined);
     for (let n = 0; n < 2; n++) driver.add(0);
     driver.send();
     driver.end('well');
-    expect([machine.isBlocked, machine.lead]).toEqual([true, -1]);
-    machine.enter(early);
+    expect([isBlocked(machine), machine.lead]).toEqual([true, -1]);
+    enter(machine, early);
     expect(machine.lead).toBe(0);
   });
 
   it('drops the oldest for one more, whether anybody listens or not', () => {
     for (const isHeard of [false, true]) {
-      const driver = new Driver(rules({ maxQueued: 1, overflow: 'dropOldest' }), false, isHeard);
+      const driver = new Driver(rules({ bounds: boundsOf({ maxQueued: 1, overflow: 'dropOldest' }) }), false, isHeard);
       for (let n = 0; n < 2; n++) driver.add(0);
       driver.handOut();
       expect(driver.out.map(({ index, reason }) => [index, reason])).toEqual([[0, 'over']]);
@@ -424,34 +521,32 @@ describe('a batch machine', () => {
     expect([driver.machine.fresh, driver.machine.freshWeight]).toEqual([0, 0]);
   });
 
-  it('repairs nothing without a verdict, or without a rule', () => {
-    for (const [given, verdict] of [
-      [{ repair: [again] }, undefined],
-      [{}, { class: 'transient' as const }],
-    ] as const) {
-      const driver = new Driver(rules(given));
-      driver.add(0);
-      const call = driver.send()!;
-      driver.machine.over(call);
-      driver.machine.failed(call, 'bad', verdict);
-      driver.handOut();
-      expect(driver.out.map(({ reason }) => reason)).toEqual(['bad']);
-    }
+  it('repairs nothing without a rule', () => {
+    const driver = new Driver(rules());
+    driver.add(0);
+    driver.send();
+    driver.end('badly');
+    driver.handOut();
+    expect(driver.out.map(({ reason }) => reason)).toEqual(['bad']);
   });
 
   it('stops no call that is over when the last of its items leaves', () => {
     const driver = new Driver(rules({ maxSize: 1 }));
     const [one] = [driver.add(0), driver.add(0)];
     const [first, second] = [driver.send()!, driver.send()!];
-    driver.machine.over(first);
-    leave(driver.machine, one);
-    expect([driver.machine.calls, driver.stopped]).toEqual([[second], []]);
+    Object.assign(driver.machine.host, {
+      ended: () => {
+        leave(driver.machine, one);
+      },
+    });
+    driver.end('well');
+    expect([first.isUnderWay, driver.machine.calls, driver.stopped]).toEqual([false, [second], []]);
   });
 
   it('hurries nothing that does not wait', () => {
     const { machine } = new Driver(rules());
     const early = new Job<number, string>(0);
-    machine.stamp(early);
+    stamp(machine, early, 0);
     early.lane = 1;
     promote(machine, early, 0);
     expect([early.lane, machine.queued, machine.fresh]).toEqual([1, 0, 0]);
@@ -462,12 +557,12 @@ describe('a batch machine', () => {
       const driver = new Driver(rules(), false, isHeard);
       const { machine } = driver;
       const early = new Job<number, string>(0);
-      machine.stamp(early);
+      stamp(machine, early, 0);
       leave(machine, early);
       expect([early.isDone, driver.notes]).toEqual([true, []]);
       leave(machine, driver.add(0));
       driver.add(0);
-      machine.clear();
+      clear(machine, 0);
       const told = [
         { type: 'cancelled', lane: 'default', count: 1, seq: 1 },
         { type: 'cancelled', lane: 'default', count: 1 },
@@ -477,7 +572,7 @@ describe('a batch machine', () => {
   });
 
   it('holds on to few of the items with deadlines that it has settled, while thousands wait', async () => {
-    const driver = new Driver(rules({ maxSize: Infinity, maxWeight: Infinity, maxQueued: Infinity }));
+    const driver = new Driver(rules({ maxSize: Infinity, maxWeight: Infinity }));
     const { machine } = driver;
     for (let n = 0; n < 1500; n++) driver.add(0, 10);
     const gone = Array.from({ length: 5000 }, () => {
@@ -487,8 +582,8 @@ describe('a batch machine', () => {
       return new WeakRef(job);
     });
     expect(await countAlive(gone)).toBeLessThan(3000);
-    expect([machine.queued, machine.nextAt]).toEqual([1500, 10]);
+    expect([machine.queued, machine.wakesAt]).toEqual([1500, 10]);
     driver.pass(10);
-    expect([machine.queued, machine.nextAt]).toEqual([0, Infinity]);
+    expect([machine.queued, machine.wakesAt]).toEqual([0, Infinity]);
   });
 });

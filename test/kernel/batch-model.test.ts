@@ -1,23 +1,40 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Batch, BatchHost, BatchNote, BatchRules, LaneRule, Order, QueueRule, RepairRule } from '../../operators/kernel/index.js';
+import type { Batch, BatchNote, LaneRule, Order, QueueRule, RepairRule } from '../../operators/kernel/index.js';
 import {
+  ASK,
   BatchMachine,
   bid,
+  boundsOf,
+  clear,
   createRepairer,
+  dueAtOf,
+  enter,
   FIFO,
+  FRAME,
   ItemFailure,
+  isBlocked,
   Job,
   LanesQueue,
   leave,
+  NOTHING,
+  oldestMs,
   promote,
   ReorderBuffer,
+  ROUND,
+  reasonOf,
+  refuseWaiting,
+  rejectAll,
+  roomOf,
   shrinkAt,
+  stamp,
   strictWithFloor,
 } from '../../operators/kernel/index.js';
 import { draws } from '../support/deep.js';
 import type { Cure, Fault } from './batch-cures.js';
 import { CURES, decide, verdictOf } from './batch-cures.js';
+import { answerOf, hostOf } from './batch-host.js';
+import type { ModelRules } from './batch-model.js';
 import { Item, Model } from './batch-model.js';
 import { enterOrder } from './enter-order.js';
 import { same } from './same.js';
@@ -46,6 +63,7 @@ const lanesQueue: QueueRule<unknown> = {
 const orderOf = (gates: boolean) => ({ gates, lines: <E>(out: (entry: E) => void) => new ReorderBuffer(out) }) as Order<unknown>;
 
 const WINDOW_MS = 5;
+const TIMEOUT: Fault = { class: 'timeout' };
 
 const givenRules = fc.record({
   maxSize: fc.constantFrom(1, 2, 3, Infinity),
@@ -103,7 +121,7 @@ const command = fc.oneof(
     arbitrary: fc.record({ do: fc.constantFrom('leave' as const, 'promote' as const), pick: fc.nat(), lane: fc.nat({ max: 3 }) }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.nat({ max: 4 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('flush' as const, 'frame' as const, 'land' as const, 'hand out' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('flush' as const, 'land' as const, 'hand out' as const) }) },
   fc.record({ do: fc.constantFrom('finish' as const, 'refuse waiting' as const) }),
 );
 const lastCommand = fc.constantFrom('drain', 'reject all', 'clear');
@@ -124,6 +142,9 @@ class Pair {
   private told: unknown[] = [];
   private results: Item$[] = [];
   private cure: Cure = 'none';
+  private overflowed: unknown = undefined;
+  private timedOut: string[] = [];
+  private asked = 0;
 
   constructor({ isRepaired, charges, ...given }: Given) {
     const rule: RepairRule = {
@@ -134,16 +155,24 @@ class Pair {
         return decide(this.cure, failure);
       },
     };
-    const rules: BatchRules<number> = { ...given, repair: isRepaired ? [rule] : [], classify: verdictOf, random: () => 0.5 };
-    const host: BatchHost<number, string> = {
-      operator: 'test',
+    const bounds = boundsOf({ maxQueued: given.maxQueued, overflow: given.overflow, lanes: given.queue.lanes });
+    const rules: ModelRules = { ...given, bounds, repair: isRepaired ? [rule] : [], classify: verdictOf, random: () => 0.5 };
+    const host = hostOf<number, string>({
       tell: (note) => this.events.push(note),
+      windowMs: () => WINDOW_MS + 0 * this.asked++,
       deadlineError: (_job, now) => `late at ${now}`,
-      overflowError: (limit, policy) => `over ${limit} ${policy}`,
+      overflowError: ({ limit, policy }) => `over ${limit} ${policy}`,
+      timeoutError: () => TIMEOUT,
+      overflowed: (error) => {
+        this.overflowed = error;
+      },
       pause: (pauseMs) => this.pauses.push(pauseMs),
-      stop: ({ id }) => this.stopped.push(id),
-    };
-    this.machine = new BatchMachine(rules, host);
+      stop: ({ id }, fault) => {
+        if (fault) this.timedOut.push(id);
+        else this.stopped.push(id);
+      },
+    });
+    this.machine = new BatchMachine<number, string>(rules, host);
     this.model = new Model(rules);
     this.machine.charges = this.model.charges = charges;
   }
@@ -157,8 +186,8 @@ class Pair {
       case 'take': {
         const { lead } = machine;
         if (lead === -1) break;
-        same([bid(machine, command.affordable), machine.budget], model.bid(command.affordable));
-        const call = machine.take(lead, machine.budget);
+        same([bid(machine, lead, command.affordable), machine.budget], model.bid(command.affordable));
+        const call = machine.granted() as Call;
         model.take(machine.budget);
         this.compareCalls();
         if (command.isSent) this.send(call);
@@ -186,15 +215,16 @@ class Pair {
         machine.flush();
         model.flushedBelow = model.accepted;
         break;
-      case 'frame':
       case 'land':
-        machine.isFramed = model.isFramed = command.do === 'frame';
+        machine.frameOver();
+        model.isFramed = false;
         break;
       case 'finish':
-        machine.isFinishing = model.isFinishing = true;
+        machine.finish();
+        model.isFinishing = true;
         break;
       case 'refuse waiting':
-        machine.refuseWaiting('refused');
+        refuseWaiting(machine, 'refused');
         model.refuseWaiting('refused');
         break;
       case 'hand out':
@@ -210,33 +240,26 @@ class Pair {
     const group = this.groupOf(call);
     const items = group.items;
     this.cure = model.cure = cure;
-    machine.over(call);
-    machine.ending.push(call);
+    model.calls = model.calls.filter((other) => other !== group);
     if ('class' in outcome) {
-      model.calls = model.calls.filter((other) => other !== group);
-      const judged = machine.judge(outcome, call);
-      machine.failed(call, judged ? judged.reason : outcome, judged?.verdict);
+      machine.ended(call, undefined, { error: outcome });
       model.failed(group, outcome);
     } else {
-      model.calls = model.calls.filter((other) => other !== group);
       const faults = new Map(items.flatMap((item, i) => (outcome[i] ? [[item, outcome[i]] as const] : [])));
-      machine.succeeded(
-        call,
-        items.map((item) => (faults.has(item) ? new ItemFailure(faults.get(item)) : `done ${item.index}`)),
-      );
+      const outcomes = items.map((item) => (faults.has(item) ? new ItemFailure(faults.get(item)) : `done ${item.index}`));
+      machine.ended(call, answerOf(outcomes), undefined);
       model.answered(group, faults);
     }
-    machine.ending.pop();
   }
 
   finish(how: 'drain' | 'reject all' | 'clear'): void {
     const { model, machine } = this;
     if (how === 'clear') {
-      machine.clear();
+      clear(machine, machine.now);
       model.clear();
       this.results = [];
     } else if (how === 'reject all') {
-      machine.rejectAll('rejected');
+      rejectAll(machine, 'rejected');
       model.rejectAll('rejected');
     }
     this.compare();
@@ -253,7 +276,8 @@ class Pair {
       this.items.every(({ isDone }) => isDone),
       true,
     );
-    same(machine.nextAt, Infinity);
+    machine.dueAt = Infinity;
+    same(machine.wakesAt, Infinity);
   }
 
   private enter({ lane: wanted, key, weights, deadlineMs, fault }: Omit<Extract<Command, { do: 'enter' }>, 'do'>): void {
@@ -268,7 +292,7 @@ class Pair {
     };
     const item = make(weight);
     const job = this.jobOf(item);
-    machine.stamp(job);
+    stamp(machine, job, machine.now);
     same([job.index, job.lane, job.id], [item.index, machine.rules.queue.lanes.length - 1, String(item.index)]);
     Object.assign(job, { lane, weight });
     if (deadlineMs < Infinity) job.extras.deadlineAt = item.deadlineAt;
@@ -280,7 +304,7 @@ class Pair {
     }
     model.accepted++;
     this.items.push(item);
-    same(machine.enter(job), model.enter(item, key, fault));
+    same(enter(machine, job), { round: ROUND, nothing: NOTHING, frame: FRAME }[model.enter(item, key, fault)]);
   }
 
   /** As a splitter of items does it. */
@@ -312,7 +336,7 @@ class Pair {
   }
 
   private send(call: Call): void {
-    this.machine.sent(call);
+    call.sent();
     this.model.sent(this.groupOf(call));
     this.isSent.add(call);
     this.compareCalls();
@@ -320,22 +344,25 @@ class Pair {
 
   private pass(ms: number): void {
     const { model, machine } = this;
-    machine.now += ms;
-    model.now += ms;
-    machine.wake();
+    const now = machine.now + ms;
+    // A call that takes too long was sent.
+    for (const call of machine.calls) if (call.timeoutAt <= now && !this.isSent.has(call)) this.send(call);
+    model.now = now;
+    this.cure = model.cure = 'none';
+    this.timedOut = [];
+    const step = machine.next(now);
     model.wake();
-    this.compare();
-    for (let call = machine.overdue(); call; call = machine.overdue()) {
-      const group = this.groupOf(call);
-      expect(model.timeoutAt(group)).toBeLessThanOrEqual(model.now);
-      this.end(call, { class: 'timeout' }, 'none');
+    const late: string[] = [];
+    for (let call = model.calls[0]; call && model.timeoutAt(call) <= now; call = model.calls[0]) {
+      late.push(call.id);
+      model.calls = model.calls.slice(1);
+      model.failed(call, TIMEOUT);
     }
-    same(
-      model.calls.filter((call) => model.timeoutAt(call) <= model.now),
-      [],
-    );
+    same([this.timedOut, step === ASK], [late, machine.waitsIn !== -1]);
     // When there is anything to wait for, it is still to come.
-    expect(machine.nextAt).toBeGreaterThan(machine.now);
+    if (step !== ASK) expect(machine.wakesAt).toBeGreaterThan(now);
+    machine.refused();
+    this.compare();
   }
 
   private handOut(): void {
@@ -358,28 +385,29 @@ class Pair {
     same([this.stopped.toSorted(), this.pauses, this.told], [model.stopped.toSorted(), model.pauses, model.told]);
     Object.assign(this, { events: [], stopped: [], pauses: [], told: [] });
     Object.assign(model, { events: [], stopped: [], pauses: [], told: [] });
-    const { queued, fresh, freshWeight, heldBack, lead, isFull, isBlocked, isUrgent, oldestAt, room, accepted, latencyMs } = machine;
-    const { maxQueued } = machine.rules;
+    const { queued, fresh, freshWeight, heldBack, lead, isFull, isFramed, accepted, latencyMs } = machine;
+    const { maxQueued } = model.rules;
     const waiting = model.waiting.length;
     same(
-      { queued, fresh, freshWeight, heldBack, lead, isFull, isBlocked, isUrgent, oldestAt, room, accepted, latencyMs },
+      {
+        ...{ queued, fresh, freshWeight, heldBack, lead, isFull, isFramed, accepted, latencyMs },
+        ...{ isBlocked: isBlocked(machine), oldestMs: oldestMs(machine), room: roomOf(machine) },
+      },
       {
         ...{ queued: waiting, fresh: model.fresh.length, freshWeight: model.freshWeight, heldBack: model.heldBack, lead: model.lead },
-        ...{ isFull: model.isFull, isBlocked: model.isBlocked, isUrgent: model.isUrgent, oldestAt: model.oldestAt },
+        ...{ isFull: model.isFull, isFramed: model.isFramed, isBlocked: model.isBlocked, oldestMs: model.now - model.oldestAt },
         room: maxQueued - waiting - machine.results.length - model.heldBack,
         accepted: model.accepted,
         latencyMs: model.latencyMs,
       },
     );
-    let asked = 0;
-    same(
-      machine.dueAt(() => (asked++, WINDOW_MS)),
-      model.dueAt(WINDOW_MS),
-    );
-    expect(asked).toBeLessThanOrEqual(1);
-    same(lead === -1 ? undefined : machine.reason(lead), model.reason);
-    same([shrinkAt(machine), machine.overflowed?.error, machine.refusal], [model.shrinkAt, model.overflowed, model.refusal]);
-    same(machine.nextAt, model.nextAt);
+    this.asked = 0;
+    same(dueAtOf(machine), model.dueAt(WINDOW_MS));
+    expect(this.asked).toBeLessThanOrEqual(1);
+    same(lead === -1 ? undefined : reasonOf(machine, lead), model.reason);
+    same([shrinkAt(machine), this.overflowed, machine.refusal], [model.shrinkAt, model.overflowed, model.refusal]);
+    machine.dueAt = Infinity;
+    same(machine.wakesAt, model.nextAt);
     this.compareCalls();
   }
 

@@ -1,4 +1,4 @@
-import type { BatchNote, BatchRules, Repair, Search, Verdict } from '../../operators/kernel/index.js';
+import type { BatchNote, BatchRules, Overflow, Repair, Search, Verdict } from '../../operators/kernel/index.js';
 import type { Cure, Fault } from './batch-cures.js';
 import { decide, UNCLEAR, verdictOf } from './batch-cures.js';
 
@@ -43,6 +43,12 @@ export interface Group {
   startedAt: number;
 }
 
+/** The rules of a machine, with the bounds that they were made of. */
+export interface ModelRules extends BatchRules<number> {
+  readonly maxQueued: number;
+  readonly overflow: Overflow;
+}
+
 /** What a batch machine is to do, by hand: lists, searched from the beginning each time. Its lanes go strictly by their order. */
 export class Model {
   now = 0;
@@ -71,7 +77,7 @@ export class Model {
   private timed: Item[] = [];
   private batches = 0;
 
-  constructor(readonly rules: BatchRules<number>) {}
+  constructor(readonly rules: ModelRules) {}
 
   // What can be seen of it.
 
@@ -98,7 +104,7 @@ export class Model {
   }
 
   get isUrgent(): boolean {
-    return this.returned.length > 0 || this.isBlocked || this.isFinishing || this.isFull;
+    return this.returned.length > 0 || this.isBlocked || (this.isFinishing && !this.isCleared) || this.isFull;
   }
 
   get lead(): number {
@@ -114,7 +120,9 @@ export class Model {
     return lanes.length === 0 ? -1 : Math.min(...lanes);
   }
 
+  /** When the next batch is due. */
   dueAt(windowMs: number): number {
+    if (this.isUrgent) return -Infinity;
     if (this.isFramed) return Infinity;
     const due = this.oldest.map(({ index, at, lane }) =>
       index < this.flushedBelow ? -Infinity : at + (this.rules.queue.lanes[lane]?.maxWaitMs ?? windowMs),
@@ -169,8 +177,10 @@ export class Model {
 
   // What happens to it.
 
-  enter(item: Item, key: unknown, fault: unknown): boolean {
+  enter(item: Item, key: unknown, fault: unknown): 'round' | 'nothing' | 'frame' {
     const { order } = this.rules;
+    if (!this.isCleared)
+      this.events.push({ type: 'accepted', lane: this.laneName(item.lane), queued: this.waiting.length, seq: item.index });
     if (order) this.places.push((item.place = { key: order.gates ? undefined : key, item, is: 'open', counts: false }));
     const refusal = this.refusal ?? (fault === undefined ? undefined : { error: fault });
     if (refusal) this.settle(item, true, refusal.error);
@@ -178,7 +188,10 @@ export class Model {
       item.state = 'waiting';
       for (const part of item.parts ?? [item]) if (!part.isDone && (this.rules.isPulled || this.makeRoom(part))) this.queue(part);
     }
-    return !item.isDone;
+    if (item.isDone || this.isFinishing || this.isCleared || this.isFull) return 'round';
+    if (this.isFramed) return 'nothing';
+    this.isFramed = true;
+    return 'frame';
   }
 
   take(budget: number): Group {
@@ -349,7 +362,7 @@ export class Model {
 
   private makeRoom(item: Item): boolean {
     const { rules } = this;
-    const lane = rules.queue.lanes[item.lane] as BatchRules<number>['queue']['lanes'][number];
+    const lane = rules.queue.lanes[item.lane] as ModelRules['queue']['lanes'][number];
     const { maxQueued = Infinity, overflow = rules.overflow } = lane;
     const isLaneFull = this.waiting.filter((other) => other.lane === item.lane).length >= maxQueued;
     if (!isLaneFull && this.waiting.length + this.heldBack < rules.maxQueued) return true;
@@ -362,7 +375,7 @@ export class Model {
       dropLowest: isLaneFull ? [] : lowest.slice(-1),
     };
     const losers = found[overflow] ?? [];
-    const error = `over ${Math.min(rules.maxQueued, maxQueued)} ${overflow}`;
+    const error = `over ${isLaneFull ? maxQueued : rules.maxQueued} ${overflow}`;
     for (const loser of losers.length > 0 ? losers : [item]) {
       if (loser.isDone) continue;
       this.events.push({ type: 'dropped', lane: this.laneName(loser.lane), policy: overflow, seq: loser.index });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CalendarWindow } from '../../operators/kernel/index.js';
+import { canPay } from '../support/can-pay.js';
 import { draws } from '../support/deep.js';
 
 /** Windows that end at these times, and every 100 after the last. */
@@ -55,7 +56,7 @@ describe('a calendar window', () => {
           expect([window.level(now), window.capacity]).toEqual([most - used, most]);
           const cost = step.amount;
           const isPayable = Math.min(cost, most) <= most - used;
-          expect([window.canPay(cost, now), window.payableAt(cost, now)]).toEqual([isPayable, isPayable ? now : endOf(now)]);
+          expect([canPay(window, cost, now), window.payableAt(cost, now)]).toEqual([isPayable, isPayable ? now : endOf(now)]);
           expect(window.fullAt(now)).toBe(used > 0 ? endOf(now) : now);
         }
       }),

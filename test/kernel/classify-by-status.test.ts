@@ -104,7 +104,7 @@ describe('every status, code and name', () => {
       { FLOW_ITEM_TOO_HEAVY: 'itemFault', FLOW_BATCH_SHAPE: 'contract', FLOW_RATE_LIMITED: 'throttled', FLOW_CALLBACK: 'itemFault' },
     ],
     ['code', { FLOW_BREAKER_OPEN: 'transient', FLOW_ATTEMPT_TIMEOUT: 'timeout', FLOW_CLEARED: 'cancelled', FLOW_NEW: 'fatal' }],
-    ['code', { FLOW_SEQUENCE_GAP: 'contract', FLOW_SEQUENCE_DUPLICATE: 'contract', FLOW_TOOL_CALL_UNFINISHED: 'transient' }],
+    ['code', { FLOW_SEQUENCE_GAP: 'contract', FLOW_TOOL_CALL_UNFINISHED: 'transient' }],
     ['name', { AbortError: 'cancelled', TimeoutError: 'timeout', TypeError: 'fatal', ReferenceError: 'fatal', RangeError: 'fatal' }],
   ])('has its class: %s', (field, table) => {
     for (const [value, expected] of Object.entries(table))

@@ -81,7 +81,7 @@ function execute(
 
 const count = (outcome: Outcome, fate: Fate): number => [...outcome.fates.values()].filter((seen) => seen === fate).length;
 const limits = (size: number, change: Partial<DivideLimits> = {}): DivideLimits => ({
-  factor: 4,
+  parts: 4,
   maxCalls: 2 * size,
   maxDepth: 16,
   maxBlameRounds: 3,
@@ -149,7 +149,7 @@ describe('dividePlan', () => {
             for (const maxBlameRounds of [0, 1, 3]) {
               for (const maxCalls of [1, 2, 3, 5, 2 * size, Infinity]) {
                 for (const maxDepth of [0, 1, 16]) {
-                  const outcome = execute(size, bad, limits(size, { factor, maxBlameRounds, maxCalls, maxDepth }), blame);
+                  const outcome = execute(size, bad, limits(size, { parts: factor, maxBlameRounds, maxCalls, maxDepth }), blame);
                   runs++;
                   if (outcome.calls > maxCalls) throw new Error(`${String(outcome.calls)} calls, allowed are ${String(maxCalls)}`);
                   if (outcome.rounds > maxDepth + 1) throw new Error(`${String(outcome.rounds)} rounds at a depth of ${String(maxDepth)}`);
@@ -177,7 +177,10 @@ describe('dividePlan', () => {
           for (const [maxCalls, maxDepth] of budgets(size)) {
             for (const item of all(size)) {
               for (let call = 1; call <= maxCalls; call++) {
-                const outcome = execute(size, bad, limits(size, { factor, maxCalls, maxDepth }), blames[name], undefined, { item, call });
+                const outcome = execute(size, bad, limits(size, { parts: factor, maxCalls, maxDepth }), blames[name], undefined, {
+                  item,
+                  call,
+                });
                 if (outcome.calls > maxCalls) throw new Error(`${String(outcome.calls)} calls, allowed are ${String(maxCalls)}`);
                 for (const [other, fate] of outcome.fates) {
                   if (fate === 'done' && bad.has(other)) throw new Error('a bad item is done');
@@ -203,7 +206,7 @@ describe('dividePlan', () => {
       for (const size of sizes) {
         for (const bad of badSets(size)) {
           for (const blame of [blames['none']!, firstBad, allBad]) {
-            const outcome = execute(size, bad, limits(size, { factor }), blame);
+            const outcome = execute(size, bad, limits(size, { parts: factor }), blame);
             if (count(outcome, 'given up') > 0 || count(outcome, 'rejected') !== bad.size) wrong.push([...bad].join());
           }
         }
@@ -247,7 +250,7 @@ describe('dividePlan', () => {
       };
       for (const size of sizes) {
         for (const bad of badSets(size)) {
-          const outcome = execute(size, bad, limits(size, { factor, maxCalls: Infinity }));
+          const outcome = execute(size, bad, limits(size, { parts: factor, maxCalls: Infinity }));
           expect(outcome.calls).toBe(recursion([...all(size)], bad));
         }
       }
@@ -265,7 +268,8 @@ describe('dividePlan', () => {
     let sum = 0;
     let runs = 0;
     for (let one = 0; one < size; one++) {
-      for (let other = one + 1; other < size; other++, runs++) sum += execute(size, new Set([one, other]), limits(size, { factor })).calls;
+      for (let other = one + 1; other < size; other++, runs++)
+        sum += execute(size, new Set([one, other]), limits(size, { parts: factor })).calls;
     }
     expect(Math.abs(sum / runs - expected)).toBeLessThan(0.1);
   });
@@ -298,7 +302,7 @@ describe('dividePlan', () => {
             fc.record({ size: fc.constant(size), bad: fc.uniqueArray(fc.nat({ max: size - 1 }), { minLength: 1, maxLength: 40 }) }),
           ),
         fc.record({
-          factor: fc.constantFrom(2, 3, 4, 8, Infinity),
+          parts: fc.constantFrom(2, 3, 4, 8, Infinity),
           maxCalls: fc.integer({ min: 1, max: 700 }),
           maxDepth: fc.nat({ max: 20 }),
           maxBlameRounds: fc.nat({ max: 5 }),
@@ -329,7 +333,7 @@ describe('dividePlan', () => {
   it('cuts into contiguous parts whose sizes differ by one at most', () => {
     for (const size of [2, 3, 5, 10, 99, 1000]) {
       for (const factor of [2, 3, 4, 7, Infinity]) {
-        const { parts } = plan({ size }, { factor, maxCalls: Infinity });
+        const { parts } = plan({ size }, { parts: factor, maxCalls: Infinity });
         expect(parts.flat()).toEqual(Array.from({ length: size }, (_, i) => i));
         expect(parts).toHaveLength(Math.min(size, factor));
         const lengths = parts.map((part) => part.length);

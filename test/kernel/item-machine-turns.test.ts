@@ -1,13 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { ItemMachine, KeyLane } from '../../operators/kernel/index.js';
+import { boundsOf, ItemMachine, KeyLane } from '../../operators/kernel/index.js';
 import { countAlive, heapBytes } from './garbage.js';
 
 const RULES = {
   concurrency: Infinity,
   isKeyed: true,
-  maxKeys: Infinity,
-  maxQueued: Infinity,
-  overflow: 'dropOldest',
+  bounds: boundsOf({ overflow: 'dropOldest' }),
 } as const;
 
 /** A machine whose items are numbered as they come. */
@@ -50,7 +48,7 @@ describe('ItemMachine, by key', () => {
   });
 
   it('holds on to few keys it has forgotten, while nobody asks for the next', async () => {
-    const machine = new Keys<string>({ maxQueued: 1 });
+    const machine = new Keys<string>({ bounds: boundsOf({ maxQueued: 1, overflow: 'dropOldest' }) });
     const visit = (): WeakRef<object> => {
       const key = {};
       const lane = machine.open(key, 1);

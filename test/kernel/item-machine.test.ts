@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ItemRules, KeyLane, Overflow } from '../../operators/kernel/index.js';
-import { ItemMachine } from '../../operators/kernel/index.js';
+import { boundsOf, ItemMachine } from '../../operators/kernel/index.js';
 import { draws } from '../support/deep.js';
 
 interface Item {
@@ -102,7 +102,7 @@ class Model {
 }
 
 function play(given: Plan, steps: readonly Step[]): void {
-  const rules: ItemRules = given;
+  const rules: ItemRules = { ...given, bounds: boundsOf(given) };
   const machine = new ItemMachine<Item>(rules);
   const model = new Model(given);
   const lanes = new Map<Item, KeyLane<Item>>();
@@ -122,26 +122,27 @@ function play(given: Plan, steps: readonly Step[]): void {
         expect(lane?.stopped !== undefined).toBe(model.stopped.has(key));
         if (lane?.stopped) break;
         const isKnown = !given.isKeyed || model.keys.has(key);
-        const refusal = machine.refusal(lane, each.held);
+        const refused = machine.refusal(lane, each.held);
         const isNext = machine.isNext(lane, each.held);
         expect(isNext).toBe(model.isNext(key, each.held));
         const isFull = model.waiting.length + each.held >= given.maxQueued;
         if (!isKnown && new Set([...model.keys, ...model.stopped]).size >= given.maxKeys) {
-          expect(refusal).toBe('maxKeys');
+          expect(refused).toMatchObject({ bound: 'maxKeys', limit: given.maxKeys });
+          expect(machine.evictable(lane, refused!)).toBeUndefined();
           break;
         }
-        expect(refusal).toBe(isFull ? 'maxQueued' : undefined);
-        const victim = isFull && !isNext ? machine.victim(lane) : undefined;
+        expect(refused?.bound).toBe(isFull ? 'maxQueued' : undefined);
+        const evicted = refused && !isNext ? machine.evictable(lane, refused) : undefined;
         const losers = model.losers(key).map((items) => items.map((item) => item.index));
-        expect(victim !== undefined).toBe(isFull && !isNext && losers.length > 0);
-        if (isFull && !isNext && !victim) break;
+        expect(evicted !== undefined).toBe(isFull && !isNext && losers.length > 0);
+        if (isFull && !isNext && !evicted) break;
         const item = { index: index++, key };
         const own = lane ?? machine.open(key, given.perKey);
         machine.accept(own, item, item.index, item.index + 1000, `note ${item.index}`);
         lanes.set(item, own);
         model.waiting.push(item);
-        if (victim) {
-          const dropped = drop(victim, given.overflow === 'latest' && victim === own ? own.length - 1 : 1);
+        if (evicted) {
+          const dropped = drop(evicted.line, evicted.count);
           expect(losers).toContainEqual(dropped);
           model.leave(dropped);
         }

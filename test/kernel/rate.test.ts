@@ -1,9 +1,12 @@
 import fc from 'fast-check';
 import { VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { FlowEvent, Limiter, LimiterJob, LimiterOptions, RateRule, RateSnapshot } from '../../operators/index.js';
+import type { FlowEvent, Limiter, LimiterJob, LimiterOptions, RateRule } from '../../operators/index.js';
 import { createLimiter, fromHeaders, perMinute, slidingWindow, tokenBucket } from '../../operators/index.js';
 import { SlidingWindow, TokenBucket } from '../../operators/kernel/index.js';
+import type { RateSnapshot } from '../../operators/options/limiter.js';
+import { canPay } from '../support/can-pay.js';
+import { refusing } from '../support/refusing.js';
 
 /** A limiter of this rate alone, and its clock. */
 function limited(rate: RateRule, options: LimiterOptions = {}): { readonly limiter: Limiter; readonly clock: VirtualTimeScheduler } {
@@ -71,7 +74,7 @@ describe('a rate', () => {
           if (step.do === 'take') {
             const lease = limiter.tryAcquire(tokens(cost));
             const isTooHeavy = kind === 'strict' && cost > meter.capacity;
-            const isPayable = !isTooHeavy && meter.canPay(cost, now);
+            const isPayable = !isTooHeavy && canPay(meter, cost, now);
             actual.push(lease !== undefined);
             expected.push(isPayable);
             if (lease) {
@@ -113,7 +116,7 @@ describe('a rate', () => {
     ['a window that is strict', slidingWindow({ unit: 'tokens', amount: 30, windowMs: 5000 }), 30],
     ['at least one of a window', slidingWindow({ unit: 'tokens', amount: 0.5, windowMs: 5000 }), 1],
     ['anything when it has no end', perMinute('tokens', Infinity), Infinity],
-    ['anything when it has no end, whatever its burst', perMinute('tokens', Infinity, { burst: 50, borrow: false }), Infinity],
+    ['anything when it has no end, whatever its burst', refusing(perMinute('tokens', Infinity, { burst: 50 })), Infinity],
     ['anything when it is stopped, and borrows', perMinute('tokens', 0), Infinity],
     ['anything when it is stopped', slidingWindow({ unit: 'tokens', amount: 0, windowMs: 5000 }), Infinity],
     ['anything when it has no end and is strict', slidingWindow({ unit: 'tokens', amount: Infinity, windowMs: 5000 }), Infinity],
@@ -130,7 +133,7 @@ describe('a rate', () => {
   });
 
   it('refuses what costs more than it can ever save up, when it does not borrow', () => {
-    const { limiter } = limited(perMinute('tokens', 600, { borrow: false }));
+    const { limiter } = limited(refusing(perMinute('tokens', 600)));
     expect([limiter.borrows, refusal(limiter, tokens(21)), limiter.tryAcquire(tokens(20)) !== undefined]).toEqual([
       false,
       ['FLOW_ITEM_TOO_HEAVY', 21, 20],
@@ -140,7 +143,7 @@ describe('a rate', () => {
     limiter.observe(report({ 'limit-tokens': '300' }));
     expect([limiter.tokenCapacity, refusal(limiter, tokens(20))]).toEqual([20, ['tokensPerMinute', 2000]]);
     for (const amount of [0, Infinity]) {
-      limiter.setLimits({ rates: [perMinute('tokens', amount, { borrow: false })] });
+      limiter.setLimits({ rates: [refusing(perMinute('tokens', amount))] });
       expect(limiter.tokenCapacity).toBe(Infinity);
     }
     const lender = limited(perMinute('tokens', 600)).limiter;

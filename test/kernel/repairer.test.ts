@@ -10,7 +10,20 @@ import type {
   Search,
   Verdict,
 } from '../../operators/kernel/index.js';
-import { Batch, BatchMachine, createRepairer, FIFO, ItemFailure, Job } from '../../operators/kernel/index.js';
+import {
+  Batch,
+  BatchMachine,
+  boundsOf,
+  createRepairer,
+  enter,
+  FIFO,
+  ItemFailure,
+  Job,
+  reasonOf,
+  rejectAll,
+  stamp,
+} from '../../operators/kernel/index.js';
+import { answerOf, hostOf } from './batch-host.js';
 
 type Call = Batch<string, string>;
 
@@ -19,24 +32,17 @@ const PASSING: Verdict = { class: 'transient' };
 /** A machine with one call of so many items on its way. */
 function calling(inputs: readonly string[], given: Partial<BatchRules<string>>) {
   const rules: BatchRules<string> = {
-    ...{ maxSize: 9, maxWeight: 9, maxQueued: Infinity, overflow: 'error', queue: FIFO, order: undefined, repair: [], timeoutMs: Infinity },
+    ...{ maxSize: 9, maxWeight: 9, bounds: boundsOf({}), queue: FIFO, order: undefined, repair: [], timeoutMs: Infinity },
     random: () => 0.25,
     ...given,
   };
-  const machine = new BatchMachine<string, string>(rules, {
-    operator: 'test',
-    tell: undefined,
-    deadlineError: () => 'late',
-    overflowError: () => 'over',
-    pause: () => undefined,
-    stop: () => undefined,
-  });
+  const machine = new BatchMachine<string, string>(rules, hostOf());
   const jobs = inputs.map((input) => {
     const job = new Job<string, string>(input);
-    machine.stamp(job);
+    stamp(machine, job, 0);
     job.extras.name = `id of ${input}`;
     job.extras.key = `key of ${input}`;
-    machine.enter(job);
+    enter(machine, job);
     return job;
   });
   const call = take(machine);
@@ -44,16 +50,17 @@ function calling(inputs: readonly string[], given: Partial<BatchRules<string>>) 
 }
 
 function take(machine: BatchMachine<string, string>): Call {
-  const call = machine.take(machine.lead, machine.aim);
-  machine.sent(call);
+  const call = machine.granted()!;
+  call.sent();
   return call;
 }
 
-/** As a call ends: all that is asked and decided then. */
+function answer(machine: BatchMachine<string, string>, call: Call, outcomes: readonly (string | ItemFailure)[]): void {
+  machine.ended(call, answerOf(outcomes), undefined);
+}
+
 function fail(machine: BatchMachine<string, string>, call: Call, error: unknown): void {
-  machine.over(call);
-  const judged = machine.judge(error, call);
-  machine.failed(call, judged ? judged.reason : error, judged?.verdict);
+  machine.ended(call, undefined, { error });
 }
 
 function results(machine: BatchMachine<string, string>): unknown[] {
@@ -109,15 +116,15 @@ describe('what a classifier is told', () => {
   it('makes an error fatal that nobody sorts, and one whose classifier fails, of which the items hear', () => {
     const rule = new Listening();
     Object.assign(rule, { classify: undefined });
-    const { machine, call } = calling(['a'], { repair: [rule] });
-    expect(machine.judge('bad', call)).toEqual({ verdict: { class: 'fatal' }, reason: 'bad' });
+    const { machine } = calling(['a'], { repair: [rule] });
+    expect(machine.repairer?.judge('bad', 1, 1)).toEqual({ verdict: { class: 'fatal' }, reason: 'bad' });
     const fault = new Error('no');
     const failing = new Listening(undefined, () => {
       throw fault;
     });
     const other = calling(['a'], { repair: [failing] });
-    expect(other.machine.judge('bad', other.call)).toEqual({ verdict: { class: 'fatal' }, reason: fault });
-    expect(calling(['a'], {}).machine.judge('bad', call)).toBeUndefined();
+    expect(other.machine.repairer?.judge('bad', 1, 1)).toEqual({ verdict: { class: 'fatal' }, reason: fault });
+    expect(calling(['a'], {}).machine.repairer?.judge('bad', 1, 1)).toBeUndefined();
   });
 });
 
@@ -149,9 +156,8 @@ describe('what a rule is told', () => {
       ...(waits[String(error)] && { retryAfterMs: waits[String(error)]! }),
     }));
     const { machine, jobs, call } = calling(['a', 'b', 'c', 'd', 'e'], { repair: [rule] });
-    machine.over(call);
     const outcomes = ['none', 'short', 'long', 'other'].map((reason) => new ItemFailure(reason));
-    machine.succeeded(call, [...outcomes, 'fine']);
+    answer(machine, call, [...outcomes, 'fine']);
     expect(rule.told).toHaveLength(1);
     expect(rule.told[0]).toMatchObject({ isPartial: true, error: 'long', verdict: { retryAfterMs: 9 }, jobs: jobs.slice(0, 4) });
     expect(rule.good).toEqual([call.id]);
@@ -167,9 +173,12 @@ describe('what a rule is told', () => {
     fail(machine, call, 'bad');
     expect([first.told.length, second.told.length, third.told.length, results(machine)]).toEqual([1, 1, 0, [['a', 'failed', 'second']]]);
     const left = calling(['a'], { repair: [first, second] });
-    left.machine.over(left.call);
-    left.machine.remove(left.jobs[0]!);
-    left.machine.failed(left.call, 'bad', PASSING);
+    Object.assign(left.machine.host, {
+      ended: () => {
+        left.machine.remove(left.jobs[0]!);
+      },
+    });
+    fail(left.machine, left.call, 'bad');
     expect([first.told.length, results(left.machine)]).toEqual([1, []]);
   });
 });
@@ -181,22 +190,18 @@ describe('what a callback may do while it is asked', () => {
       return error === 0 ? { class: 'fatal' } : PASSING;
     });
     const { machine, jobs, call } = calling(['a', 'b', 'c'], { repair: [rule] });
-    machine.over(call);
-    machine.succeeded(call, [new ItemFailure(0), new ItemFailure(1), 'fine']);
+    answer(machine, call, [new ItemFailure(0), new ItemFailure(1), 'fine']);
     expect(results(machine)).toEqual([['c', 'done', 'fine']]);
     expect((rule as Listening).told).toEqual([]);
   });
 
   it('is to reject everything: those of the call that is being seen to as well, once', () => {
     const rule: RepairRule = new Listening(undefined, () => {
-      machine.rejectAll('closed');
+      rejectAll(machine, 'closed');
       return PASSING;
     });
     const { machine, call } = calling(['a', 'b'], { repair: [rule] });
-    machine.over(call);
-    machine.ending.push(call);
-    machine.succeeded(call, ['fine', new ItemFailure('bad')]);
-    machine.ending.pop();
+    answer(machine, call, ['fine', new ItemFailure('bad')]);
     expect(results(machine)).toEqual([
       ['a', 'done', 'fine'],
       ['b', 'failed', 'closed'],
@@ -210,7 +215,7 @@ describe('what a callback may do while it is asked', () => {
     });
     const { machine, jobs, call } = calling(['a', 'b'], { repair: [rule] });
     fail(machine, call, 'bad');
-    expect([results(machine), machine.queued, machine.nextAt, machine.lead]).toEqual([[], 0, Infinity, -1]);
+    expect([results(machine), machine.queued, machine.wakesAt, machine.lead]).toEqual([[], 0, Infinity, -1]);
   });
 });
 
@@ -223,16 +228,16 @@ describe('what was sent again', () => {
     );
     const { machine, call } = calling(['a', 'b', 'c'], { repair: [rule] });
     fail(machine, call, 'bad');
-    expect([call.calls, machine.queued, machine.reason(0)]).toEqual([3, 3, 'split']);
+    expect([call.calls, machine.queued, reasonOf(machine, 0)]).toEqual([3, 3, 'split']);
     const one = take(machine);
     expect([one.id, one.parentId, one.depth, one.attempt, one.jobs.length, one.origin]).toEqual(['b0.1', 'b0', 1, 1, 1, call]);
     fail(machine, one, 'bad');
-    expect([call.calls, machine.nextAt, machine.queued]).toEqual([3, 5, 3]);
+    expect([call.calls, machine.wakesAt, machine.queued]).toEqual([3, 5, 3]);
     const two = take(machine);
     expect([two.id, two.jobs.length, machine.lead]).toEqual(['b0.2', 2, -1]);
-    machine.now = 5;
-    machine.wake();
-    expect([machine.reason(0), machine.nextAt]).toEqual(['retry', Infinity]);
+    machine.next(5);
+    machine.refused();
+    expect([reasonOf(machine, 0), machine.wakesAt]).toEqual(['retry', Infinity]);
     const again = take(machine);
     expect([again.id, again.attempt, again.depth, again.origin, again.weight]).toEqual(['b0.1.1', 2, 1, call, 1]);
   });
@@ -252,8 +257,7 @@ describe('a search', () => {
     fail(machine, call, 'bad');
     const part = take(machine);
     expect(told).toEqual([]);
-    machine.over(part);
-    machine.succeeded(part, outcomes);
+    answer(machine, part, outcomes);
     expect(told).toEqual(expected);
     expect(results(machine)).toHaveLength(2);
   });
@@ -274,7 +278,7 @@ describe('a search', () => {
     const { machine, call } = calling(['a'], { repair: [rule] });
     fail(machine, call, 'bad');
     take(machine);
-    machine.rejectAll('closed');
+    rejectAll(machine, 'closed');
     expect([told, results(machine)]).toEqual([[], [['a', 'failed', 'closed']]]);
   });
 
@@ -296,8 +300,8 @@ describe('a pause', () => {
     const { machine, jobs, call } = calling(['a', 'b'], { maxSize: 1, repair: [rule] });
     const other = take(machine);
     fail(machine, call, 'bad');
-    machine.now = 5;
-    machine.wake();
+    machine.next(5);
+    machine.refused();
     machine.remove(jobs[0]!);
     fail(machine, other, 'bad');
     expect(rule.told.map(({ waiting }) => waiting)).toEqual([0, 0]);
@@ -312,8 +316,8 @@ describe('a batch that waits', () => {
       fail(machine, call, 'bad');
       machine.remove(jobs[1]!);
       expect(machine.queued).toBe(2);
-      machine.rejectAll('closed');
-      expect([machine.queued, machine.fresh, machine.lead, machine.nextAt]).toEqual([0, 0, -1, Infinity]);
+      rejectAll(machine, 'closed');
+      expect([machine.queued, machine.fresh, machine.lead, machine.wakesAt]).toEqual([0, 0, -1, Infinity]);
       expect(results(machine)).toEqual([
         ['a', 'failed', 'closed'],
         ['c', 'failed', 'closed'],

@@ -1,4 +1,5 @@
 /* oxlint-disable no-restricted-imports -- the meters of reserves are not exported */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RateRule } from '../../operators/index.js';
@@ -10,6 +11,7 @@ import { ReservedDay } from '../../operators/kernel/limits/reserved-day.js';
 import { ReservedWindow } from '../../operators/kernel/limits/reserved-window.js';
 import { SlidingWindow } from '../../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../../operators/kernel/limits/token-bucket.js';
+import { canPay } from '../support/can-pay.js';
 import { FixedWindow } from '../support/fixed-window.js';
 
 const MINUTE_MS = 60_000;
@@ -97,12 +99,12 @@ describe.each(Object.entries(kinds))('a reserve of a %s', (kind, make) => {
 
   it('is there for lanes above too, and never for lanes below', () => {
     const meter = make([0, 0.1, 0]);
-    while (meter.canPay(100, 0, BACKGROUND)) meter.pay(100, 0, BACKGROUND);
-    expect(meter.canPay(100, 0, BACKGROUND)).toBe(false);
-    expect(meter.canPay(0.1 * RATE, 0, 1)).toBe(true);
+    while (canPay(meter, 100, 0, BACKGROUND)) meter.pay(100, 0, BACKGROUND);
+    expect(canPay(meter, 100, 0, BACKGROUND)).toBe(false);
+    expect(canPay(meter, 0.1 * RATE, 0, 1)).toBe(true);
     meter.pay(0.05 * RATE, 0, URGENT);
-    expect(meter.canPay(0.05 * RATE, 0, 1)).toBe(true);
-    expect(meter.canPay(0.05 * RATE, 0, BACKGROUND)).toBe(false);
+    expect(canPay(meter, 0.05 * RATE, 0, 1)).toBe(true);
+    expect(canPay(meter, 0.05 * RATE, 0, BACKGROUND)).toBe(false);
   });
 });
 
@@ -135,7 +137,7 @@ describe('a reserved bucket', () => {
           now += wait;
           const at = meter.payableAt(cost, now, lane);
           // What it says is right: payable then, and not a ms before.
-          expect(meter.canPay(cost, now, lane)).toBe(at <= now);
+          expect(canPay(meter, cost, now, lane)).toBe(at <= now);
           now = Math.max(now, at);
           meter.pay(cost, now, lane);
           spent += cost;
@@ -155,8 +157,8 @@ describe('a reserved bucket', () => {
           meter.pay(step.cost, now, step.lane);
         }
         const at = meter.payableAt(cost, now, lane);
-        if (at > now + 2) expect(meter.canPay(cost, at - 1, lane)).toBe(false);
-        expect(meter.canPay(cost, at + 0.01, lane)).toBe(true);
+        if (at > now + 2) expect(canPay(meter, cost, at - 1, lane)).toBe(false);
+        expect(canPay(meter, cost, at + 0.01, lane)).toBe(true);
       }),
     );
   });
@@ -206,12 +208,12 @@ describe('a reserved window', () => {
     meter.pay(1, 0, 0);
     let most = 0;
     for (let now = 0; now < 2 * MINUTE_MS; now = Math.max(now, meter.payableAt(50, now, 1))) {
-      expect(meter.canPay(50, now, 1)).toBe(true);
-      expect(meter.canPay(400, now, 0)).toBe(true);
+      expect(canPay(meter, 50, now, 1)).toBe(true);
+      expect(canPay(meter, 400, now, 0)).toBe(true);
       meter.pay(50, now, 1);
       most = Math.max(most, meter.capacity - meter.level(now, 0));
       const next = meter.payableAt(50, now, 1);
-      if (next > now + 1) expect(meter.canPay(50, next - 1, 1)).toBe(false);
+      if (next > now + 1) expect(canPay(meter, 50, next - 1, 1)).toBe(false);
     }
     expect(most).toBeGreaterThan(5450);
     expect(most).toBeLessThanOrEqual(5550);
@@ -245,8 +247,8 @@ describe('a reserved day', () => {
     const meter = made([0.1, 0]);
     expect(meter.level(0, BACKGROUND)).toBe(9000);
     meter.pay(9000, 0);
-    expect(meter.canPay(1, 0, BACKGROUND)).toBe(false);
-    expect(meter.canPay(1000, 0, URGENT)).toBe(true);
+    expect(canPay(meter, 1, 0, BACKGROUND)).toBe(false);
+    expect(canPay(meter, 1000, 0, URGENT)).toBe(true);
     expect(meter.payableAt(500, 0, BACKGROUND)).toBe(DAY_MS / 2);
     expect(meter.level(DAY_MS / 2, BACKGROUND)).toBe(500);
     // More than a lane can ever have: when it has all it can.
@@ -267,8 +269,8 @@ describe('a reserved day', () => {
           now += wait;
           const at = meter.payableAt(cost, now, lane);
           if (at > now) {
-            expect(meter.canPay(cost, Math.max(now, at - 1), lane)).toBe(false);
-            expect(meter.canPay(cost, at, lane)).toBe(true);
+            expect(canPay(meter, cost, Math.max(now, at - 1), lane)).toBe(false);
+            expect(canPay(meter, cost, at, lane)).toBe(true);
           }
           now = at;
           meter.pay(cost, now);
@@ -284,12 +286,8 @@ describe('a reserved day', () => {
 
 describe('what the provider says is left', () => {
   it.each(Object.entries(kinds))('is taken from lower lanes of a %s first, and from the reserve when it is less', (_kind, make) => {
-    const rate = new Rate({ ...(perMinute('tokens', RATE) as RateRule & RateSpec) }, 1, 0, {
-      shares: [0.05, 0, 0],
-      share: 0.05,
-      meterOf: () => make([0.05, 0, 0]),
-      passesOf: () => make([0.05, 0, 0]),
-    });
+    const rule = { ...(perMinute('tokens', RATE) as RateRule & RateSpec), reservedMeter: make };
+    const rate = new Rate(rule, 1, 0, { shares: [0.05, 0, 0], share: 0.05 });
     rate.lower(3500, 0);
     expect(rate.level(0, URGENT)).toBeCloseTo(3500, 6);
     expect(rate.level(0, BACKGROUND)).toBeCloseTo(500, 6);

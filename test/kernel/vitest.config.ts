@@ -6,7 +6,7 @@ const tests = process.env['SLUICE_KERNEL_TESTS']?.split(',') ?? ['*.test.ts'];
 
 // For `npm run mutation`: the kernels' own tests and nothing else, without type tests.
 export default defineConfig({
-  resolve: { alias: { '#async-context': join(import.meta.dirname, '../../operators/shell/async-context.ts') } },
+  resolve: { alias: { '#async-context': join(import.meta.dirname, '../../operators/shell/calls/async-context.ts') } },
   test: {
     environment: 'node',
     // Every mutant runs them all: what grows fastest stops a little earlier.

@@ -2,10 +2,11 @@ import { NEVER, of, throwError } from 'rxjs';
 import { expect, it } from 'vitest';
 import * as z from 'zod';
 import { leakCheck } from '../../marbles/leak-check.js';
+import { createAccount } from '../../src/account/create-account.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const CALLS = 3_000;
@@ -16,8 +17,12 @@ it('thousands of calls that were paid, refused, failed or left leave nothing in 
   const bad = throwError(() => Object.assign(new Error('bad'), { status: 401 }));
   const answer = (request: string) => (request === 'bad' ? bad : request === 'never' ? NEVER : of(request));
   const shared = { budget, scheduler: clock, retry: false } as const;
-  const models = createModelCaller({ call: answer, stream: answer, estimateTokens: () => 10, ...shared });
-  const embedder = createEmbedder({ call: (texts) => of(texts.map(() => [1])), budget, scheduler: clock });
+  const models = accountedCaller({ call: { send: answer, stream: answer, cost: () => 10 }, ...shared });
+  const embedder = createEmbedder({
+    call: (texts) => of(texts.map(() => [1])),
+    limiter: createAccount({ budget, scheduler: clock }),
+    scheduler: clock,
+  });
   const cost = () => ({ inputTokens: 10 });
   const tool = {
     name: 'ask',

@@ -14,16 +14,14 @@ it('thousands of runs that completed, failed, were too late, or left in the midd
     if (item.startsWith('bad')) return throwError(() => Object.assign(new Error('bad'), { status: 503 }));
     return item.startsWith('never') ? NEVER : of(item);
   };
-  const stages = createStages({
-    limiter,
-    batches: { concurrency: 20 },
-    scheduler: clock,
-    stages: [
+  const stages = createStages(
+    [
       { name: 'cut', local: true, expands: true, work: (text: string) => [`${text}1`, `${text}2`, 'good'] },
       { name: 'ask', concurrency: 3, deadlineMs: 5_000, work: (item, { signal }) => (signal.aborted ? 'late' : answer(item)) },
       { name: 'more', concurrency: 2, scope: 'perBatch', steps: (item, { request }) => request(() => answer(item)) },
     ],
-  });
+    { limiter, batches: { concurrency: 20 }, scheduler: clock },
+  );
   const leaks = leakCheck({ scheduler: clock, holders: { limiter } });
   try {
     for (let n = 0; n < RUNS; n += 5) {

@@ -37,7 +37,7 @@ async function heapAt({ run }: Shape, options: object, marks: readonly number[])
 /** A cache that is never full, one that always is, and one whose values are soon too old, each asked for the same few things again and again. */
 const fewKeys = (maxEntries: number, ttlMs?: number) => ({
   shape: shapes.createBatcher,
-  options: { ...GOES_ON['createBatcher'], dedupe: (item: number) => item % 10, cache: lruCache({ maxEntries, ...(ttlMs && { ttlMs }) }) },
+  options: { ...GOES_ON['createBatcher'], dedupe: (item: number) => item % 10, cache: lruCache(maxEntries, { ...(ttlMs && { ttlMs }) }) },
 });
 const cached: typeof keyed = {
   'createBatcher, a cache with room': fewKeys(1000),

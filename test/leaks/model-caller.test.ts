@@ -1,6 +1,8 @@
 import { concat, map, NEVER, of, throwError, timer } from 'rxjs';
 import { expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
+import { createBreaker, hedging } from '../../operators/index.js';
+import { answerCache, callAll, createAccount } from '../../src/index.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelEntry } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
@@ -21,16 +23,14 @@ it('many model calls and streams that completed, failed, were hedged, or left in
     return request === 'never' ? NEVER : of(request);
   };
   const models = createModelCaller({
-    call: answer,
-    stream: (request: string) => concat(of('first'), answer(request)),
-    concurrency: 3,
-    maxQueued: Infinity,
-    hedge: { delayMs: 5, maxShare: Infinity },
-    breaker: { opens: { minCalls: Infinity } },
+    call: { send: answer, stream: (request: string) => concat(of('first'), answer(request)) },
+    hedge: hedging({ delayMs: 5, maxShare: Infinity }),
+    breaker: createBreaker({ opens: { minCalls: Infinity } }),
     deadlineMs: 60_000,
     scheduler: clock,
     onEvent: metrics.sink,
     onRecord: metrics.record,
+    limiter: createAccount({ concurrency: 3, maxQueued: Infinity }),
   });
   const leaks = leakCheck({ scheduler: clock, holders: { models } });
   const stop = metrics.observe('models', models);
@@ -42,7 +42,7 @@ it('many model calls and streams that completed, failed, were hedged, or left in
         models.call('never', { signal }).subscribe(ignore),
         models.call('never', { lane: 'user', signal }).subscribe(ignore),
         models.stream('never', { signal }).subscribe(ignore),
-        models.callAll({ one: 'never', two: 'good' }, { signal }).subscribe(ignore),
+        callAll(models, { one: 'never', two: 'good' }, { signal }).subscribe(ignore),
       ];
       for (const request of ['good', 'bad']) {
         models.call(request, { signal }).subscribe(ignore);
@@ -78,7 +78,7 @@ it('many requests that shared answers, were repaired, looked up, forgotten and l
       return Number(answer);
     },
     fixAnswer: { ask: (request) => (request.endsWith('!') ? request : `${request}!`) },
-    cache: {
+    cache: answerCache<string, number>({
       key: (request) => request,
       storage: {
         get: (key) => (key.endsWith('0') ? (NEVER as never) : (later(() => entries.get(key)) as never)),
@@ -87,7 +87,7 @@ it('many requests that shared answers, were repaired, looked up, forgotten and l
       },
       ttlMs: 5,
       timeoutMs: 10,
-    },
+    }),
     concurrency: 3,
     maxQueued: Infinity,
     deadlineMs: 50,
@@ -101,7 +101,7 @@ it('many requests that shared answers, were repaired, looked up, forgotten and l
         models.call(`${request} ${n % 20}`, { signal }).subscribe(ignore),
         models.call(`${request} ${n % 20}`, { lane: 'user' }).subscribe(ignore),
       ]);
-      models.callAll({ one: `bad ${n}`, two: 'good' }, { mode: 'collect', signal }).subscribe(ignore);
+      callAll(models, { one: `bad ${n}`, two: 'good' }, { errors: 'collect', signal }).subscribe(ignore);
       if (n % 24 === 0) models.forget(`good ${n % 20}`);
       clock.maxFrames = clock.frame + (n % 12);
       clock.flush();

@@ -74,14 +74,13 @@ const JOBS: Readonly<Record<string, () => unknown>> = {
   limitAnthropic: () => limitAnthropic(new Anthropic({ apiKey: 'k' }), { limiter }),
   limitFetch: () => limitFetch({ limiter }),
   limitEmbeddings: () => limitEmbeddings(embeddings, { limiter }),
-  'limitEmbeddings, a share': () => limitEmbeddings(embeddings, { limiter, concurrency: 2 }),
   createModelMiddleware: () => createModelMiddleware({ limiter }),
   createToolMiddleware: () => createToolMiddleware({ limiter }),
   limitMcp: () => limitMcp(new Client({ name: 'c', version: '1' }), { limiter }),
   limitOpenAI: () => limitOpenAI(openai, { limiter }),
   limitModel: () => limitModel(model, { limiter }),
   limitModelProvider: () => limitModelProvider({ getModel: () => model }, { limiter }),
-  createEmbedder: () => createEmbedder({ baseUrl: 'http://h/v1', model: 'm', limiter }),
+  createEmbedder: () => createEmbedder({ call: () => of([]), limiter }),
   createModelCaller: () => createModelCaller({ call: chatCompletions({ baseUrl: 'http://h/v1', model: 'm' }), limiter }),
   'createModelCaller, a share': () =>
     createModelCaller({ call: chatCompletions({ baseUrl: 'http://h/v1', model: 'm' }), limiter, concurrency: 2 }),
@@ -98,7 +97,7 @@ const BIDS: Readonly<Record<string, () => unknown>> = {
 describe('permits that are no limiter', () => {
   it.each(Object.entries(JOBS))('are refused at creation by %s', (_, make) => {
     expect(make).toThrow(FlowConfigError);
-    expect(make).toThrow(/expected `limiter` to be a limiter made by createLimiter/);
+    expect(make).toThrow(/expected `limiter` to be a limiter made by createLimiter or createAccount/);
   });
 
   it.each(Object.entries(BIDS))('are enough for %s', (_, make) => {

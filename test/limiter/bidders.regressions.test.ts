@@ -1,7 +1,8 @@
 import { config } from 'rxjs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { Bidder, Drained } from '../../operators/index.js';
 import { childOf, createLimiter } from '../../operators/index.js';
+import type { Bidder } from '../../operators/options/permits.js';
+import type { Drained } from '../../operators/options/types.js';
 
 const reported: unknown[] = [];
 

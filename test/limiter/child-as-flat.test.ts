@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Lease, Limiter, LimiterOptions, Place } from '../../operators/index.js';
+import type { Lease, Limiter, LimiterOptions } from '../../operators/index.js';
 import { childOf, createLimiter, isFlowError, keyedLimiter, lanes, perMinute } from '../../operators/index.js';
+import type { Place } from '../../operators/options/permits.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 

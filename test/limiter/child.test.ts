@@ -18,6 +18,7 @@ import {
 } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { MORE_THAN_A_STACK, sized } from '../support/deep.js';
+import { refusing } from '../support/refusing.js';
 
 /** Leases as they come, and errors by their code. */
 function asker(limiter: Limiter) {
@@ -148,7 +149,7 @@ describe('a child of a limiter', () => {
   });
 
   it('refuses what its parent could never pay', () => {
-    const parent = createLimiter({ rates: [perMinute('tokens', 60, { burst: 1, borrow: false })], headroom: 1 });
+    const parent = createLimiter({ rates: [refusing(perMinute('tokens', 60, { burst: 1 }))], headroom: 1 });
     const child = childOf(parent);
     const { log, ask } = asker(child);
     ask('huge', { cost: { tokens: 2 } });
@@ -180,7 +181,7 @@ describe('a child of a limiter', () => {
       const holder = parent.tryAcquire();
       ask('a', { deadlineMs: 50 });
       advance(50);
-      expect(log).toEqual(['a FLOW_RATE_LIMITED']);
+      expect(log).toEqual(['a FLOW_DEADLINE']);
       holder?.release();
       expect(parent.snapshot()).toMatchObject({ executing: 0, queued: 0 });
     });
@@ -277,7 +278,7 @@ describe('a child of a limiter', () => {
     ['queue', createLimiter({ queue: lanes([{ name: 'user' }]) }), { queue: lanes([{ name: 'normal' }]) }],
   ])('refuses `%s`, which is that of its parent', (option, parent, options) => {
     expect(() => childOf(parent, options as ChildLimiterOptions)).toThrow(
-      `expected \`${option}\` to be absent: a child has that of its parent`,
+      `\`${option}\` cannot be combined with a parent limiter that has one`,
     );
   });
 });

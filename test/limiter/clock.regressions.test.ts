@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import type { Release } from '../../operators/index.js';
 import { createLimiter, perMinute } from '../../operators/index.js';
+import type { Release } from '../../operators/options/limiter.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 it('a clock that counts up to 0 puts nothing off until then', () => {

@@ -102,9 +102,9 @@ describe('pause', () => {
       const limiter = createLimiter();
       limiter.pause();
       const errors: string[] = [];
-      limiter.acquire({ deadlineMs: 100 }).subscribe({ error: (error: unknown) => errors.push((error as Error).message) });
+      limiter.acquire({ deadlineMs: 100 }).subscribe({ error: (error: unknown) => errors.push(String((error as Error).cause)) });
       flush();
-      expect(errors).toEqual(['createLimiter: no permit under pause']);
+      expect(errors).toEqual(['RateLimitError: createLimiter: no permit under pause']);
     });
   });
 
@@ -389,9 +389,9 @@ describe('a rate of 0', () => {
       ask('a');
       ask('b', { deadlineMs: 50 });
       flush();
-      expect(log).toEqual(['b FLOW_RATE_LIMITED']);
+      expect(log).toEqual(['b FLOW_DEADLINE']);
       account.setLimits({ rates: [perMinute('requests', 60)] });
-      expect(log).toEqual(['b FLOW_RATE_LIMITED', 'a at 50']);
+      expect(log).toEqual(['b FLOW_DEADLINE', 'a at 50']);
       account.close();
     });
   });

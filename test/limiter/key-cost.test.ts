@@ -145,7 +145,7 @@ describe('a limiter whose keys share by cost', () => {
   });
 
   it('counts another unit', () => {
-    const byImages = lanes([{ name: 'all' }], { key, keyFairness: byCost({ unit: 'images' }) });
+    const byImages = lanes([{ name: 'all' }], { key, keyFairness: byCost('images') });
     const limiter = createLimiter({ concurrency: 1, rates: [perMinute('images', Infinity)], queue: byImages });
     const keys: string[] = [];
     const held = limiter.tryAcquire();
@@ -220,10 +220,10 @@ describe('a limiter whose keys share by cost', () => {
     const run = (of: unknown): Promise<unknown> =>
       limiter.runAsync(() => Promise.resolve(), { key: of, cost: { tokens: 1 + (Number(of) % 100) } });
     for (let i = 0; i < sized(10_000, 100_000); i += 10) await Promise.all(Array.from({ length: 10 }, (_, j) => run(i + j)));
-    const { queue: inside } = limiter as unknown as {
-      readonly queue: { readonly lines: readonly { readonly accounts: Map<unknown, unknown> }[] };
+    const { grants } = limiter as unknown as {
+      readonly grants: { readonly gate: { readonly queue: { readonly lines: readonly { readonly accounts: Map<unknown, unknown> }[] } } };
     };
-    expect(inside.lines.map(({ accounts }) => accounts.size)).toEqual([0, expect.toSatisfy((size: number) => size <= 220)]);
+    expect(grants.gate.queue.lines.map(({ accounts }) => accounts.size)).toEqual([0, expect.toSatisfy((size: number) => size <= 220)]);
   });
 });
 

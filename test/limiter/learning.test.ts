@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { FakeProvider, FakeProviderError } from '../../marbles/fake-provider.js';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { AccountOptions, FlowEvent, HeadersLike, Lease, Limiter, LimiterJob, ResponseLike } from '../../operators/index.js';
+import type { AccountOptions, FlowEvent, Lease, Limiter, LimiterJob, ResponseLike } from '../../operators/index.js';
 import {
   batchMap,
   childOf,
@@ -16,8 +16,10 @@ import {
   RateLimitError,
   slidingWindow,
 } from '../../operators/index.js';
+import type { HeadersLike } from '../../operators/kernel/limits/headers.js';
 import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
+import { refusing } from '../support/refusing.js';
 
 const ok = (headers: HeadersLike): ResponseLike => ({ status: 200, headers });
 const refusal = (headers: HeadersLike = {}): ResponseLike => ({ status: 429, headers });
@@ -192,7 +194,7 @@ describe('a reported limit', () => {
 
   it('makes no job too heavy: what was allowed by the user waits for its turn', () => {
     virtualTime(({ flush, now }) => {
-      const rates = [perMinute('tokens', 60_000, { burst: 1000, borrow: false })];
+      const rates = [refusing(perMinute('tokens', 60_000, { burst: 1000 }))];
       const limiter = createLimiter({ rates, headroom: 1, learn: fromHeaders() });
       limiter.observe(ok({ 'x-ratelimit-limit-tokens': '6000' }));
       expect(limiter.tokenCapacity).toBe(1000);

@@ -1,8 +1,9 @@
 import { config } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Drained, Lease, Limiter, LimiterJob } from '../../operators/index.js';
+import type { Lease, Limiter, LimiterJob } from '../../operators/index.js';
 import { childOf, createLimiter, fromHeaders, heldBy, isFlowError, lanes, perMinute } from '../../operators/index.js';
+import type { Drained } from '../../operators/options/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** Leases as they come, and errors by their code. */
@@ -492,4 +493,13 @@ it('learns from responses to requests that were sent after the clock was set bac
   expect(observe('600')).toBe(600);
   scheduler.offset = 0;
   expect(observe('300')).toBe(300);
+});
+
+it('grants a slot that a refused job gives back in its callback before `acquire` returns', () => {
+  const limiter = createLimiter({ concurrency: 1, maxQueued: 1, overflow: 'dropNewest' });
+  const { log, ask } = asker(limiter);
+  const held = limiter.tryAcquire();
+  ask('waiting');
+  limiter.acquire().subscribe({ error: () => held?.release('cancelled') });
+  expect(log).toEqual(['waiting']);
 });

@@ -2,10 +2,12 @@ import fc from 'fast-check';
 import type { SchedulerAction, Subscription } from 'rxjs';
 import { Subject, takeUntil } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { Lease, Limiter, Place, RateRule } from '../../operators/index.js';
+import type { Lease, Limiter, RateRule } from '../../operators/index.js';
 import { createLimiter, fromHeaders, isFlowError, lanes, perMinute, RateLimitError } from '../../operators/index.js';
+import type { Place } from '../../operators/options/permits.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
+import { refusing } from '../support/refusing.js';
 import type { Action, Setup } from './reference.js';
 import { ReferenceLimiter } from './reference.js';
 
@@ -219,7 +221,8 @@ class Driver {
 
   #rate(unit: string, amount: number): RateRule {
     const { burstSeconds, borrow } = this.#setup;
-    return perMinute(unit, amount, { borrow, ...(amount < Infinity && { burst: (amount / 60) * burstSeconds }) });
+    const rate = perMinute(unit, amount, amount < Infinity ? { burst: (amount / 60) * burstSeconds } : {});
+    return borrow ? rate : refusing(rate);
   }
 
   #idOf(n: number): number {
@@ -238,7 +241,8 @@ class Driver {
 
   #refused(id: number, error: unknown, otherwise: readonly Action[]): void {
     this.#waiting.delete(id);
-    const why = error instanceof RateLimitError ? ` ${error.limit} ${error.retryAfterMs.toFixed(2)}` : '';
+    const reason = isFlowError(error, 'FLOW_DEADLINE') ? error.cause : error;
+    const why = reason instanceof RateLimitError ? ` ${reason.limit} ${reason.retryAfterMs.toFixed(2)}` : '';
     this.log.push(
       `${String(id)} refused at ${String(this.scheduler.frame)}: ${isFlowError(error) ? error.code : (error as Error).name}${why}`,
     );

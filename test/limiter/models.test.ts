@@ -132,13 +132,18 @@ describe('models of an account', () => {
   });
 
   it.each([
-    ['models[0].model', 'a name or a list of names, not empty', [{ model: [] }]],
+    ['models[0].model', 'a name, or a list of at least one name', [{ model: [] }]],
     ['models[0].model', 'a non-empty string', [{ model: '' }]],
-    ['models[1].model', 'one that no other limits are for', [{ model: 'a' }, { model: ['b', 'a'] }]],
     ['models[0].concurrency', 'a whole number >= 1 or Infinity', [{ model: 'a', concurrency: 0 }]],
     ['models[0].requestsPerDay', 'a number > 0 or Infinity', [{ model: 'a', requestsPerDay: -1 }]],
-    ['models[0].burst', 'absent', [{ model: 'a', burst: 1 } as never]],
   ])('are refused with a bad %s: %s', (option, expected, models) => {
-    expect(() => createAccount({ models })).toThrow(`expected \`${option}\` to be ${expected}`);
+    expect(() => createAccount({ models })).toThrow(`createAccount: expected \`${option}\` to be ${expected}`);
+  });
+
+  it.each([
+    [[{ model: 'a' }, { model: ['b', 'a'] }], '`models` names `a` twice. Merge the two entries.'],
+    [[{ model: 'a', burst: 1 } as never], 'unknown option `models[0].burst`. Known options: model, concurrency, '],
+  ])('are refused: %j', (models, said) => {
+    expect(() => createAccount({ models })).toThrow(`createAccount: ${said}`);
   });
 });

@@ -183,7 +183,7 @@ describe('a long hint', () => {
       const jobs = [ask(limiter, now, { deadlineMs: 1000 }), ask(limiter, now, { signal: controller.signal })];
       advance(1000);
       controller.abort(new Error('enough'));
-      expect(jobs.map(({ seen }) => seen)).toEqual([['FLOW_RATE_LIMITED at 1000'], ['Error: enough at 1000']]);
+      expect(jobs.map(({ seen }) => seen)).toEqual([['FLOW_DEADLINE at 1000'], ['Error: enough at 1000']]);
       expect(limiter.snapshot().queued).toBe(0);
     });
   });

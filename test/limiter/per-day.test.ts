@@ -1,7 +1,8 @@
 import { VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { DayStart, Limiter } from '../../operators/index.js';
+import type { Limiter } from '../../operators/index.js';
 import { createAccount, createLimiter, isFlowError, perDay } from '../../operators/index.js';
+import type { DayStart } from '../../operators/per-day.js';
 
 /** Virtual time that counts from a time since 1970. */
 class From extends VirtualTimeScheduler {

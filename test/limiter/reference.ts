@@ -500,7 +500,11 @@ export class ReferenceLimiter {
         const limit = this.#blocked(lead.requests, lead.tokens ?? 0) ?? 'concurrency';
         const retryAfterMs = Math.max(this.#retryAfterMs(late), this.#retryAfterMs(lead));
         this.#drop(late);
-        this.#refuse(late.id, `FLOW_RATE_LIMITED ${limit} ${retryAfterMs.toFixed(2)}`, late.otherwise);
+        this.#refuse(
+          late.id,
+          `${late.isBrief ? 'FLOW_RATE_LIMITED' : 'FLOW_DEADLINE'} ${limit} ${retryAfterMs.toFixed(2)}`,
+          late.otherwise,
+        );
       }
       for (const lease of this.lingering) {
         if ((lease.lingersUntil ?? Infinity) > this.now) continue;

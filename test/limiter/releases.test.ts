@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { defer, firstValueFrom, NEVER, of, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Limiter, Release } from '../../operators/index.js';
+import type { Limiter } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   BatchShapeError,
@@ -18,6 +18,7 @@ import {
   perMinute,
   retryFailed,
 } from '../../operators/index.js';
+import type { Release } from '../../operators/options/limiter.js';
 import { atOnce } from '../support/at-once.js';
 import { wholeList } from '../support/whole-list.js';
 
@@ -46,7 +47,7 @@ const users: Readonly<Record<string, (limiter: Limiter, work: Failing) => Observ
   'bulkheadMap, propagating': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter, errors: 'propagate' })),
   'bulkheadMap, in order': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter, order: inputOrder(), errors: 'propagate' })),
   'bulkheadMap, one per key': (limiter, work) => of(1).pipe(bulkheadMap(work, { key: (item) => item, perKey: 1, limiter })),
-  hedge: (limiter, work) => hedge(work, { limiter, maxHedges: 0 }),
+  hedge: (limiter, work) => hedge(work, { limiter, maxAttempts: 1 }),
   run: (limiter, work) => limiter.run(work),
   runAsync: (limiter, work) => defer(() => limiter.runAsync(work)),
 };
@@ -101,7 +102,7 @@ describe('a call that went well', () => {
     const limiter = createLimiter({ concurrency: 2 });
     let attempts = 0;
     const work = (items: readonly number[]) => (++attempts < 3 ? throwError(() => fault) : of(items));
-    const repair = retryFailed({ maxAttempts: 3, initialMs: 0, maxMs: 0 });
+    const repair = retryFailed({ maxAttempts: 3, delayMs: 0, maxMs: 0 });
     const releases = await releasesOf(limiter, of(1).pipe(batchMap(work, { limiter, repair, scheduler: atOnce() })));
     expect(releases.map(({ outcome }) => outcome)).toEqual(['error', 'error', 'ok']);
   });

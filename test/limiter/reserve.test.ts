@@ -19,6 +19,7 @@ import {
   tokenBucket,
 } from '../../operators/index.js';
 import type { RateSpec } from '../../operators/kernel/limits/limit.js';
+import { ReservedDay } from '../../operators/kernel/limits/reserved-day.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { FixedWindow } from '../support/fixed-window.js';
 
@@ -49,8 +50,9 @@ const day: RateRule = {
   ...(perMinute('tokens', DAY_AMOUNT) as RateRule & RateSpec),
   windowMs: DAY_MS,
   isStrict: true,
-  endOf: FixedWindow.endOf(DAY_MS),
   meter: (_rate: number, capacity: number, now: number) => new FixedWindow(DAY_MS, capacity, now),
+  reservedMeter: (shares: readonly number[], _rate: number, capacity: number, now: number) =>
+    new ReservedDay(shares, DAY_MS, new FixedWindow(DAY_MS, capacity, now), FixedWindow.endOf(DAY_MS), now),
 } as RateRule;
 
 const settings: Readonly<Record<string, Setting>> = {
@@ -347,7 +349,7 @@ describe('the reserve of a lane', () => {
       { name: 'a', reserve: 0.5 },
       { name: 'b', reserve: 0.5 },
     ];
-    expect(() => lanes(halves)).toThrow('lanes: expected `lanes` to be lanes whose reserves add up to less than 1, got `1` (number)');
+    expect(() => lanes(halves)).toThrow('lanes: the reserves of all lanes add up to 1. Lower them to less than 1 in total.');
   });
 
   it('may be that of a middle lane, for it and the lanes above', () => {

@@ -112,7 +112,7 @@ class Script {
     const queue = lanes([{ name: LANES[0] }, { name: LANES[1] }]);
     const account = createLimiter({ ...learning, concurrency: 4, scheduler: this.clock, queue });
     const child = childOf(account, { ...learning, rates: [perMinute('tokens', 60_000)] });
-    const keyed = keyedLimiter(account, { ...all, rates: [inWindow('requests', 600)], learn: fromHeaders({ rates: false }) });
+    const keyed = keyedLimiter(account, { ...all, rates: [inWindow('requests', 600)], learn: fromHeaders({ learn: false }) });
     this.limiters = [account, child, childOf(child, all), keyed.of('a'), keyed.of('b')];
   }
 

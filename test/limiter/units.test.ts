@@ -14,6 +14,7 @@ import {
   tokenBucket,
 } from '../../operators/index.js';
 import { draws } from '../support/deep.js';
+import { refusing } from '../support/refusing.js';
 
 const UNITS = ['requests', 'tokens', 'inputTokens', 'outputTokens', 'images'] as const;
 type Unit = (typeof UNITS)[number];
@@ -116,7 +117,7 @@ describe('the units of a job', () => {
   });
 
   it('are named by the error of a job that can never be paid', async () => {
-    const limiter = createLimiter({ rates: [perMinute('outputTokens', 600, { borrow: false })] });
+    const limiter = createLimiter({ rates: [refusing(perMinute('outputTokens', 600))] });
     const error: unknown = await limiter.acquireAsync({ cost: { inputTokens: 5, outputTokens: 100 } }).catch((thrown: unknown) => thrown);
     expect(isFlowError(error, 'FLOW_ITEM_TOO_HEAVY') && [error.unit, error.message]).toEqual([
       'outputTokens',

@@ -61,7 +61,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
   mergeLanes: {
     'drop oldest': { maxQueued: 1, overflow: 'dropOldest' },
     latest: { maxQueued: 1, overflow: 'latest' },
-    isolated: { laneError: 'isolate' },
+    isolated: { errors: 'isolate' },
   },
   bulkheadMap: {
     ...slotOptions(),
@@ -73,8 +73,8 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
   switchLatest: {
     keyed: { keyed: true },
   },
-  hedge: { 'at once': { delayMs: 0 }, function: { delay: 'function' }, three: { maxHedges: 3, delayMs: 1 } },
-  speculate: { alternatives: { maxInFlight: 2 }, old: { ttlMs: 1 }, talkative: { maxHeld: 1 } },
+  hedge: { 'at once': { delayMs: 0 }, function: { delay: 'function' }, three: { maxAttempts: 4, delayMs: 1 } },
+  speculate: { alternatives: { concurrency: 2 }, old: { ttlMs: 1 }, talkative: { maxQueued: 1 } },
   rateLimit: {
     'drop oldest': { maxQueued: 1, overflow: 'dropOldest', rate: 'bucket' },
     latest: { maxQueued: 1, overflow: 'latest', rate: 'bucket' },
@@ -93,7 +93,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     ready: { ready: true },
   },
   coalesce: { passing: { passes: true }, incompatible: { compatible: 'key' } },
-  resequence: { duplicates: { place: 0 }, skip: { maxQueued: 1 }, strict: { onGap: 'error', onDuplicate: 'error' } },
+  resequence: { duplicates: { place: 0 }, skip: { maxQueued: 1 }, strict: { onGap: 'error' } },
   createLimiter: {
     bucket: { rate: 'bucket' },
     strict: { rate: 'strict' },
@@ -108,7 +108,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
   },
   createBreaker: { probes: { probes: 2 } },
   policy: { timed: TIMED, breaker: { breaker: true }, deadline: { deadlineMs: 12 }, fallback: { fallback: true } },
-  createIntake: { full: { maxQueued: 1, maxWaiting: 1 }, lanes: { lanes: true } },
+  createIntake: { full: { maxQueued: 1, lanes: true, 'urgent waiting': 1, 'later waiting': 1 }, lanes: { lanes: true } },
 };
 
 /** Where a plain value is an answer; elsewhere RxJS says what may be subscribed to. */

@@ -354,11 +354,11 @@ describe('fakeProvider', () => {
     ['maxItems', 1.5, 'a whole number >= 1 or Infinity'],
     ['maxTokens', 0, 'a number > 0 or Infinity'],
     ['errorRate', { cut: 2 }, 'a number from 0 to 1'],
-    ['errorRate', { cut: 0.6, slow: 0.6 }, 'chances of at most 1 together'],
-    ['errorRate', { burnt: 1 }, 'absent (known options: throttled, overloaded, cut, slow)'],
+    ['errorRate', { cut: 0.6, slow: 0.6 }, 'the chances in `errorRate` add up to 1.2'],
+    ['errorRate', { burnt: 1 }, 'unknown option `errorRate.burnt`. Known options: throttled, overloaded, cut, slow.'],
     ['slowFactor', 0.5, 'a number >= 1'],
     ['seed', 0.5, 'a whole number'],
-    ['rate', 1, 'absent (known options'],
+    ['rate', 1, 'unknown option `rate`'],
   ];
 
   it.each(wrong)('refuses %s %j', (option, value, expected) => {

@@ -411,7 +411,7 @@ describe('anthropic', () => {
 
   it.each([
     [{ requestsPerMinute: 0 }, 'a number > 0'],
-    [{ tokensPerMinute: 1 }, 'absent (known options: '],
+    [{ tokensPerMinute: 1 }, 'unknown option `tokensPerMinute`. '],
     [{ outputCharged: 'later' }, "one of 'onArrival', 'asGenerated'"],
     [{ burstSeconds: -1 }, 'a number > 0'],
     [{ models: { haiku: { rpm: 1 } } }, 'models.haiku.rpm'],

@@ -193,7 +193,7 @@ describe('gemini', () => {
     [{ dayStartsAt: { timeZone: 'Mars' } }, 'the name of a time zone'],
     [{ dayStartsAt: { hour: 24 } }, 'a whole number from 0 to 23'],
     [{ minute: 'short' }, "one of 'rolling', 'fixed'"],
-    [{ tokensPerMinute: 1 }, 'absent (known options: '],
+    [{ tokensPerMinute: 1 }, 'unknown option `tokensPerMinute`. '],
   ])('rejects %j', (options, expected) => {
     expect(() => gemini(options as GeminiOptions)).toThrow(expected);
   });

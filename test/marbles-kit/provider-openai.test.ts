@@ -239,13 +239,13 @@ describe('options of fakeProvider with a provider', () => {
     [{ pieces: 0 }, 'a whole number >= 1'],
     [{ enforce: 1 }, 'true or false'],
     [{ faults: { cut: 2 } }, 'a number from 0 to 1'],
-    [{ faults: { cut: 0.6, overloaded: 0.6 } }, 'shares of at most 1 together'],
+    [{ faults: { cut: 0.6, overloaded: 0.6 } }, 'the shares in `faults` add up to 1.2'],
     [{ faults: { burnt: 1 } }, 'faults.burnt'],
     [{ seed: 0.5 }, 'a whole number'],
     [{ speed: 0 }, 'a number > 0'],
     [{ startsAt: Infinity }, 'milliseconds since 1970'],
     [{ maxCalls: 0 }, 'a whole number >= 1'],
-    [{ requestsPerMinute: 1 }, 'absent (known options: provider, answer'],
+    [{ requestsPerMinute: 1 }, 'unknown option `requestsPerMinute`. Set limits on the provider'],
   ])('rejects %j', (options, expected) => {
     const create = (): unknown => fakeProvider({ provider: openai(), ...options } as ProviderOptions);
     expect(create).toThrow(FlowConfigError);
@@ -353,7 +353,7 @@ describe('azure', () => {
 
   it.each([
     [{ sliceMs: 0 }, 'a number > 0'],
-    [{ inputTokensPerMinute: 1 }, 'absent (known options: '],
+    [{ inputTokensPerMinute: 1 }, 'unknown option `inputTokensPerMinute`. '],
   ])('rejects %j', (options, expected) => {
     expect(() => azure(options as AzureOptions)).toThrow(expected);
   });

@@ -38,7 +38,14 @@ describe('runSpec', () => {
 
   it('draws a wrong result beside the expected one', () => {
     expect(mismatch({ expected: '--a-b|', build: ({ input }) => input('source').pipe(map((letter) => [letter])) })).toBe(
-      ['pass: passes everything on', 'expected  --a-b|', 'received  -x-y-|', '          x = ["a"]', '          y = ["b"]'].join('\n'),
+      [
+        'pass: passes everything on',
+        'expected  --a-b|',
+        'received  -x-y-|',
+        '          x = ["a"]',
+        '          y = ["b"]',
+        'first difference: expected "a" at 2 ms, received ["a"] at 1 ms',
+      ].join('\n'),
     );
   });
 
@@ -78,9 +85,7 @@ describe('runSpec', () => {
   });
 
   it('refuses names that are not declared, and a consumer that never comes', () => {
-    expect(() => record({ ...passes, build: ({ input }) => input('sauce') })).toThrow(
-      "pass: passes everything on: no input is named 'sauce'",
-    );
+    expect(() => record({ ...passes, build: ({ input }) => input('sauce') })).toThrow("no input is named 'sauce'; the spec has 'source'");
     expect(() => record({ ...passes, build: ({ inner }) => inner('call') })).toThrow("no inner stream is named 'call'");
     expect(() => record({ ...passes, unsub: '---' })).toThrow('the consumer never subscribes');
   });

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { asyncScheduler, concatMap, delay, from, interval, map, NEVER, Observable, of, take, throwError } from 'rxjs';
 import { describe, expect, it, test } from 'vitest';
+import { fakeProvider } from '../../marbles/index.js';
 import { leakCheck } from '../../marbles/leak-check.js';
 import type { SpecKit } from '../../marbles/vitest.js';
 import { marbleMatchers } from '../../marbles/vitest.js';
-import { batch } from '../../operators/index.js';
+import { batch, batchMap, lanes, unwrap } from '../../operators/index.js';
 
 expect.extend(marbleMatchers);
 
@@ -26,6 +27,17 @@ test('batches by two', () => {
   });
 });
 
+// The second example of docs/testing.md.
+test('sends the item of the user first', () => {
+  const by = (text: string) => (text === 'U' ? 'user' : 'background');
+  const queue = lanes([{ name: 'user' }, { name: 'background' }], { by });
+  const model = fakeProvider({ answer: (text: string) => text, latencyMs: { base: 4, perItem: 1 } });
+  const build = ({ input }: SpecKit) => input('source').pipe(batchMap(model.work, { maxSize: 2, concurrency: 1, queue }), unwrap('values'));
+
+  expect(build).toMatchMarbles({ inputs: { source: '-abcU----------------|' }, expected: '------a-----(Ub)-c---|' });
+  expect(model.calls.map(({ input }) => input)).toEqual([['a'], ['U', 'b'], ['c']]);
+});
+
 describe('toMatchMarbles', () => {
   it('draws what was expected, what was received, and all that happened', () => {
     const failing = (): void => {
@@ -37,7 +49,7 @@ describe('toMatchMarbles', () => {
       });
     };
     const message = messageOf(failing);
-    expect(message).toMatch(/^expected {2}--r-\|\nreceived {2}---r\|\n\nWhat happened:\nsource {2}-a-\|\n/);
+    expect(message).toMatch(/^expected {2}--r-\|\nreceived {2}---r\|\nfirst difference: .+\n\nWhat happened:\nsource {2}-a-\|\n/);
     expect(readFileSync('docs/testing.md', 'utf8')).toContain(`\`\`\`text drawn by vitest\n${message}\n\`\`\``);
   });
 

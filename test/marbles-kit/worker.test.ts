@@ -87,7 +87,7 @@ describe('createWorker', () => {
 
   it('refuses an empty schedule', () => {
     expect(() => createWorker({ marbles: [], answer: () => 1 })).toThrow(
-      'createWorker: expected `marbles` to be marbles, or a list of at least one, got an object of type Array',
+      'createWorker: expected `marbles` to be a marble text, or a list of at least one, got an array of length 0',
     );
   });
 });

@@ -1,5 +1,5 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
-import type { LimiterJob, LimiterOptions, Settled } from '../../operators/index.js';
+import type { LimiterJob, LimiterOptions, ResequenceOptions, Settled } from '../../operators/index.js';
 import {
   adaptiveLimit,
   backpressure,
@@ -28,8 +28,8 @@ import {
   toStore,
   unwrap,
 } from '../../operators/index.js';
-import type { NativeObservable } from '../../src/interop.js';
-import { fromNative, fromSubscribable, toNative } from '../../src/interop.js';
+import type { NativeObservable } from '../../operators/interop.js';
+import { fromNative, fromSubscribable, toNative } from '../../operators/interop.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 import type { Shape, Work } from './shape.js';
 import { Failed } from './shape.js';
@@ -197,7 +197,10 @@ export const shapes = {
     // Somebody else has the only permit.
     holding: { isFull: true },
   },
-  resequence: { run: (input, options) => input.pipe(resequence({ sequence: (item) => item, first: 1, ...options }), alone) },
+  resequence: {
+    run: (input, { sequence = (item: number) => item - 1, ...options }: ResequenceOptions & { sequence?: (item: number) => number }) =>
+      input.pipe(resequence(sequence, options), alone),
+  },
   toAsyncIterable: { run: (input, options) => fromStream(() => toAsyncIterable(input, timeless(options))).pipe(alone) },
   toNative: {
     run: (input) =>
@@ -290,8 +293,7 @@ export const shapes = {
   },
   settleAll: { run: (input, options, work) => settleAll(listed(input).items, single(work), options).pipe(allOutcomes) },
   speculate: {
-    run: (input, options, work) =>
-      speculate({ predict: NEVER, confirm: input, match: () => false, run: single(work), ...options }).pipe(alone),
+    run: (input, options, work) => speculate(single(work), { predict: NEVER, confirm: input, match: () => false, ...options }).pipe(alone),
   },
   switchLatest: { run: (input, options, work) => input.pipe(switchLatest(single(work), options), alone) },
   unwrap: {

@@ -18,7 +18,8 @@ import {
   switchLatest,
   toStore,
 } from '../../operators/index.js';
-import { fromSubscribable } from '../../src/interop.js';
+import { fromSubscribable } from '../../operators/interop.js';
+import { refusing } from '../support/refusing.js';
 import { refusesNumbers } from './numbers.js';
 import { completes, errors, leaves, MILLION, on, overflows, reasonsOf, reenters, takesMillion, unlimited } from './rig.js';
 import type { Cell, Cells } from './rows.js';
@@ -52,6 +53,9 @@ const gives = (shape: Shape, options: object, out: readonly number[], reasons: r
     expect(run.out).toEqual(out);
     expect(reasonsOf(run)).toEqual(reasons);
   });
+
+/** Numbers of `resequence` that begin at 1: the first of them, 0, never comes. */
+const ofItself = (item: number): number => item;
 
 const neverRepeated = (shape: Shape, calls: number): Cell =>
   cell(
@@ -93,7 +97,10 @@ const gated = (operator: 'batchMap' | 'batchMapFrom' | 'createBatcher') => {
       await gives(shape, { weigh, maxWeight: 2 }, [1, 2, 3], ['complete'])();
       await gives(shape, { weigh, maxWeight: 2, oversize: 'reject' }, [1, 2], ['ItemTooHeavyError', 'complete'])();
       const halves = {
-        oversize: splitItem({ into: (item: number) => [1, item - 1], join: (parts: readonly number[]) => parts[0]! + parts[1]! }),
+        oversize: splitItem(
+          (item: number) => [1, item - 1],
+          (parts: readonly number[]) => parts[0]! + parts[1]!,
+        ),
       };
       await gives(shape, { weigh, maxWeight: 2, ...halves }, [1, 2, 3], ['complete'])();
     }),
@@ -228,8 +235,8 @@ export const matrix: Readonly<Record<string, Cells>> = {
         config.onUnhandledError = (error) => reported.push(error);
         try {
           const limiter = createLimiter({ scheduler: run.clock });
-          const adapting = adaptiveLimit(limiter, { algorithm: () => broken(1) });
-          limiter.tryAcquire()?.release();
+          const adapting = adaptiveLimit(limiter, { classify: () => broken(1) });
+          limiter.tryAcquire()?.release('error', new Error('busy'));
           await new Promise((done) => setTimeout(done, 5));
           expect([limiter.concurrency, reported]).toMatchObject([4, [{ code: 'FLOW_CALLBACK' }]]);
           adapting.unsubscribe();
@@ -342,7 +349,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ),
     reenter: cell('waits to be let in', reenters(shapes.createIntake)),
     million: cell(
-      'producers wait: `maxQueued` inside, `maxWaiting` before the door',
+      'producers wait: `maxQueued` inside, 10,000 before the door',
       on(async (run) => {
         const intake = createIntake<number>({ scheduler: run.clock });
         let refusals = 0;
@@ -353,7 +360,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     badNumber: refused('createIntake'),
-    infinity: cell('no limit', unlimited(shapes.createIntake, { maxQueued: Infinity, maxWaiting: Infinity })),
+    infinity: cell('no limit', unlimited(shapes.createIntake, { maxQueued: Infinity })),
     callback: cell(
       'a `by` that throws rejects that offer',
       on(async () => {
@@ -420,26 +427,26 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ...plain,
     complete: cell('emits what waits if it may skip the missing, then completes', async () => {
       await completes(shapes.resequence)();
-      await gives(shapes.resequence, { first: 0, onGap: 'skip' }, [1, 2, 3], ['complete'])();
-      await gives(shapes.resequence, { first: 0 }, [], ['SequenceError'])();
+      await gives(shapes.resequence, { sequence: ofItself, onGap: 'skip' }, [1, 2, 3], ['complete'])();
+      await gives(shapes.resequence, { sequence: ofItself }, [], ['SequenceError'])();
     }),
     sourceError: cell('drops what waits, then errors (`onSourceError`)', async () => {
-      await errors(shapes.resequence, [], { first: 0 })();
-      await errors(shapes.resequence, [1, 2, 3], { first: 0, onSourceError: 'flush' })();
+      await errors(shapes.resequence, [], { sequence: ofItself })();
+      await errors(shapes.resequence, [1, 2, 3], { sequence: ofItself, onSourceError: 'flush' })();
     }),
-    leave: cell('drops what waits', leaves(shapes.resequence, { first: 0, maxGapWaitMs: 50 })),
+    leave: cell('drops what waits', leaves(shapes.resequence, { sequence: ofItself, maxWaitMs: 50 })),
     reenter: cell('waits its turn', reenters(shapes.resequence)),
     million: cell('passed on in order; behind a gap at most `maxQueued` wait', async () => {
       await takesMillion(shapes.resequence)();
-      await gives(shapes.resequence, { first: 0, maxQueued: 2 }, [], ['SequenceError'])();
+      await gives(shapes.resequence, { sequence: ofItself, maxQueued: 2 }, [], ['SequenceError'])();
     }),
     badNumber: refused('resequence'),
-    infinity: cell('no limit', unlimited(shapes.resequence, { maxQueued: Infinity, maxGapWaitMs: Infinity })),
+    infinity: cell('no limit', unlimited(shapes.resequence, { maxQueued: Infinity, maxWaitMs: Infinity })),
     callback: cell('errors the stream', gives(shapes.resequence, { sequence: broken }, [], ['CallbackError'])),
     stuck: cell(
-      'a number that never comes: given up after `maxGapWaitMs`',
+      'a number that never comes: given up after `maxWaitMs`',
       on(async (run) => {
-        run.start(shapes.resequence, concat(of(1, 2), NEVER), { first: 0, maxGapWaitMs: 50, onGap: 'skip' });
+        run.start(shapes.resequence, concat(of(1, 2), NEVER), { sequence: ofItself, maxWaitMs: 50, onGap: 'skip' });
         await run.pass();
         expect([run.out, run.ends]).toEqual([[1, 2], []]);
         run.leave();
@@ -719,14 +726,14 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     oversize: cell(
-      'a job above what can be saved up goes into debt, or is refused (`borrow` of its rate)',
+      'a job above what can be saved up goes into debt, or is refused (`slidingWindow`)',
       on((run) => {
         const job = { cost: { tokens: 100_000 } };
         const lender = createLimiter({ rates: [perMinute('tokens', 6000)], scheduler: run.clock });
         lender.tryAcquire(job)?.release();
         expect(lender.snapshot().tokens).toBeLessThan(0);
         const refusals: unknown[] = [];
-        createLimiter({ rates: [perMinute('tokens', 6000, { borrow: false })], scheduler: run.clock })
+        createLimiter({ rates: [refusing(perMinute('tokens', 6000))], scheduler: run.clock })
           .acquire(job)
           .subscribe({ error: (error: unknown) => refusals.push(error) });
         expect(refusals).toMatchObject([{ code: 'FLOW_ITEM_TOO_HEAVY' }]);
@@ -758,7 +765,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
         const ends: unknown[] = [];
         limiter.acquire({ deadlineMs: 100 }).subscribe({ error: (error: unknown) => ends.push(error) });
         await run.pass();
-        expect(ends).toMatchObject([{ code: 'FLOW_RATE_LIMITED' }]);
+        expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE' }]);
         expect(limiter.snapshot().executing).toBe(1);
         lease.release();
       }),
@@ -865,7 +872,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ),
     emptyKey: noLanes,
     stuck: cell(
-      'another attempt starts after `delayMs`, `maxHedges` at most',
+      'another attempt starts after `delayMs`, `maxAttempts` at most',
       on(async (run) => {
         run.start(shapes.hedge, of(1), { delayMs: 100 }, firstHangs());
         await run.pass();
@@ -911,7 +918,6 @@ export const matrix: Readonly<Record<string, Cells>> = {
       unlimited(shapes.createBreaker, {
         opens: { minCalls: Infinity, windowMs: Infinity },
         openMs: Infinity,
-        maxOpenMs: Infinity,
       }),
     ),
     oversize: noWeights,
@@ -997,11 +1003,8 @@ export const matrix: Readonly<Record<string, Cells>> = {
     }),
   },
   mergeLanes: {
-    complete: cell('emits what waits when all lanes are done (`eagerComplete`: the first), then completes', async () => {
-      await completes(shapes.mergeLanes)();
-      await completes(shapes.mergeLanes, [], { eagerComplete: true })();
-    }),
-    sourceError: cell('emits what waits, then errors (`onSourceError`, `laneError`)', async () => {
+    complete: cell('emits what waits when all lanes are done, then completes', completes(shapes.mergeLanes)),
+    sourceError: cell('emits what waits, then errors (`onSourceError`, `errors`)', async () => {
       await errors(shapes.mergeLanes, [1, 2, 3])();
       await errors(shapes.mergeLanes, [], { onSourceError: 'abort' })();
     }),
@@ -1068,12 +1071,12 @@ export const matrix: Readonly<Record<string, Cells>> = {
     badNumber: refused('rateLimit'),
     infinity: cell('no limit', unlimited(shapes.rateLimit, { maxQueued: Infinity })),
     oversize: cell(
-      'goes into debt, or errors the stream (`borrow` of the limiter’s rate)',
+      'goes into debt, or errors the stream (`slidingWindow`)',
       on(async (run) => {
         const ends: unknown[] = [];
-        for (const borrow of [true, false])
+        for (const rate of [perMinute('tokens', 600), refusing(perMinute('tokens', 600))])
           of(1)
-            .pipe(rateLimit(createLimiter({ rates: [perMinute('tokens', 600, { borrow })], scheduler: run.clock }), { tokens: 1000 }))
+            .pipe(rateLimit(createLimiter({ rates: [rate], scheduler: run.clock }), { tokens: 1000 }))
             .subscribe({ error: (error: unknown) => ends.push(error), complete: () => ends.push('complete') });
         await run.pass();
         expect(ends).toMatchObject(['complete', { code: 'FLOW_ITEM_TOO_HEAVY' }]);
@@ -1163,7 +1166,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     reenter: cell('waits its turn', reenters(shapes.speculate)),
     million: cell('a flat loop', takesMillion(shapes.speculate)),
     badNumber: refused('speculate'),
-    infinity: cell('no limit', unlimited(shapes.speculate, { ttlMs: Infinity, maxInFlight: Infinity, maxHeld: Infinity })),
+    infinity: cell('no limit', unlimited(shapes.speculate, { ttlMs: Infinity, concurrency: Infinity, maxQueued: Infinity })),
     oversize: noWeights,
     callback: cell(
       'a throw of `match` errors the result',

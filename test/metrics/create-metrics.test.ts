@@ -5,9 +5,9 @@ import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Limiter } from '../../operators/index.js';
 import { batchMap, childOf, createLimiter, FlowConfigError, lanes, perMinute } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
-import { callRecordToJson } from '../../src/metrics/call-record.js';
 import type { Metrics, MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
+import { logFields } from '../../src/metrics/log-fields.js';
 import { unstamped } from '../support/events.js';
 
 const record: CallRecord = {
@@ -261,7 +261,8 @@ describe('what records add up to', () => {
   });
 
   it('is written under the names of log pipelines', () => {
-    expect(callRecordToJson(record)).toEqual({
+    expect(logFields(record)).toEqual({
+      event: 'call',
       trace_id: '3f5d6c1c',
       span_id: '00f067aa0ba902b7',
       property: 'approved_drug_count',

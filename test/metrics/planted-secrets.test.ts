@@ -4,9 +4,10 @@ import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createOtel } from '../../src/adapters/otel.js';
-import { CHANNELS, publishEvent, publishRecord } from '../../src/diagnostics.js';
+import { publishEvent, publishRecord } from '../../src/diagnostics.js';
 import type { FlowEvent } from '../../src/index.js';
-import { createMetrics, logLine } from '../../src/metrics/index.js';
+import { createMetrics } from '../../src/metrics/index.js';
+import { logFields } from '../../src/metrics/log-fields.js';
 import { sized } from '../support/deep.js';
 import type { Plant, Told } from './plants.js';
 import { plants, subjects } from './plants.js';
@@ -22,25 +23,25 @@ async function seen(subject: (plant: Plant, told: Told) => Promise<unknown>, pla
   const provider = new MeterProvider({ readers: [reader] });
   const otel = createOtel({ tracer, meter: provider.getMeter('test') });
   const metrics = createMetrics({ windowMs: 1000 });
-  subscribe(CHANNELS.event, heard);
-  subscribe(CHANNELS.record, heard);
+  subscribe('sluice:event', heard);
+  subscribe('sluice:record', heard);
   let events = 0;
   try {
     await subject(plant, {
       onEvent: (event) => {
         events++;
-        shown.push(event, logLine(event));
+        shown.push(event, JSON.stringify(logFields(event)));
         for (const take of [otel.sink, metrics.sink, publishEvent]) take(event);
       },
       onRecord: (record) => {
-        shown.push(record, logLine(record));
+        shown.push(record, JSON.stringify(logFields(record)));
         for (const take of [otel.record, metrics.record, publishRecord]) take(record);
       },
     });
     await reader.forceFlush();
   } finally {
-    unsubscribe(CHANNELS.event, heard);
-    unsubscribe(CHANNELS.record, heard);
+    unsubscribe('sluice:event', heard);
+    unsubscribe('sluice:record', heard);
     await provider.shutdown();
   }
   for (const { name, attributes, status, events: noted, links } of spans.getFinishedSpans())
@@ -71,12 +72,12 @@ it('what somebody puts beside the fields of an event, or into a label too long f
   if (plant === undefined) throw new Error('there is no plant');
   const beside = { prompt: plant.secret, headers: plant.error.cause } as object;
   const event: FlowEvent = { type: 'accepted', operator: 'batchMap', lane: 'default', queued: 1, ...beside };
-  expect(logLine(event)).toBe('{"event":"accepted","operator":"batchMap","lane":"default","queued":1}');
+  expect(JSON.stringify(logFields(event))).toBe('{"event":"accepted","operator":"batchMap","lane":"default","queued":1}');
   const heard: unknown[] = [];
   const hear = (message: unknown): void => void heard.push(message);
-  subscribe(CHANNELS.event, hear);
+  subscribe('sluice:event', hear);
   publishEvent(event);
-  unsubscribe(CHANNELS.event, hear);
+  unsubscribe('sluice:event', hear);
   expect(heard).toEqual([{ type: 'accepted', operator: 'batchMap', lane: 'default', queued: 1 }]);
   const metrics = createMetrics();
   metrics.sink({ ...event, operator: `${'x'.repeat(200)}${plant.secret}` });

@@ -45,6 +45,7 @@ import {
 } from '../../src/index.js';
 import { turnEvents } from '../../src/inspector/turn-events.js';
 import { createMetrics } from '../../src/metrics/index.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 
 /** A secret that stands in everything that is somebody's own, and how the work with it goes. */
 export interface Plant {
@@ -100,7 +101,7 @@ const over = (result: Observable<unknown>): Promise<void> =>
   });
 const quiet = (promise: Promise<unknown>): Promise<unknown> => promise.catch(() => undefined);
 
-const retry = { maxAttempts: 2, initialMs: 1, maxThrottledMs: 5, maxShare: 1 } as const;
+const retry = { maxAttempts: 2, delayMs: 1, maxThrottledMs: 5, maxShare: 1 } as const;
 const key = (item: Item): string => item.id;
 
 /** What anybody does with a limiter. */
@@ -141,7 +142,7 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
       ),
     ),
   resequence: ({ items }, { onEvent }) =>
-    over(from(items).pipe(resequence<Item>({ sequence: ({ id }) => 2 * Number(id.slice(-1)), onGap: 'skip', maxQueued: 1, onEvent }))),
+    over(from(items).pipe(resequence<Item>(({ id }) => 2 * Number(id.slice(-1)), { onGap: 'skip', maxQueued: 1, onEvent }))),
   policy: ({ item, work }, { onEvent }) => over(policy({ retry: retryFailed(retry), onEvent })(() => work(item))),
   settleAll: ({ items, work }, { onEvent }) =>
     over(settleAll(items, (item: Item) => work(item), { timeoutMs: 20, guard: ({ id }) => (id.endsWith('3') ? id : true), onEvent })),
@@ -153,7 +154,7 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
       ),
     ),
   speculate: ({ items, item, work }, { onEvent }) =>
-    over(speculate({ predict: of(items), confirm: of(item), match: () => false, run: (all) => work(all), onEvent })),
+    over(speculate((all) => work(all), { predict: of(items), confirm: of(item), match: () => false, onEvent })),
   toAsyncIterable: async ({ items }, { onEvent }) => {
     for await (const _ of toAsyncIterable(from(items), { maxQueued: 1, overflow: 'dropOldest', onEvent })) break;
   },
@@ -200,7 +201,14 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     await embedder.drain();
   },
   'createModelCaller, a client': async ({ item, work, secret }, { onEvent, onRecord }) => {
-    const models = createModelCaller({ call: (question: string) => work(question), model: 'm', retry, onEvent, onRecord });
+    const models = createModelCaller({
+      call: (question: string) => work(question),
+      model: 'm',
+      retry,
+      onEvent,
+      onRecord,
+      limiter: createAccount({ concurrency: 4 }),
+    });
     const leaving = new AbortController();
     const left = quiet(models.callAsync(item.text, { signal: leaving.signal }));
     leaving.abort(new Error(secret));
@@ -210,12 +218,13 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
       parse: (text) => JSON.parse(text) as unknown,
       onEvent,
       onRecord,
+      limiter: createAccount({ concurrency: 4 }),
     });
     await quiet(parsed.callAsync(item.text));
   },
   'createModelCaller, an endpoint': async ({ item, fails, secret }, { onEvent, onRecord }) => {
     const answer = { choices: [{ index: 0, message: { role: 'assistant', content: secret }, finish_reason: 'stop' }] };
-    const models = createModelCaller({
+    const models = accountedCaller({
       ...{ retry, onEvent, onRecord },
       call: chatCompletions({
         ...{ baseUrl: `http://127.0.0.1:9/${secret}`, apiKey: secret, headers: { 'x-key': secret }, model: 'm' },
@@ -246,7 +255,7 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     ]);
   },
   createStages: async ({ items, work }, { onEvent }) => {
-    const stages = createStages({ stages: [{ name: 'answer', work: (item: unknown) => work(item) }], id: key, onEvent } as never);
+    const stages = createStages([{ name: 'answer', work: (item: unknown) => work(item) }], { id: key, onEvent });
     await over(stages.run(items as never));
     stages.close();
   },
@@ -265,7 +274,7 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     const look = { name: 'look', description: secret, parameters: z.object({ [secret]: z.string() }), execute: () => work(secret) };
     const call = { id: secret, name: 'look', input: { [secret]: secret } };
     const turns = createAgentTurn({
-      tools: [look],
+      tools: createToolRunner({ tools: [look] }),
       model: (messages) => (messages.length > 2 ? of(secret) : of(secret, { type: 'toolCall' as const, call })),
     });
     // Its own events have all that is said in them, for who shows it: flow is made of them by whoever watches.

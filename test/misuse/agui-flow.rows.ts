@@ -1,6 +1,6 @@
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { nested } from './call-rules.js';
 
 const KNOWN = 'fetch, key, coalesce, tools, cancelledAs, onSupersede, limiter, job, scheduler';
@@ -13,13 +13,13 @@ export const rows: MisuseTable = {
     ...badly('key', 'a function', null, 'threadId', {}),
     ...badly('coalesce', 'an object', null, 16, 'frame', true),
     ...badly('coalesce.maxChars', 'a number > 0 or Infinity', 0, '4096'),
-    ...badly('coalesce.flush', 'absent (known options: pace, maxWaitMs, maxChars, scheduler)', true),
+    ...unknown('coalesce.flush', 'pace, maxWaitMs, maxChars, scheduler', true),
     ...badly('tools', 'a tool runner', null, 5, [], {}, 'search'),
     ...badly('cancelledAs', "one of 'finished', 'error'", null, true, 'cancelled'),
     ...badly('onSupersede', 'a function', null, 5, '/stop', {}),
-    ...badly('limiter', 'a limiter made by createLimiter', null, 5, {}, 'limiter'),
+    ...badly('limiter', 'a limiter made by createLimiter or createAccount', null, 5, {}, 'limiter'),
     ...badly('job', 'a function', null, 5, { lane: 'user' }),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
-    ...badly('maxWaitMs', `absent (known options: ${KNOWN})`, 16),
+    ...unknown('maxWaitMs', KNOWN, 16),
   ],
 };

@@ -1,7 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk';
 import { anthropicChat, limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, wrong } from '../support/misuse.js';
 
 const client = new Anthropic({ apiKey: 'none' });
 
@@ -12,6 +12,6 @@ export const rows: MisuseTable = {
   optionless: true,
   rows: [
     ...badly('client', 'a client of @anthropic-ai/sdk', undefined, null, 5, 'anthropic', {}, Anthropic),
-    ...badly('client', 'one that is not behind a limiter already', limitAnthropic(client)),
+    ...wrong('client', '`{option}` has a limiter already', 'Pass the original client.', limitAnthropic(client)),
   ],
 };

@@ -1,9 +1,9 @@
 import { NEVER } from 'rxjs';
 import { backpressure } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
-const known = 'ready, maxWeight, weigh, onSourceError, onDrop, onEvent, name, maxQueued, overflow, highWater, lowWater, pressure';
+const known = 'ready, maxWeight, weigh, onSourceError, onDrop, onEvent, name, maxQueued, overflow, highWater, lowWater';
 
 const zero = "a whole number >= 1 or Infinity (0 with `overflow` 'latest' or 'dropNewest')";
 
@@ -25,14 +25,13 @@ const bad: MisuseTable['rows'] = [
   ...badly('lowWater', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '500', null, []),
   ...badly('lowWater', 'less than `highWater` (800)', 800, Infinity),
   { option: 'lowWater', value: 3, expected: 'less than `highWater` (2)', besides: { highWater: 2 } },
-  ...badly('pressure', 'an observer (an object with a function `next`)', null, true, 5, 'high', {}, { next: true }),
   ...badly('maxWeight', 'a number > 0 or Infinity', 0, -1, NaN, '8192', null, []),
   ...badly('weigh', 'a function', 1, 'length', null, {}),
   ...badly('onDrop', 'a function', console, 'log', null, NaN),
   ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', false, null),
   ...badly('onEvent', 'a function', console, 'log', null),
   ...badly('name', 'a non-empty string', '', 5, null),
-  ...badly('capacity', `absent (known options: ${known})`, 16),
+  ...unknown('capacity', known, 16),
 ];
 
 export const rows: MisuseTable = {

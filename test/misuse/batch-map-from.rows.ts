@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
 import { batchMapFrom } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { BATCH_OPTIONS, batchRows, streamRows } from './batch-options.js';
 
 const known = [...BATCH_OPTIONS.filter((name) => name !== 'overflow'), 'onSourceError'].join(', ');
@@ -14,7 +14,7 @@ export const rows: MisuseTable = {
     ...badly('work', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...badly('input', 'an Iterable, an AsyncIterable or a ReadableStream', NaN, 0, -1, 1.5, Infinity, null, undefined, {}, () => ['a']),
     ...batchRows,
-    ...badly('overflow', `absent (known options: ${known})`, 'error', 'dropOldest', 'block'),
+    ...unknown('overflow', known, 'error', 'dropOldest', 'block'),
     ...streamRows,
   ],
 };

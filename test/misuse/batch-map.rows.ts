@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
 import { batchMap } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { BATCH_OPTIONS, batchRows, overflowRows, streamRows } from './batch-options.js';
 
 const known = [...BATCH_OPTIONS, 'onSourceError'].join(', ');
@@ -15,7 +15,7 @@ export const rows: MisuseTable = {
     ...batchRows,
     ...overflowRows,
     ...streamRows,
-    ...badly('maxItems', `absent (known options: ${known})`, 16),
-    ...badly('retry', `absent (known options: ${known})`, false, {}),
+    ...unknown('maxItems', known, 16),
+    ...unknown('retry', known, false, {}),
   ],
 };

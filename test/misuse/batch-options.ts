@@ -1,6 +1,6 @@
 import { createLimiter } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, notLimiter } from '../support/misuse.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const POSITIVE = 'a number > 0 or Infinity';
@@ -21,13 +21,19 @@ export const batchRows: readonly MisuseRow[] = [
   ...badly('maxSize', COUNT, ...badCounts),
   ...badly('maxWeight', POSITIVE, ...badSizes),
   ...badly('weigh', FUNCTION, ...badFunctions),
-  ...badly('oversize', "'alone', 'reject' or splitItem({ into, join })", 'ignore', NaN, 0, -1, 1.5, Infinity, null, true, {}),
+  ...badly('oversize', "'alone', 'reject' or splitItem(into, join)", 'ignore', NaN, 0, -1, 1.5, Infinity, null, true, {}),
   ...badly('flush', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, null, true, {}, () => undefined),
   ...badly('queue', 'lanes([…])', 'fifo', NaN, 0, -1, 1.5, Infinity, null, {}, [{ name: 'urgent' }]),
   ...badly('order', 'inputOrder() or orderPerKey(key)', 'input', NaN, 0, -1, 1.5, Infinity, null, true, {}, () => 'key'),
   ...badly('concurrency', COUNT, ...badCounts, null),
-  { option: 'concurrency', value: 4, expected: 'absent when a `limiter` is given', besides: { limiter: createLimiter() } },
-  ...badly('limiter', 'a limiter made by createLimiter', NaN, 0, -1, 1.5, Infinity, 'shared', null, {}, { tryAcquire: () => undefined }),
+  {
+    option: 'concurrency',
+    value: 4,
+    problem: '`{option}` cannot be combined with `limiter`',
+    expected: 'Set it on the limiter.',
+    besides: { limiter: createLimiter() },
+  },
+  ...notLimiter({ tryAcquire: () => undefined }),
   ...badly('window', FUNCTION, 'natural', { kind: 'natural' }, 50, null, true, {}),
   ...badly('maxQueued', COUNT, ...badCounts),
   ...badly('id', FUNCTION, ...badFunctions),

@@ -4,6 +4,8 @@ import { badly } from '../support/misuse.js';
 
 export const rows: MisuseTable = {
   operator: 'byCost',
-  create: byCost,
-  rows: [...badly('unit', 'a non-empty string', '', 5, NaN, null, {}), ...badly('units', 'absent (known options: unit)', 'tokens')],
+  optionless: true,
+  create: () => byCost(),
+  calls: { unit: (unit) => byCost(unit) },
+  rows: badly('unit', 'a non-empty string', '', 5, NaN, null, {}),
 };

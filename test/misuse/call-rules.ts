@@ -1,6 +1,6 @@
 import { createLimiter, lanes } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown, wrong } from '../support/misuse.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const DURATION = 'a number of milliseconds >= 0 or Infinity';
@@ -10,7 +10,7 @@ const badCounts = [NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '4', true, {}];
 const badDurations = [NaN, -1, -Infinity, '20', true, {}];
 const badSizes = [NaN, 0, -1, -Infinity, '8', true, {}];
 
-/** `{ 'retry.factor': 0 }` as `{ retry: { factor: 0 } }`. */
+/** `{ 'retry.maxMs': 0 }` as `{ retry: { maxMs: 0 } }`. */
 export function nested(options: unknown): unknown {
   if (typeof options !== 'object' || options === null) return options;
   const out: Record<string, unknown> = {};
@@ -23,11 +23,11 @@ export function nested(options: unknown): unknown {
 
 /** Bad values of what all adapters take (`CallRules`). Dotted names are for {@link nested}. */
 export const callRuleRows: readonly MisuseRow[] = [
-  ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
+  ...badly('limiter', 'a limiter made by createLimiter or createAccount', {}, 4, null, 'shared'),
+  ...wrong('maxRetries', 'unknown option `{option}`', 'Use `retry: { maxAttempts }`.', 2),
   ...badly('retry', 'an object or false', true, NaN, 0, -1, 1.5, Infinity, 'no', null),
   ...badly('retry.maxAttempts', COUNT, ...badCounts),
-  ...badly('retry.initialMs', DURATION, ...badDurations),
-  ...badly('retry.factor', POSITIVE, ...badSizes),
+  ...badly('retry.delayMs', DURATION, ...badDurations),
   ...badly('retry.maxMs', DURATION, ...badDurations),
   ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, {}),
   ...badly('retry.maxShare', POSITIVE, ...badSizes),
@@ -50,14 +50,14 @@ export const jobRows: readonly MisuseRow[] = [
   ...withLimiter(
     ...badly('job', 'an object', NaN, 0, '', 5, null, 'user'),
     ...badly('job.lane', 'a non-empty string', NaN, 0, '', 5, null, {}),
-    ...badly('job.lane', 'a lane the limiter has (user,normal)', 'P7'),
+    ...badly('job.lane', 'a lane of the limiter (user, normal)', 'P7'),
     ...badly('job.key', 'a non-empty string', '', null, {}),
     ...badly('job.model', 'a non-empty string', '', 5, null, {}),
     ...badly('job.name', 'a non-empty string', '', 5, null, {}),
     ...badly('job.cost', 'an object', NaN, 0, 5, 'tokens', null),
-    ...badly('job.tokens', 'absent (known options: lane, key, cost, model, name)', 5),
+    ...unknown('job.tokens', 'lane, key, cost, model, name', 5),
   ),
-  ...badly('job', 'absent without a `limiter`', { lane: 'user' }, () => ({ cost: { tokens: 1 } })),
+  ...wrong('job', '`{option}` needs `limiter`', 'Add it, or remove `{option}`.', { lane: 'user' }, () => ({ cost: { tokens: 1 } })),
 ];
 
 /** The same for those that make jobs of requests (`JobRules`). */
@@ -66,11 +66,7 @@ export const jobRuleRows: readonly MisuseRow[] = [
   ...jobRows,
   ...badly('provider', 'an object', null, 5, 'openai'),
   ...badly('provider.name', 'a non-empty string', undefined, '', 5),
-  ...badly(
-    'provider.rates',
-    'absent (known options: name, cacheReads, outputCharged, unusedOutput, tokensCharged, refusedInput, failedInput)',
-    5,
-  ),
+  ...unknown('provider.rates', 'name, cacheReads, outputCharged, unusedOutput, tokensCharged, refusedInput, failedInput', 5),
 ];
 
 /** The same for those whose calls have a connection of their own (`ConnectionRules`). */

@@ -1,6 +1,6 @@
 import { chatCompletions } from '../../src/pipelines/create-model-caller.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt } from '../support/misuse.js';
 
 const baseUrl = 'http://127.0.0.1/v1';
 
@@ -16,6 +16,6 @@ export const rows: MisuseTable = {
     ...badly('apiKey', 'a string', 5, null, {}),
     ...badly('headers', 'an object', null, 'x'),
     ...badly('fetch', 'a function', null, {}),
-    ...badly('baseURL', 'absent (known options: baseUrl, model, apiKey, headers, fetch)', baseUrl),
+    ...misspelt('baseURL', 'baseUrl', baseUrl),
   ],
 };

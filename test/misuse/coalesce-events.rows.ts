@@ -1,6 +1,6 @@
 import { coalesceEvents } from '../../src/adapters/ag-ui.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
 export const rows: MisuseTable = {
   operator: 'coalesceEvents',
@@ -10,6 +10,6 @@ export const rows: MisuseTable = {
     ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '16', null, true, {}),
     ...badly('maxChars', 'a number > 0 or Infinity', NaN, 0, -1, '4096', null, true, {}),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
-    ...badly('flush', 'absent (known options: pace, maxWaitMs, maxChars, scheduler)', true),
+    ...unknown('flush', 'pace, maxWaitMs, maxChars, scheduler', true),
   ],
 };

@@ -1,7 +1,7 @@
 import { NEVER } from 'rxjs';
 import { conflateWhileBusy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
 const known = 'ready, maxWeight, weigh, onSourceError, onDrop, onEvent, name, seed, merge, overflow';
 
@@ -17,7 +17,7 @@ const bad: MisuseTable['rows'] = [
   ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', false, null),
   ...badly('onEvent', 'a function', console, 'log', null),
   ...badly('name', 'a non-empty string', '', 5, null),
-  ...badly('maxQueued', `absent (known options: ${known})`, 1),
+  ...unknown('maxQueued', known, 1),
 ];
 
 const sum = { ready: NEVER, seed: (n: number) => n, merge: (a: number, b: number) => a + b };

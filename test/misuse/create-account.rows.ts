@@ -1,9 +1,9 @@
 import { createAccount } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown, wrong } from '../support/misuse.js';
 
 const RATES = ['requestsPerMinute', 'tokensPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute', 'requestsPerDay', 'tokensPerDay'];
-const AMOUNT = 'a number > 0 or Infinity (`pause()` or `setLimits` lets nothing pass)';
+const AMOUNT = 'a number > 0 or Infinity (to stop all calls, use `pause()`)';
 const ZONE = "the name of a time zone, such as 'America/Los_Angeles'";
 
 /** Options, and those of `dayStartsAt` and of one of `models` under dotted names. */
@@ -31,17 +31,19 @@ export const rows: MisuseTable = {
     ...badly('dayStartsAt', 'an object', 5, 'UTC', null),
     ...badly('dayStartsAt.timeZone', ZONE, '', 'Moon/Tranquility', 5, null),
     ...badly('dayStartsAt.hour', 'a whole number from 0 to 23', -1, 24, 0.5, NaN, '0', null),
-    ...badly('dayStartsAt.minute', 'absent (known options: timeZone, hour)', 30),
-    ...badly('models', 'a list of limits of models', 5, {}, 'large', null),
+    ...unknown('dayStartsAt.minute', 'timeZone, hour', 30),
+    ...badly('models', 'a list of objects such as { model, requestsPerMinute }', 5, {}, 'large', null),
     ...badly('models[0]', 'an object', NaN, 0, 'large', null, undefined),
     ...badly('models[0].model', 'a non-empty string', '', 5, NaN, null, undefined, {}),
-    ...badly('models[0].model', 'a name or a list of names, not empty', []),
-    ...badly('models[1].model', 'one that no other limits are for', 'large'),
+    ...badly('models[0].model', 'a name, or a list of at least one name', []),
+    ...wrong('models[1].model', '`models` names `large` twice', 'Merge the two entries.', 'large'),
     ...badly('models[0].concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...badly('models[0].burst', `absent (known options: model, concurrency, ${RATES.join(', ')})`, 5),
+    ...unknown('models[0].burst', `model, concurrency, ${RATES.join(', ')}`, 5),
+    ...wrong('rates', 'unknown option `{option}`', 'Use `requestsPerMinute` or `tokensPerMinute`, or `createLimiter`.', []),
+    ...wrong('budget', 'unknown option `{option}`', 'Use `createAccount` of `sluice`.', {}),
     ...badly('burst', 'a finite number > 0', 0, -1, NaN, Infinity, '2', null),
     ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, '2', null),
     ...badly('keyFairness', 'byCost()', 'byCost', NaN, 0, true, null, {}, () => undefined),
-    ...badly('lanes', 'a list of names or lanes, not empty', 'user', 5, null, {}),
+    ...badly('lanes', 'a list of at least one lane or name', 'user', 5, null, {}),
   ],
 };

@@ -1,10 +1,10 @@
 import { of } from 'rxjs';
 import { createBatcher, lanes } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown, wrong } from '../support/misuse.js';
 import { BATCH_OPTIONS, batchRows, overflowRows } from './batch-options.js';
 
-const known = [...BATCH_OPTIONS, 'dedupe', 'cache'].join(', ');
+const known = [...BATCH_OPTIONS, 'dedupe', 'cache', 'job', 'operator'].join(', ');
 
 const batcher = () => createBatcher((items: readonly string[]) => of(items), { queue: lanes([{ name: 'only' }]) });
 
@@ -24,8 +24,17 @@ export const rows: MisuseTable = {
     'shutdownOn.signal': (signal) => batcher().shutdownOn(signal),
   },
   rows: [
+    ...wrong('tokensPerMinute', 'unknown option `{option}`', 'Use `limiter: createAccount({ … })`.', 60),
     ...badly('work', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
-    ...badly('LoadOptions.key', 'absent unless the `queue` has a `key`', 'A', 0, null, {}),
+    ...wrong(
+      'LoadOptions.key',
+      '`{option}` needs a queue with keys',
+      'Use `queue: lanes([…], { key: … })`, or remove `key`.',
+      'A',
+      0,
+      null,
+      {},
+    ),
     ...badly('LoadOptions.signal', 'an AbortSignal', NaN, 0, 'text', null, {}, () => undefined),
     ...badly('LoadOptions.deadlineMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '5', null, {}),
     ...badly('loadManyAsync.items', 'an array', NaN, 0, 'text', null, undefined, {}),
@@ -34,8 +43,10 @@ export const rows: MisuseTable = {
     ...batchRows,
     ...overflowRows,
     ...badly('dedupe', 'a function', true, 'id', NaN, 0, 1.5, Infinity, null, {}),
-    ...badly('cache', 'lruCache({ maxEntries })', NaN, 0, -1, 1.5, Infinity, 'on', true, false, null, { maxEntries: 1 }, new Map()),
-    ...badly('onSourceError', `absent (known options: ${known})`, 'abort'),
-    ...badly('retry', `absent (known options: ${known})`, false),
+    ...badly('cache', 'lruCache(maxEntries)', NaN, 0, -1, 1.5, Infinity, 'on', true, false, null, { maxEntries: 1 }, new Map()),
+    ...badly('operator', 'a non-empty string', '', 0, null, {}),
+    ...wrong('job', '`{option}` needs `limiter`', 'Add it, or remove `{option}`.', { model: 'm' }),
+    ...unknown('onSourceError', known, 'abort'),
+    ...unknown('retry', known, false),
   ],
 };

@@ -1,7 +1,7 @@
 import type { BudgetOptions } from '../../src/pipelines/create-budget.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, unknown, wrong } from '../support/misuse.js';
 
 const prices = { small: { inputUsdPerMillion: 1 } };
 const priceFields = [
@@ -45,31 +45,31 @@ export const rows: MisuseTable = {
     ...badly('limits[0]', 'an object', null, undefined, 5, 'usd'),
     ...badly('limits[0].key', 'a non-empty string', '', 5, null, {}),
     ...badly('limits[0].model', 'a non-empty string', '', 5, null, {}),
-    ...badly('limits[0].usd', amount, undefined, ...notAmount),
+    ...badly('limits[0].usd', amount, ...notAmount),
+    ...wrong('limits[0].usd', '`limits[0]` has neither `usd` nor `tokens`', 'Add one of them.', undefined),
     ...badly('limits[0].tokens', 'a whole number >= 0', NaN, -1, 1.5, Infinity, '5', null),
-    ...badly('both.limits[0].tokens', 'absent beside `usd`: make it two limits', 5),
+    ...wrong('both.limits[0].tokens', '`{option}` cannot be combined with `usd`', 'Make two limits of it.', 5),
     ...badly('limits[0].windowMs', 'a number > 0 or Infinity', NaN, 0, -1, '5', null, {}),
-    ...badly('limits[0].window', 'absent (known options: key, model, usd, tokens, windowMs)', 5),
+    ...misspelt('limits[0].window', 'limits[0].windowMs', 5),
     ...badly('prices', 'an object', null, 5, 'cheap'),
-    ...badly('none.prices', 'given, because `limits[0]` is in USD', undefined),
+    ...wrong('none.prices', '`limits[0].usd` needs `prices`', 'Add the price of each model.', undefined),
     ...badly("prices['small']", 'an object', null, undefined, 5, 'cheap'),
-    ...badly("none.prices['large']", 'given, because a limit in USD is about its calls', undefined),
-    ...badly("call.prices['large']", 'given, because a limit in USD is about its calls', undefined),
+    ...wrong("none.prices['large']", '`prices` does not list `large`, and a limit in USD applies to it', 'Add its price.', undefined),
+    ...wrong("call.prices['large']", '`prices` does not list `large`, and a limit in USD applies to it', 'Add its price.', undefined),
     ...priceFields.flatMap((field) => badly(`prices['small'].${field}`, amount, ...notAmount)),
-    ...badly("prices['small'].usd", `absent (known options: ${priceFields.join(', ')})`, 5),
+    ...unknown("prices['small'].usd", priceFields.join(', '), 5),
     ...badly('enforce', 'true or false', 1, 'yes', null),
     ...badly('warnAt', 'a number from 0 to 1', NaN, -0.1, 1.1, Infinity, '0.5', null),
-    ...badly('onWarn', 'a function', null, 5, 'log', {}),
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('storage', 'an object with `load` and `save`', null, 5, 'file', {}, { load: () => undefined }),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
-    ...badly('limit', 'absent (known options: limits, prices, enforce, warnAt, onWarn, onEvent, name, storage, scheduler)', 5),
+    ...misspelt('limit', 'limits', 5),
     ...badly('reserve.call', 'an object', null, undefined, 5, 'small'),
     ...badly('reserve.call.model', 'a non-empty string', '', null, 5, undefined),
     ...tokenFields.flatMap((field) => badly(`reserve.call.${field}`, amount, ...notAmount)),
     ...badly('reserve.call.reserved', 'a number from 0 to 1', NaN, -0.1, 1.1, '0.5', null),
-    ...badly('reserve.call.cost', `absent (known options: model, key, reserved, ${tokenFields.join(', ')})`, 5),
+    ...unknown('reserve.call.cost', `model, key, reserved, ${tokenFields.join(', ')}`, 5),
   ],
 };
 

@@ -1,53 +1,52 @@
 import { of } from 'rxjs';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import type { MisuseRow, MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
-import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly, unknown, wrong } from '../support/misuse.js';
+import { embedderRows, TEXT_RULES } from './embedder-rules.js';
 
-const KNOWN = `maxSize, ${BATCH_RULES}, ${TEXT_RULES}, budget, model, baseUrl, apiKey, headers, fetch, dimensions, call`;
+const KNOWN = `call, model, ${TEXT_RULES}`;
 const call = (texts: readonly string[]) => of(texts.map(() => [1]));
-const baseUrl = 'http://127.0.0.1/v1';
+const ADDRESS = 'Use `call: embeddings({ baseUrl, model, … })`.';
 
-/** Over a client of its own, unless it is about an endpoint. */
 const create = (options: unknown): unknown => {
   if (typeof options !== 'object' || options === null) return createEmbedder(options as never);
-  return createEmbedder({ ...('baseUrl' in options ? { model: 'm' } : { call }), ...options } as never);
+  return createEmbedder({ call, ...options });
 };
 
-/** The same over an endpoint. */
-const overHttp = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { baseUrl } }));
 export const rows: MisuseTable = {
   operator: 'createEmbedder',
   create,
   calls: {
-    'nothing.baseUrl': (value) => createEmbedder({ baseUrl: value } as never),
+    'EmbedClient.call.embed': (value) => createEmbedder({ call: { embed: value } }),
+    'EmbedClient.call.model': (value) => createEmbedder({ call: { embed: call, model: value } }),
+    'EmbedClient.call.classify': (value) => createEmbedder({ call: { embed: call, classify: value } }),
+    'EmbedClient.call.estimateTokens': (value) => createEmbedder({ call: { embed: call, estimateTokens: value } }),
+    'EmbedClient.call.provider': (value) => createEmbedder({ call: { embed: call, provider: value } }),
     'drain.drain options': (value) => createEmbedder({ call }).drain(value),
     'DrainOptions.timeoutMs': (value) => createEmbedder({ call }).drain({ timeoutMs: value }),
     'shutdownOn.signal': (value) => createEmbedder({ call }).shutdownOn(value),
   },
   rows: [
-    ...badly('call', 'a function', null, 'fetch', {}, 5),
-    ...badly('nothing.baseUrl', 'given, or a `call`', undefined),
-    ...badly('baseUrl', 'an http(s) URL such as `https://host/v1`', 5, null, '', 'localhost:11434', 'ftp://host'),
+    ...badly('call', 'a function, or a client such as `embeddings({ … })`', null, 'fetch', 5),
+    ...badly('EmbedClient.call.embed', 'a function', undefined, null, 'fetch', {}),
+    ...badly('EmbedClient.call.model', 'a non-empty string', null, '', 5),
+    ...badly('EmbedClient.call.classify', 'a function', null, 'status'),
+    ...badly('EmbedClient.call.estimateTokens', 'a function', null, 4),
+    ...badly('EmbedClient.call.provider', 'an object', null, 'openai'),
     ...badly('model', 'a non-empty string', null, '', 5, {}),
-    ...overHttp(
-      ...badly('model', 'a non-empty string', undefined, null, '', 5),
-      ...badly('apiKey', 'a string', 5, null, {}),
-      ...badly('headers', 'an object', null, 'x'),
+    ...['baseUrl', 'apiKey', 'headers', 'fetch', 'dimensions'].flatMap((option) =>
+      wrong(option, 'unknown option `{option}`', ADDRESS, 'http://127.0.0.1/v1'),
     ),
-    ...overHttp(
-      ...badly('fetch', 'a function', null, {}),
-      ...badly('dimensions', 'a whole number >= 1 or Infinity', 0, 1.5, NaN, null, '10'),
-    ),
+    ...wrong('budget', 'unknown option `{option}`', 'Use `limiter: createAccount({ budget })`.', {}),
     ...embedderRows,
-    ...badly('budget', 'a budget made by createBudget', null, 5, {}, { usd: 5 }),
     ...badly('maxQueued', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...badly('queue', 'lanes([…])', [], {}, 'user', null),
+    ...badly('lanes', 'a list of at least one lane or name', [], {}, 'user', null),
     ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
-    ...badly('limiter', 'a limiter made by createLimiter', null, 5, 'shared', {}),
+    ...badly('limiter', 'a limiter made by createLimiter or createAccount', null, 5, 'shared', {}),
     ...badly('scheduler', 'an rxjs scheduler', null, 5, {}),
     ...badly('onEvent', 'a function', console, 'log', null),
-    ...badly('batchSize', `absent (known options: ${KNOWN})`, 2),
+    ...unknown('priority', KNOWN, 2),
+    ...wrong('batchSize', 'unknown option `{option}`', 'Use `maxSize`.', 2),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),
     ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, NaN, 'text', null, {}),

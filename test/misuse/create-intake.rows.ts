@@ -1,8 +1,8 @@
 import { createIntake, lanes } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, unknown } from '../support/misuse.js';
 
-const known = 'maxQueued, maxWaiting, highWater, lowWater, queue, onEvent, name, scheduler';
+const known = 'maxQueued, highWater, lowWater, queue, onEvent, name, scheduler';
 
 /** What is said in a call, not when the intake is made. */
 const calls: Readonly<Record<string, (value: never) => unknown>> = {
@@ -22,7 +22,6 @@ export const rows: MisuseTable = {
   calls,
   rows: [
     ...badly('maxQueued', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '16', null, {}),
-    ...badly('maxWaiting', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, -Infinity, '16', null, {}),
     ...badly('highWater', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '8', null),
     ...badly('highWater', 'at most `maxQueued` (16)', 17, Infinity),
     ...badly('lowWater', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, '4', null),
@@ -31,18 +30,19 @@ export const rows: MisuseTable = {
     {
       option: 'queue',
       value: lanes([{ name: 'p0', overflow: 'dropOldest' }]),
-      expected: 'lanes without `overflow`: whoever waits is never dropped',
+      problem: 'lanes of an intake cannot have `overflow`: it never drops waiting items',
+      expected: 'Remove `overflow` from the lanes.',
     },
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
-    ...badly('capacity', `absent (known options: ${known})`, 4),
+    ...unknown('capacity', known, 4),
     ...badly('offer.offer options', 'an object', null, 5, 'urgent'),
-    ...badly('OfferOptions.priority', 'absent (known options: lane, signal)', 5),
+    ...unknown('OfferOptions.priority', 'lane, signal', 5),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, NaN, 0, 'text', null, {}, () => undefined),
     ...badly('OfferOptions.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),
-    ...badly('DrainOptions.timeout', 'absent (known options: timeoutMs)', 5),
+    ...misspelt('DrainOptions.timeout', 'timeoutMs', 5),
     ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
   ],
 };

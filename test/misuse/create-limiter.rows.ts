@@ -1,6 +1,6 @@
 import { childOf, createLimiter, heldBy, keyedLimiter, lanes, perMinute } from '../../operators/index.js';
 import type { MisuseRow, MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, unknown, wrong } from '../support/misuse.js';
 
 const known =
   'concurrency, rates, headroom, queue, maxQueued, overflow, learn, refunds, enforce, abortGraceMs, restore, random, onEvent, name, scheduler';
@@ -22,6 +22,7 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'LimiterJob.signal': (value) => createLimiter().acquire({ signal: value }),
   'LimiterJob.deadlineMs': (value) => createLimiter().acquire({ deadlineMs: value }),
   'LimiterJob.model': (value) => createLimiter().acquire({ model: value }),
+  'LimiterJob.waitsForRoom': (value) => createLimiter().acquire({ waitsForRoom: value }),
   'LimiterJob.holder': (value) => createLimiter().acquire({ holder: value }),
   'onRelease.listener': (value) => createLimiter().onRelease(value),
   'childOf.options': (value) => childOf(createLimiter(), value),
@@ -109,17 +110,17 @@ const savedModels: readonly unknown[] = [
 
 const ownRows: readonly MisuseRow[] = [
   ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, 2 ** 60, '4', null, true),
-  ...badly('rates', 'a list of rates', 5, '60', {}, null),
+  ...badly('rates', "a list of rates such as perMinute('requests', 600)", 5, '60', {}, null),
   ...badly('headroom', 'a number from 0.01 to 1', 0, -0.5, 1.1, 90, NaN, Infinity, '0.9', null),
-  ...badly('queue', 'a queue made by lanes', 5, 'fifo', {}, [], null),
+  ...badly('queue', 'lanes([…])', 5, 'fifo', {}, [], null),
   ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, '1000', null),
   ...badly('overflow', overflows, 'block', 'drop', 0, true),
-  ...badly('learn', 'made by fromHeaders', 1, 'yes', true, {}),
+  ...badly('learn', 'fromHeaders()', 1, 'yes', true, {}),
   ...badly('refunds', 'true or false', 1, 'no', null, 0),
   ...badly('enforce', 'true or false', 1, 'no', null, 0),
   ...badly(
     'restore',
-    'what `save` has answered',
+    'the result of `save()`',
     1,
     'yes',
     null,
@@ -160,9 +161,10 @@ const callsBelow: Readonly<Record<string, (value: never) => unknown>> = Object.f
 const jobRows: readonly MisuseRow[] = [
   ...badly('LimiterJob.signal', 'an AbortSignal', NaN, 0, 'text', null, {}, () => undefined),
   ...badly('LimiterJob.model', 'a non-empty string', '', NaN, 5, null, {}),
-  ...badly('LimiterJob.holder', 'made by heldBy', NaN, 0, 'text', null, {}, () => undefined),
+  ...badly('LimiterJob.waitsForRoom', 'true or false', 0, 1, 'yes', null, {}),
+  ...badly('LimiterJob.holder', 'heldBy(lease)', NaN, 0, 'text', null, {}, () => undefined),
   ...badly('LimiterJob.cost', 'an object', null, 5, 'much'),
-  ...badly('LimiterJob.cost.token', 'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts', 5),
+  ...misspelt('LimiterJob.cost.token', 'cost.tokens', 5),
   ...badly('LimiterJob.deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
   ...badly('LimiterJob.cost.slots', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
   ...badly('LimiterJob.cost.slots', 'a whole number >= 0', 0.5, 1.000001),
@@ -185,6 +187,7 @@ const keyedCalls: Readonly<Record<string, (value: never) => unknown>> = {
 export const rows: MisuseTable = {
   operator: 'createLimiter',
   create: createLimiter,
+  names: { ChildLimiterOptions: 'childOf', childOf: 'childOf', KeyedLimiterOptions: 'keyedLimiter', keyedLimiter: 'keyedLimiter' },
   calls: { ...calls, ...callsBelow, ...keyedCalls },
   rows: [
     ...ownRows,
@@ -201,9 +204,9 @@ export const rows: MisuseTable = {
     ...badly('shutdownOn.signal', 'an AbortSignal', NaN, 0, 'text', null, undefined, {}, () => undefined),
     ...badly('releaseAfter.work', 'a promise', NaN, 0, 'text', null, undefined, {}, () => undefined),
     ...badly('tryAcquire.job', 'an object', null, 5, 'urgent'),
-    ...badly('LimiterJob.priority', 'absent (known options: id, lane, key, model, cost, signal, deadlineMs, holder)', 5),
+    ...unknown('LimiterJob.priority', 'id, lane, key, model, cost, signal, deadlineMs, waitsForRoom, holder', 5),
     ...badly('LimiterLimits.concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...badly('LimiterLimits.rates', 'a list of rates', 5, '60', {}, null),
+    ...badly('LimiterLimits.rates', "a list of rates such as perMinute('requests', 600)", 5, '60', {}, null),
     ...badly('wrap.work', 'a function', undefined, null, 5, {}, 'work'),
     ...badly('enlist.bidder.granted', 'a function', undefined, null, 5),
     ...badly('enlist.bidder.requests', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}),
@@ -212,12 +215,15 @@ export const rows: MisuseTable = {
     ...badly('run.work', 'a function', undefined, null, 5, {}, 'work'),
     ...badly('ObserveOptions.sentAt', 'a finite number', NaN, Infinity, '5', null, {}),
     ...badly('ObserveOptions.model', 'a non-empty string', '', NaN, 5, null, {}),
-    ...badly('ObserveOptions.at', 'absent (known options: sentAt, model)', 5),
+    ...unknown('ObserveOptions.at', 'sentAt, model', 5),
     ...badly('observe.options', 'an object', null, 5, 'now'),
     ...badly('penalize.pauseMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null, undefined),
     ...badly('__type.below', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '3', undefined),
     ...badly('whenQueued.options', 'an object', null, 5, undefined),
-    ...badly('maxConcurrency', `absent (known options: ${known})`, 4),
-    ...badly('queueLimit', `absent (known options: ${known})`, 4),
+    ...unknown('priority', known, 4),
+    ...wrong('maxConcurrency', 'unknown option `{option}`', 'Use `concurrency`.', 4),
+    ...wrong('requestsPerMinute', 'unknown option `{option}`', 'Use `createAccount`, or `rates`.', 60),
+    ...wrong('lanes', 'unknown option `{option}`', 'Use `createAccount`, or `queue: lanes([…])`.', ['user']),
+    ...misspelt('queueLimit', 'queue', 4),
   ],
 };

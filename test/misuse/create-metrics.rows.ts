@@ -1,7 +1,7 @@
 import { createLimiter } from '../../operators/index.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt } from '../support/misuse.js';
 
 export const rows: MisuseTable = {
   operator: 'createMetrics',
@@ -18,10 +18,10 @@ export const rows: MisuseTable = {
     ...badly('maxBatchSize', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
     ...badly('windowMs', 'a number from 10 to 86400000', 0, -1, 9, NaN, '5', null, Infinity, 86_400_001),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
-    ...badly('interval', 'absent (known options: intervalMs, maxLabels, maxBatchSize, windowMs, scheduler)', 5),
-    ...badly('observe.name', 'a non-empty string that is not in use', '', 5, null, undefined),
+    ...misspelt('interval', 'intervalMs', 5),
+    ...badly('observe.name', 'a non-empty string', '', 5, null, undefined),
     ...badly('observe.observed.snapshot', 'a function', 5, null, undefined, {}),
-    ...badly('watch.account', 'a limiter made by createLimiter', 5, null, undefined, {}),
-    ...badly('watch.name', 'a non-empty string that is not in use', '', 5, null),
+    ...badly('watch.account', 'a limiter made by createLimiter or createAccount', 5, null, undefined, {}),
+    ...badly('watch.name', 'a non-empty string', '', 5, null),
   ],
 };

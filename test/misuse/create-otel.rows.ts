@@ -1,6 +1,7 @@
-import { createOtel, FLOW_NAMES } from '../../src/adapters/otel.js';
+import { FLOW_NAMES } from '../../src/adapters/otel/names.js';
+import { createOtel } from '../../src/adapters/otel.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, unknown } from '../support/misuse.js';
 
 const observed = { snapshot: () => ({}) };
 
@@ -13,6 +14,7 @@ export const rows: MisuseTable = {
     'given.tracer.startSpan': (startSpan) => createOtel({ tracer: { startSpan } as never }),
     'given.meter.createHistogram': (createHistogram) => createOtel({ meter: { createHistogram } as never }),
     'given.names.callSpan': (callSpan) => createOtel({ names: { callSpan } }),
+    'given.names.speed': (speed) => createOtel({ names: { speed } as never }),
     'given.names.call': (call) => createOtel({ names: { call } as never }),
   },
   rows: [
@@ -20,12 +22,13 @@ export const rows: MisuseTable = {
     ...badly('given.meter.createHistogram', 'a function', 5, undefined, {}),
     ...badly('names', 'an object', 5, null, 'gen_ai'),
     ...badly('given.names.callSpan', 'a non-empty string', '', 5, null),
-    ...badly('given.names.call', `absent (known options: ${Object.keys(FLOW_NAMES).join(', ')})`, 'call'),
+    ...unknown('given.names.speed', Object.keys(FLOW_NAMES).join(', '), 'x'),
+    ...misspelt('given.names.call', 'names.callSpan', 'call'),
     ...badly('modelAttributes', 'an object', 5, null, 'openai'),
     ...badly('maxLabels', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
     ...badly('maxOpen', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
-    ...badly('prefix', 'absent (known options: tracer, meter, names, modelAttributes, maxLabels, maxOpen)', 'x'),
-    ...badly('observe.name', 'a non-empty string that is not in use', '', 5, null, undefined),
+    ...unknown('prefix', 'tracer, meter, names, modelAttributes, maxLabels, maxOpen', 'x'),
+    ...badly('observe.name', 'a non-empty string', '', 5, null, undefined),
     ...badly('observe.observed.snapshot', 'a function', 5, null, undefined, {}),
   ],
 };

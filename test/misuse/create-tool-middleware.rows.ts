@@ -1,7 +1,7 @@
 import { createLimiter, lanes } from '../../operators/index.js';
 import { createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown, wrong } from '../support/misuse.js';
 import { jobRows, nested } from './call-rules.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
@@ -13,9 +13,12 @@ export const rows: MisuseTable = {
   operator: 'createToolMiddleware',
   create: (options) => createToolMiddleware(nested(options) as never),
   rows: [
-    ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
+    ...badly('limiter', 'a limiter made by createLimiter or createAccount', {}, 4, null, 'shared'),
     ...badly('concurrency', COUNT, 0, -1, 1.5, NaN, '4', null, {}),
-    ...badly('concurrency', 'absent when a `limiter` is given', 4).map((row) => ({ ...row, ...withLimiter })),
+    ...wrong('concurrency', '`{option}` cannot be combined with `limiter`', 'Set it on the limiter.', 4).map((row) => ({
+      ...row,
+      ...withLimiter,
+    })),
     ...badly('toolConcurrency', COUNT, 0, -1, 1.5, NaN, '4', null),
     ...badly('toolConcurrency.search', COUNT, 0, -1, 1.5, NaN, '4', null, undefined, {}),
     ...badly('timeoutMs', POSITIVE, 0, -1, NaN, '4', null),
@@ -24,6 +27,6 @@ export const rows: MisuseTable = {
     ...badly('errors', "one of 'tell', 'throw'", 'settle', '', 0, null, true, {}),
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
-    ...badly('retry', 'absent (known options: limiter, onEvent, scheduler, concurrency, toolConcurrency, job, timeoutMs, errors)', {}),
+    ...unknown('retry', 'limiter, onEvent, scheduler, concurrency, toolConcurrency, job, timeoutMs, errors', {}),
   ],
 };

@@ -2,12 +2,12 @@ import * as z from 'zod';
 import { createLimiter, lanes } from '../../operators/index.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, unknown, wrong } from '../support/misuse.js';
 
 const known =
-  'tools, concurrency, adaptive, limiter, lane, perTool, guard, budget, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, name, onEvent, scheduler, random';
+  'tools, concurrency, limiter, lane, guard, budget, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, name, onEvent, scheduler, random';
 const fields =
-  'name, description, parameters, execute, format, concurrency, timeoutMs, cost, readOnly, idempotent, retry, classify, runsTools';
+  'name, description, parameters, jsonSchema, execute, format, concurrency, timeoutMs, cost, readOnly, idempotent, retry, classify, runsTools';
 
 const tool = { name: 'read', description: 'Reads.', parameters: z.unknown(), execute: () => 'text' };
 const call = { id: 'a', name: 'read', input: {} };
@@ -32,6 +32,7 @@ export const rows: MisuseTable = {
         'name',
         'description',
         'parameters',
+        'jsonSchema',
         'execute',
         'format',
         'cost',
@@ -42,12 +43,11 @@ export const rows: MisuseTable = {
         'classify',
         'runsTools',
         'timeout',
+        'priority',
       ].map((field) => [`tools[0].${field}`, ofTool(field)]),
     ),
     'tools[0]': (value: never) => createToolRunner({ tools: [value] }),
     'tools[1].name': (name: never) => createToolRunner({ tools: [tool, { ...tool, name }] }),
-    'options.perTool.read': (limit: never) => createToolRunner({ tools: [tool], perTool: { read: limit } }),
-    'options.perTool.raed': (limit: never) => createToolRunner({ tools: [tool], perTool: { raed: limit } }),
     'options.retry.maxAttempts': (maxAttempts: never) => createToolRunner({ tools: [tool], retry: { maxAttempts } }),
     'own.tools[0].retry.maxAttempts': (maxAttempts: never) => createToolRunner({ tools: [{ ...tool, retry: { maxAttempts } }] }),
     'alone.tools[0].classify': ofTool('classify'),
@@ -79,42 +79,42 @@ export const rows: MisuseTable = {
     ...badly('tools', 'an array', NaN, 0, 'read', null, undefined, {}, () => tool),
     ...badly('tools[0]', 'an object', null, undefined, 5, 'read'),
     ...badly('tools[0].name', 'a non-empty string', '', null, undefined, 5, {}),
-    ...badly('tools[1].name', 'a name that no other tool has', 'read'),
+    ...wrong('tools[1].name', 'two tools are called `read`', 'Rename one of them.', 'read'),
     ...badly('tools[0].description', 'a non-empty string', '', null, undefined, 5, {}),
     ...badly('tools[0].parameters', 'a schema with `safeParse` or `~standard`', null, undefined, 5, {}, { type: 'object' }),
     ...badly('tools[0].execute', 'a function', null, undefined, 5, 'run', {}),
     ...badly('tools[0].format', 'a function', null, 5, 'json', {}),
     ...badly('tools[0].cost', 'a function', null, 5, 'much', {}),
     ...badly('tools[0].classify', 'a function', null, 5, 'fatal', {}),
-    ...badly('alone.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
-    ...badly('once.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
+    ...wrong('alone.tools[0].classify', '`{option}` needs `retry` of the same tool', 'Add it, or remove `{option}`.', () => ({
+      class: 'fatal',
+    })),
+    ...wrong('once.tools[0].classify', '`{option}` needs `retry` of the same tool', 'Add it, or remove `{option}`.', () => ({
+      class: 'fatal',
+    })),
     ...badly('addTools.tools', 'an array', null, undefined, 5, tool),
-    ...badly('addTools.tools[0].name', 'a name that no other tool has', 'read'),
+    ...wrong('addTools.tools[0].name', 'two tools are called `read`', 'Rename one of them.', 'read'),
     ...badly('addTools.tools[0].name', 'a non-empty string', '', null),
     ...badly('removeTools.names', 'an array of strings', null, undefined, 'read', [5]),
     ...badly('tools[0].concurrency', count, ...notCount),
     ...badly('tools[0].timeoutMs', positive, ...notPositive),
     ...['readOnly', 'idempotent', 'runsTools'].flatMap((field) => badly(`tools[0].${field}`, 'true or false', null, 0, 1, 'yes', {})),
-    ...badly('tools[0].timeout', `absent (known options: ${fields})`, 5),
+    ...unknown('tools[0].priority', fields, 5),
+    ...misspelt('tools[0].timeout', 'tools[0].timeoutMs', 5),
     ...badly('concurrency', count, ...notCount),
     { option: 'concurrency', value: 0.5, expected: 'a whole number >= 1 or Infinity', besides: { limiter } },
-    { option: 'concurrency', value: 5, expected: 'absent when `adaptive` is given', besides: { adaptive: {} } },
-    ...badly('adaptive', 'an object', true, false, null, 5, 'yes', []),
-    {
-      option: 'adaptive',
-      value: {},
-      expected: 'absent when a `limiter` is given: call `adaptiveLimit(limiter)` where it is made',
-      besides: { limiter },
-    },
-    ...badly('limiter', 'a limiter made by createLimiter', null, 5, 'limiter', {}),
-    ...badly('lane', 'absent without a `limiter`', 'now', null, 5),
-    { option: 'lane', value: 'soon', expected: 'a lane the limiter has (now,later)', besides: { limiter } },
-    ...badly('perTool', 'an object', null, 5, [], 'read', new Map()),
-    ...badly('options.perTool.read', count, ...notCount),
-    ...badly('options.perTool.raed', 'absent: there is no such tool', 2),
+    ...badly('limiter', 'a limiter made by createLimiter or createAccount', null, 5, 'limiter', {}),
+    ...wrong('lane', '`{option}` needs `limiter`', 'Add it, or remove `{option}`.', 'now', null, 5),
+    { option: 'lane', value: 'soon', expected: 'a lane of the limiter (now, later)', besides: { limiter } },
     ...badly('options.retry.maxAttempts', count, ...notCount),
     ...badly('own.tools[0].retry.maxAttempts', count, ...notCount),
-    ...badly('batch.tools[0].concurrency', 'absent, because a tool with `runsTools` takes no slot', 2),
+    ...wrong(
+      'batch.tools[0].concurrency',
+      '`{option}` cannot be combined with `runsTools`',
+      'Remove the limit: such a tool takes no slot.',
+      2,
+    ),
+    ...badly('tools[0].jsonSchema', 'an object', null, 'text', 5, true),
     ...badly('budget', 'a budget made by createBudget', null, 5, {}, { usd: 5 }),
     ...badly('guard', 'a function', true, null, 'yes', {}),
     ...badly('timeoutMs', positive, ...notPositive),
@@ -127,7 +127,8 @@ export const rows: MisuseTable = {
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('random', 'a function', null, 0.5, 'chance', {}),
     ...badly('name', 'a non-empty string', '', 5, null),
-    ...badly('timeout', `absent (known options: ${known})`, 5),
+    ...unknown('priority', known, 5),
+    ...misspelt('timeout', 'timeoutMs', 5),
     ...badly('run.calls', 'an array', null, undefined, 5, 'read', {}, call),
     ...badly('runAllAsync.calls', 'an array', null, undefined, 5, 'read', {}, call),
     ...badly('calls[0].id', 'a non-empty string', '', null, undefined, 5, {}),
@@ -137,7 +138,7 @@ export const rows: MisuseTable = {
     ...badly('run.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
     ...badly('run.deadlineMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, true),
     ...badly('run.key', 'a non-empty string', '', 5, null, {}),
-    ...badly('run.timeoutMs', 'absent (known options: context, key, signal, deadlineMs)', 5),
+    ...unknown('run.timeoutMs', 'context, key, signal, deadlineMs', 5),
     ...badly('drain.timeoutMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '5', null),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, null, 5, {}),
   ],

@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { embedSettled } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, unknown } from '../support/misuse.js';
 import { nested } from './call-rules.js';
 import { EMBEDDING_RULES, embeddingRows } from './embedding-rules.js';
 
@@ -18,6 +18,7 @@ export const rows: MisuseTable = {
     // A text is not quoted: test/adapters/what-is-no-text.test.ts.
     ...badly('values', 'an array of strings', undefined, null, 5, {}, new Set(['a'])),
     ...badly('signal', 'an AbortSignal', NaN, 0, 'text', null, {}, new AbortController()),
-    ...badly('abortSignal', `absent (known options: ${EMBEDDING_RULES}, ${OWN})`, new AbortController().signal),
+    ...unknown('priority', `${EMBEDDING_RULES}, ${OWN}`, 5),
+    ...misspelt('abortSignal', 'signal', new AbortController().signal),
   ],
 };

@@ -1,5 +1,5 @@
 import type { MisuseRow } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { batchRows } from './batch-options.js';
 import { callRuleRows, jobRows } from './call-rules.js';
 
@@ -12,7 +12,7 @@ export const embeddingRows: readonly MisuseRow[] = [
   ...callRuleRows.filter(({ option }) => option !== 'breaker' && option !== 'whenOpen'),
   ...batchRows.filter(({ option }) => option === 'concurrency'),
   ...badly('split', 'an object or false', true, NaN, 0, -1, 1.5, Infinity, 'no', null),
-  ...badly('split.parts', 'absent (known options: factor, maxCalls, maxDepth, maxBlameRounds, strategy)', 3),
+  ...unknown('split.factor', 'parts, maxCalls, strategy', 3),
   ...jobRows,
   ...badly('countTokens', 'a function', NaN, 0, 'tokens', null, {}),
 ];

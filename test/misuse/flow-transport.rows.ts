@@ -1,6 +1,6 @@
 import { flowTransport } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
 const known = 'pace, maxWaitMs, maxChars, scheduler, supersede';
 const transport = {
@@ -19,6 +19,6 @@ export const rows: MisuseTable = {
     ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '16', null, true, {}),
     ...badly('maxChars', 'a number > 0 or Infinity', NaN, 0, -1, '4096', null, true, {}),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
-    ...badly('throttle', `absent (known options: ${known})`, 50),
+    ...unknown('throttle', known, 50),
   ],
 };

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { fromNative } from '../../src/interop.js';
+import { fromNative } from '../../operators/interop.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

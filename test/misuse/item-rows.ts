@@ -1,6 +1,6 @@
 import { createLimiter } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, notLimiter } from '../support/misuse.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const MS = 'a number > 0 or Infinity';
@@ -12,8 +12,14 @@ export const ITEM_OPTIONS =
 /** Bad values of the options that `settleAll` has as well. */
 export const callRows: readonly MisuseRow[] = [
   ...badly('concurrency', COUNT, NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '4', true, null, {}),
-  ...badly('limiter', 'a limiter made by createLimiter', NaN, 0, -1, 1.5, Infinity, 'shared', null, {}, { tryAcquire: () => undefined }),
-  { option: 'concurrency', value: 4, expected: 'absent when a `limiter` is given', besides: { limiter: createLimiter() } },
+  ...notLimiter({ tryAcquire: () => undefined }),
+  {
+    option: 'concurrency',
+    value: 4,
+    problem: '`{option}` cannot be combined with `limiter`',
+    expected: 'Set it on the limiter.',
+    besides: { limiter: createLimiter() },
+  },
   ...badly('errors', "one of 'settle', 'propagate'", 'throw', 'all', NaN, 0, true, null, {}),
   ...badly('timeoutMs', MS, NaN, 0, -1, '20', null, {}),
   ...badly('deadlineMs', MS, NaN, 0, -1, '20', null, {}),

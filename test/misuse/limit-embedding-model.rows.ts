@@ -1,6 +1,6 @@
 import { limitEmbeddingModel } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { nested } from './call-rules.js';
 import { EMBEDDING_RULES, embeddingRows } from './embedding-rules.js';
 
@@ -10,6 +10,6 @@ export const rows: MisuseTable = {
   rows: [
     ...embeddingRows,
     ...badly('rejected', "one of 'throw', 'empty'", 'skip', NaN, 0, -1, null, true, {}),
-    ...badly('breaker', `absent (known options: ${EMBEDDING_RULES}, rejected)`, {}),
+    ...unknown('breaker', `${EMBEDDING_RULES}, rejected`, {}),
   ],
 };

@@ -1,12 +1,12 @@
 import { FakeEmbeddings } from '@langchain/core/utils/testing';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { batchRows, overflowRows } from './batch-options.js';
-import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
+import { embedderRows, TEXT_RULES } from './embedder-rules.js';
 
-const BATCHES = BATCH_RULES.split(', ');
-const KNOWN = `fetch, queries, maxSize, ${TEXT_RULES}, ${BATCH_RULES}`;
+const BATCHES = TEXT_RULES.split(', ').filter((option) => !embedderRows.some((row) => row.option === option));
+const KNOWN = `fetch, queries, ${TEXT_RULES}`;
 const EMBEDDINGS = 'LangChain embeddings, or a function that makes some';
 
 const make = (options: object = {}) => limitEmbeddings(new FakeEmbeddings(), options);
@@ -30,7 +30,7 @@ export const rows: MisuseTable = {
     ...badly('maxSize', 'at most 512, the `batchSize` of the embeddings', 513, Infinity),
     ...batchRows.filter(({ option }) => BATCHES.includes(option)),
     ...overflowRows,
-    ...badly('maxRetries', `absent (known options: ${KNOWN})`, 2),
+    ...unknown('maxRetries', KNOWN, 2),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),
     ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, NaN, 'text', null, {}),

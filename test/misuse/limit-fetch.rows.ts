@@ -1,6 +1,6 @@
 import { limitFetch } from '../../src/adapters/fetch.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 export const rows: MisuseTable = {
@@ -9,6 +9,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('fetch', 'a function', null, 5, {}, 'https://host'),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs, fetch)`, 2),
+    ...unknown('priority', `${CALL_RULES}, job, provider, closeGraceMs, fetch`, 2),
   ],
 };

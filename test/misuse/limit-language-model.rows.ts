@@ -1,10 +1,10 @@
 import { limitLanguageModel } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { unknown } from '../support/misuse.js';
 import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 export const rows: MisuseTable = {
   operator: 'limitLanguageModel',
   create: (options) => limitLanguageModel({ doGenerate: () => undefined } as never, nested(options) as never),
-  rows: [...connectionRuleRows, ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2)],
+  rows: [...connectionRuleRows, ...unknown('priority', `${CALL_RULES}, job, provider, closeGraceMs`, 2)],
 };

@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/client';
 import { limitMcp } from '../../src/adapters/mcp.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, unknown } from '../support/misuse.js';
 import { CALL_RULES, callRuleRows, jobRows, nested } from './call-rules.js';
 
 const client = (): Client => new Client({ name: 'test', version: '1' });
@@ -29,12 +29,13 @@ export const rows: MisuseTable = {
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '4', null),
     ...badly('maxSilenceMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...jobRows,
-    ...badly('timeout', `absent (known options: ${CALL_RULES}, ${own})`, 5),
+    ...unknown('priority', `${CALL_RULES}, ${own}`, 5),
+    ...misspelt('timeout', 'timeoutMs', 5),
     ...badly('callTool.name', 'a non-empty string', '', 5, null, undefined, {}),
     ...badly('callTool.call options', 'an object', null, 5, 'user'),
     ...badly('McpCallOptions.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
     ...badly('McpCallOptions.onProgress', 'a function', null, 5, {}),
     ...badly('McpCallOptions.maxSilenceMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
-    ...badly('McpCallOptions.timeout', 'absent (known options: signal, onProgress, maxSilenceMs)', 5),
+    ...unknown('McpCallOptions.timeout', 'signal, onProgress, maxSilenceMs', 5),
   ],
 };

@@ -1,7 +1,7 @@
 import { OpenAIProvider } from '@openai/agents';
 import { limitModelProvider } from '../../src/adapters/openai-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 const provider = new OpenAIProvider({ apiKey: 'none' });
@@ -13,6 +13,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows.filter(({ option }) => !option.startsWith('provider')),
     ...badly('provider', 'a model provider of @openai/agents', undefined, null, 5, 'openai', {}, OpenAIProvider),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2),
+    ...unknown('priority', `${CALL_RULES}, job, provider, closeGraceMs`, 2),
   ],
 };

@@ -2,7 +2,7 @@ import { OpenAIResponsesModel } from '@openai/agents';
 import OpenAI from 'openai';
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 const model = new OpenAIResponsesModel(new OpenAI({ apiKey: 'none' }), 'm');
@@ -14,6 +14,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('model', 'a model of @openai/agents', undefined, null, 5, 'gpt-4.1', {}, OpenAIResponsesModel),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2),
+    ...unknown('priority', `${CALL_RULES}, job, provider, closeGraceMs`, 2),
   ],
 };

@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, wrong } from '../support/misuse.js';
 import { connectionRuleRows, nested } from './call-rules.js';
 
 const client = new OpenAI({ apiKey: 'none' });
@@ -13,7 +13,7 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('client', 'a client of `openai`', undefined, null, 5, 'openai', {}, OpenAI),
-    ...badly('client', 'one that is not behind a limiter already', limitOpenAI(client)),
+    ...wrong('client', '`{option}` has a limiter already', 'Pass the original client.', limitOpenAI(client)),
     ...badly('fetch', 'a function', null, 5, {}, 'https://host'),
   ],
 };

@@ -1,6 +1,6 @@
 import { limitRerankingModel } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 const model = { doRerank: () => Promise.reject(new Error('never')) };
@@ -12,6 +12,6 @@ export const rows: MisuseTable = {
   rows: [
     ...connectionRuleRows,
     ...badly('model', 'a model of a provider with `doRerank`', undefined, null, 5, 'm', {}),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, job, provider, closeGraceMs)`, 2),
+    ...unknown('priority', `${CALL_RULES}, job, provider, closeGraceMs`, 2),
   ],
 };

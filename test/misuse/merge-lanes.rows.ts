@@ -1,15 +1,14 @@
 import { NEVER } from 'rxjs';
 import { mergeLanes } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const DURATION = 'a number of milliseconds >= 0 or Infinity';
 const POSITIVE = 'a number > 0 or Infinity';
 const FUNCTION = 'a function';
 const OVERFLOW = "one of 'error', 'dropOldest', 'dropNewest', 'latest'";
-const known =
-  'maxSize, maxWeight, fairness, maxQueued, overflow, laneError, eagerComplete, onSourceError, weigh, flush, scheduler, onEvent, name';
+const known = 'maxSize, maxWeight, fairness, maxQueued, overflow, errors, onSourceError, weigh, flush, scheduler, onEvent, name';
 
 const badCounts = [NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '4', null, true, {}];
 const badSizes = [NaN, 0, -1, -Infinity, '8', null, true, {}];
@@ -40,7 +39,7 @@ export const rows: MisuseTable = {
     ...badly('lanes', 'a list of at least one lane', NaN, 0, -1, 1.5, Infinity, 'high', null, undefined, {}, []),
     ...badly('lanes[0]', 'an object', NaN, 0, 'high', null, undefined),
     ...badly('lanes[0].name', 'a non-empty string', '', 5, NaN, null, undefined, {}),
-    { option: 'lanes[1].name', value: 'first', expected: 'unique' },
+    { option: 'lanes[1].name', value: 'first', problem: 'two lanes are called `first`', expected: 'Rename one of them.' },
     ...badly('lanes[0].source', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, true, null, undefined, {}, () => NEVER),
     ...badly('lanes[0].maxWaitMs', DURATION, NaN, -1, -Infinity, '20', null, {}),
     ...badly('lanes[0].maxQueued', COUNT, ...badCounts),
@@ -55,12 +54,11 @@ export const rows: MisuseTable = {
     ...badly('flush', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, true, null, {}, () => NEVER),
     ...badly('maxQueued', COUNT, ...badCounts),
     ...badly('overflow', OVERFLOW, 'dropLowest', ...badWords),
-    ...badly('laneError', "one of 'propagate', 'isolate'", ...badWords),
-    ...badly('eagerComplete', 'true or false', NaN, 0, 1, 'yes', null, {}),
+    ...badly('errors', "one of 'propagate', 'isolate'", ...badWords),
     ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', ...badWords),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
     ...badly('onEvent', FUNCTION, NaN, 0, 'log', null, console),
     ...badly('name', 'a non-empty string', '', 5, null, {}),
-    ...badly('maxWaitMs', `absent (known options: ${known})`, 50),
+    ...unknown('maxWaitMs', known, 50),
   ],
 };

@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
 import { limitOpenAI, openAIEmbeddings } from '../../src/adapters/openai.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown, wrong } from '../support/misuse.js';
 
 const client = new OpenAI({ apiKey: 'none' });
 
@@ -12,10 +12,10 @@ export const rows: MisuseTable = {
   calls: { client: (value) => openAIEmbeddings(value, { model: 'm' }) },
   rows: [
     ...badly('client', 'a client of `openai`', undefined, null, 5, 'openai', {}, OpenAI),
-    ...badly('client', 'one that is not behind a limiter already', limitOpenAI(client)),
+    ...wrong('client', '`{option}` has a limiter already', 'Pass the original client.', limitOpenAI(client)),
     ...badly('model', 'a non-empty string', undefined, null, '', 5, {}),
     ...badly('dimensions', 'a whole number >= 1 or Infinity', null, 0, -1, 1.5, NaN, '3'),
     ...badly('user', 'a non-empty string', null, '', 5),
-    ...badly('input', 'absent (known options: model, dimensions, user)', ['a']),
+    ...unknown('input', 'model, dimensions, user', ['a']),
   ],
 };

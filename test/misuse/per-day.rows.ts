@@ -1,6 +1,6 @@
 import { perDay } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, wrong } from '../support/misuse.js';
 
 const ZONE = "the name of a time zone, such as 'America/Los_Angeles'";
 
@@ -13,7 +13,7 @@ export const rows: MisuseTable = {
   },
   rows: [
     ...badly('unit', 'a non-empty string', '', 5, null, {}),
-    ...badly('unit', 'no `slots`, which are `concurrency`', 'slots'),
+    ...wrong('unit', '`slots` are not counted per window', 'Use `concurrency`.', 'slots'),
     ...badly('amount', 'a number >= 0 or Infinity', -1, NaN, '60', null),
     ...badly('timeZone', ZONE, '', 'Moon/Tranquility', 5, null),
     ...badly('hour', 'a whole number from 0 to 23', -1, 24, 0.5, NaN, '0', null),

@@ -1,6 +1,6 @@
 import { perMinute } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown, wrong } from '../support/misuse.js';
 import { buckets } from './quotas.js';
 
 export const rows: MisuseTable = {
@@ -12,9 +12,9 @@ export const rows: MisuseTable = {
   },
   rows: [
     ...badly('unit', 'a non-empty string', '', 5, null, {}),
-    ...badly('unit', 'no `slots`, which are `concurrency`', 'slots'),
+    ...wrong('unit', '`slots` are not counted per window', 'Use `concurrency`.', 'slots'),
     ...badly('amount', 'a number >= 0 or Infinity', -1, NaN, '60', null),
     ...buckets,
-    ...badly('windowMs', 'absent (known options: burst, borrow)', 1000),
+    ...unknown('windowMs', 'burst', 1000),
   ],
 };

@@ -1,4 +1,4 @@
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
 const known = 'maxQueued, overflow, signal, onEvent';
 
@@ -8,6 +8,6 @@ export const pullRows = [
   ...badly('overflow', "one of 'error', 'dropOldest', 'dropNewest', 'latest'", 'dropLowest', '', NaN, 0, 1.5, Infinity, null, {}),
   ...badly('signal', 'an AbortSignal', NaN, 0, Infinity, 'abort', null, {}, new AbortController(), new EventTarget()),
   ...badly('onEvent', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, console),
-  ...badly('highWaterMark', `absent (known options: ${known})`, 16),
-  ...badly('maxWaitMs', `absent (known options: ${known})`, 10),
+  ...unknown('highWaterMark', known, 16),
+  ...unknown('maxWaitMs', known, 10),
 ];

@@ -1,6 +1,6 @@
 import { createLimiter, lanes, rateLimit } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt, notLimiter, unknown } from '../support/misuse.js';
 
 const known = 'lane, maxQueued, overflow, onDrop, onSourceError, onEvent';
 const limiter = createLimiter({ queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
@@ -19,21 +19,21 @@ export const rows: MisuseTable = {
     token: (value) => rateLimit(limiter, { token: value }),
   },
   rows: [
-    ...badly('limiter', 'a limiter made by createLimiter', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, [], () => limiter),
+    ...notLimiter(undefined, [], () => limiter),
     ...badly('cost', 'an object', NaN, 0, -1, 1.5, Infinity, 'text', null, true),
     ...badly('slots', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('requests', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('tokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('inputTokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('outputTokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
-    ...badly('token', 'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts', 5),
+    ...misspelt('token', 'tokens', 5),
     ...badly('lane', 'a non-empty string', '', 5, null, {}),
-    ...badly('lane', 'a lane the limiter has (p0,p1)', 'p2'),
+    ...badly('lane', 'a lane of the limiter (p0, p1)', 'p2'),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, -Infinity, '5', null),
     ...badly('overflow', "one of 'error', 'dropOldest', 'dropNewest', 'latest'", 'dropLowest', 'block', 5, null),
     ...badly('onDrop', 'a function', console, 'log', null),
     ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', true, null),
     ...badly('onEvent', 'a function', console, 'log', null),
-    ...badly('scheduler', `absent (known options: ${known})`, 5),
+    ...unknown('scheduler', known, 5),
   ],
 };

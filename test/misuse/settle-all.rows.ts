@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
 import { settleAll } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 import { callRows } from './item-rows.js';
 
 const known = 'concurrency, limiter, errors, timeoutMs, deadlineMs, onEvent, name, scheduler, guard';
@@ -15,6 +15,6 @@ export const rows: MisuseTable = {
     ...badly('project', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...callRows,
     ...badly('guard', 'a function', true, 'yes', null, {}),
-    ...badly('mode', `absent (known options: ${known})`, 'all'),
+    ...unknown('mode', known, 'all'),
   ],
 };

@@ -2,12 +2,13 @@ import { splitItem } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
+const halves = (item: string): string[] => [item];
+const joined = (results: readonly string[]): string => results.join('');
+
 export const rows: MisuseTable = {
   operator: 'splitItem',
-  create: (options: never) => splitItem(options),
-  rows: [
-    ...badly('into', 'a function', undefined, null, 'halves', {}).map((row) => ({ ...row, besides: { join: () => 1 } })),
-    ...[undefined, null, 5, 'sum'].map((value) => ({ option: 'join', value, expected: 'a function', besides: { into: () => [1] } })),
-    ...badly('parts', 'absent (known options: into, join)', 2),
-  ],
+  optionless: true,
+  create: () => splitItem(halves, joined),
+  calls: { into: (into) => splitItem(into, joined), join: (join) => splitItem(halves, join) },
+  rows: [...badly('into', 'a function', undefined, null, 'halves', {}), ...badly('join', 'a function', undefined, null, 5, 'sum')],
 };

@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
-import { toNative } from '../../src/interop.js';
+import { toNative } from '../../operators/interop.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, misspelt } from '../support/misuse.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 
 const aClass = 'a class, because this platform has no `Observable` of its own';
@@ -13,6 +13,6 @@ export const rows: MisuseTable = {
   rows: [
     ...badly('source', 'an Observable', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, [], () => of(1)),
     ...badly('observableClass', aClass, undefined, NaN, 0, -1, 1.5, Infinity, 'Observable', null, {}),
-    ...badly('Observable', 'absent (known options: observableClass)', Object),
+    ...misspelt('Observable', 'observableClass', Object),
   ],
 };

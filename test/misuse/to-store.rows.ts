@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
 import { toStore } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
 const known = 'pace, maxWaitMs, keepAliveMs, scheduler';
 
@@ -22,6 +22,6 @@ export const rows: MisuseTable = {
     ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, {}),
     ...badly('keepAliveMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, {}),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, -1, 1.5, Infinity, 'async', null, {}, { now: () => 0 }),
-    ...badly('listener', `absent (known options: ${known})`, 0),
+    ...unknown('listener', known, 0),
   ],
 };

@@ -4,15 +4,20 @@ import { badly } from '../support/misuse.js';
 
 export const rows: MisuseTable = {
   operator: 'toToolDefinitions',
-  create: (options) => toToolDefinitions([], 'responses', options),
+  create: () => toToolDefinitions([], 'responses'),
+  optionless: true,
   calls: {
+    'tools[0].jsonSchema': (jsonSchema: never) =>
+      toToolDefinitions(
+        [{ name: 'a', description: 'A.', parameters: { safeParse: () => ({}) as never }, execute: () => 'a', jsonSchema }],
+        'chat',
+      ),
     protocol: (protocol: never) => toToolDefinitions([], protocol),
     tools: (tools: never) => toToolDefinitions(tools, 'chat'),
   },
   rows: [
     ...badly('protocol', "one of 'chat', 'responses', 'anthropic', 'ag-ui'", 'openai', undefined, null, 5, {}),
     ...badly('tools', 'a list of tools', undefined, null, 5, {}, 'read'),
-    ...badly('schemaOf', 'a function', 'read', null, 5, {}),
-    ...badly('schema', 'absent (known options: schemaOf)', true),
+    ...badly('tools[0].jsonSchema', 'the JSON Schema of an object', null, {}, { type: 'string' }),
   ],
 };

@@ -4,11 +4,14 @@ import { badly } from '../support/misuse.js';
 
 export const rows: MisuseTable = {
   operator: 'toToolResults',
-  create: (options) => toToolResults([], 'responses', options),
-  calls: { protocol: (protocol: never) => toToolResults([], protocol) },
+  optionless: true,
+  create: () => toToolResults([], 'responses'),
+  calls: {
+    protocol: (protocol: never) => toToolResults([], protocol),
+    customTools: (names: never) => toToolResults([], 'responses', names),
+  },
   rows: [
     ...badly('protocol', "one of 'chat', 'responses', 'anthropic', 'ag-ui'", 'openai', undefined, null, 5, {}),
     ...badly('customTools', 'a list of names', 'write', null, 5, {}, [5]),
-    ...badly('custom', 'absent (known options: customTools)', true),
   ],
 };

@@ -8,5 +8,5 @@ export const rows: MisuseTable = {
   create: (options: object) => tokenBucket({ unit: 'requests', amount: 1, windowMs: 1000, ...options }),
   optionless: true,
   calls: { rate: tokenBucket },
-  rows: [...quotas('unit, amount, windowMs, burst, borrow', true), ...badly('rate', 'an object', null, 5, 'fast')],
+  rows: [...quotas('unit, amount, windowMs, burst', true), ...badly('rate', 'an object', null, 5, 'fast')],
 };

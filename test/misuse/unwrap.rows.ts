@@ -1,6 +1,6 @@
 import { unwrap } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
-import { badly } from '../support/misuse.js';
+import { badly, unknown } from '../support/misuse.js';
 
 /** `mode` is an argument of its own; the rows give it beside the options. */
 const create = (given: Readonly<Record<string, unknown>> | null): unknown => {
@@ -15,6 +15,6 @@ export const rows: MisuseTable = {
   rows: [
     ...badly('mode', "one of 'values', 'first', 'all'", 'some', 0, null, true, NaN),
     ...badly('onEvent', 'a function', console, 'log', null, 1),
-    ...badly('onDrop', 'absent (known options: onEvent)', 5),
+    ...unknown('onDrop', 'onEvent', 5),
   ],
 };

@@ -108,7 +108,7 @@ describe('a promised load where there is no room', () => {
   });
 
   it('does not wait for what is known, and gives way under a policy that drops', async () => {
-    const cached = createBatcher(echo, { maxQueued: 1, concurrency: 1, maxSize: 1, cache: lruCache({ maxEntries: 10 }) });
+    const cached = createBatcher(echo, { maxQueued: 1, concurrency: 1, maxSize: 1, cache: lruCache(10) });
     cached.prime(7, 70);
     void cached.loadAsync(1);
     expect(await Promise.race([cached.loadAsync(2), cached.loadAsync(7)])).toBe(70);

@@ -449,7 +449,7 @@ describe('loads that one signal ends', () => {
       maxQueued: 1,
       concurrency: 1,
       dedupe: (item: string) => item,
-      cache: lruCache({ maxEntries: 10 }),
+      cache: lruCache(10),
       window: natural(),
       scheduler: clock,
     };
@@ -474,7 +474,7 @@ describe('loads that one signal ends', () => {
         calls.push(items.join());
         return NEVER;
       },
-      { concurrency: 1, maxSize: 1, window: natural(), timeoutMs: 20, repair: retryFailed({ initialMs: 10, maxAttempts: 2 }), scheduler },
+      { concurrency: 1, maxSize: 1, window: natural(), timeoutMs: 20, repair: retryFailed({ delayMs: 10, maxAttempts: 2 }), scheduler },
     );
     const controller = new AbortController();
     for (const name of ['a', 'b']) watch(name, batcher.loadAsync(name, { signal: controller.signal }));

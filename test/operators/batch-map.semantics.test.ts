@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { concat, delay, map, merge, NEVER, of, range, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BatchMapOptions, BatchResult, FlowEvent, Overflow } from '../../operators/index.js';
+import type { BatchMapOptions, FlowEvent, Overflow } from '../../operators/index.js';
 import {
   batchMap,
   batchMapFrom,
@@ -20,6 +20,7 @@ import {
   splitItem,
   unwrap,
 } from '../../operators/index.js';
+import type { BatchResult } from '../../operators/options/types.js';
 import { atOnce } from '../support/at-once.js';
 
 const repaired = { classify: classifyError, repair: robust() };
@@ -115,7 +116,7 @@ describe('order', () => {
           maxQueued: 4,
           order: inputOrder(),
           classify: classifyError,
-          repair: robust({ retry: { initialMs: 100, jitter: 'none' } }),
+          repair: robust({ retry: { delayMs: 100, jitter: 'none' } }),
         },
       ).subscribe((settled) => seen.push(settled.index));
       flush();
@@ -414,7 +415,7 @@ describe('oversize', () => {
 
   it('splitItem() sends the parts like items and joins their results into one', () => {
     const joinResults = (results: readonly string[]): string => results.join('');
-    const { out, calls } = run(of('ab', 'cdefgh', 'i'), upper, { ...heavy, oversize: splitItem({ into: halves, join: joinResults }) });
+    const { out, calls } = run(of('ab', 'cdefgh', 'i'), upper, { ...heavy, oversize: splitItem(halves, joinResults) });
     expect(out).toBe('AB CDEFGH I |');
     expect(calls).toEqual(['0:ab', '0:cde', '0:fgh i']);
   });
@@ -427,7 +428,7 @@ describe('oversize', () => {
           batchMap((items: readonly string[]) => upper(items).pipe(delay(10)), {
             ...heavy,
             maxWeight: 3,
-            oversize: splitItem({ into: halves, join: (results) => results.join('+') }),
+            oversize: splitItem(halves, (results) => results.join('+')),
             order: inputOrder(),
           }),
         )
@@ -453,7 +454,10 @@ describe('oversize', () => {
       concurrency: 1,
       classify: classifyError,
       repair: divideAndConquer(),
-      oversize: splitItem({ into: () => ['bad', 'good'], join: (results) => results.join('') }),
+      oversize: splitItem(
+        () => ['bad', 'good'],
+        (results) => results.join(''),
+      ),
     });
     expect(out).toBe('!badgood x |');
     expect(reasons).toEqual([reason]);
@@ -462,13 +466,13 @@ describe('oversize', () => {
 
   it('refuses no parts, and results that cannot be joined', () => {
     const join = (results: readonly string[]) => results.join('');
-    expect(run(of('abcdefgh'), upper, { ...heavy, oversize: splitItem({ into: () => [], join }) }).reasons).toMatchObject([
+    expect(run(of('abcdefgh'), upper, { ...heavy, oversize: splitItem(() => [], join) }).reasons).toMatchObject([
       { callback: 'splitItem.into' },
     ]);
     const cannot = (): string => {
       throw new Error('cannot');
     };
-    expect(run(of('abcdef'), upper, { ...heavy, oversize: splitItem({ into: halves, join: cannot }) }).reasons).toMatchObject([
+    expect(run(of('abcdef'), upper, { ...heavy, oversize: splitItem(halves, cannot) }).reasons).toMatchObject([
       { callback: 'splitItem.join' },
     ]);
   });
@@ -485,7 +489,7 @@ describe('oversize', () => {
           ...heavy,
           concurrency: 1,
           maxWeight: 3,
-          oversize: splitItem({ into: halves, join: String }),
+          oversize: splitItem(halves, String),
         },
       );
       const load = batcher.load('abcdef').subscribe();

@@ -3,16 +3,7 @@ import { concat, concatMap, defer, delay, EMPTY, from, map, NEVER, of, range, Su
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type {
-  BatchMapOptions,
-  BatchResult,
-  BatchWork,
-  CallContext,
-  FlowEvent,
-  Fulfilled,
-  Rejected,
-  Settled,
-} from '../../operators/index.js';
+import type { BatchMapOptions, BatchWork, CallContext, FlowEvent, Fulfilled, Rejected, Settled } from '../../operators/index.js';
 import {
   BatchShapeError,
   batchMap,
@@ -30,6 +21,7 @@ import {
   robust,
   SplitLimitError,
 } from '../../operators/index.js';
+import type { BatchResult } from '../../operators/options/types.js';
 import { atOnce } from '../support/at-once.js';
 import { unstamped } from '../support/events.js';
 
@@ -301,7 +293,7 @@ describe('what the work is told', () => {
       queue: lanes([{ name: 'fast' }, { name: 'slow' }], { by: () => 'slow' }),
       weigh: (item) => item.length,
       timeoutMs: 1000,
-      repair: robust({ retry: { initialMs: 100, jitter: 'none' } }),
+      repair: robust({ retry: { delayMs: 100, jitter: 'none' } }),
     });
     expect(told).toEqual([
       { attempt: 1, splitDepth: 0, batchId: 'b0', lane: 'slow', weight: 5, deadlineAt: 1000 },
@@ -821,15 +813,15 @@ describe('retries', () => {
         of('a').pipe(
           batchMap(work, {
             ...repaired,
-            repair: robust({ retry: { maxAttempts: 4, initialMs: 100, factor: 3, maxMs: 500 } }),
+            repair: robust({ retry: { maxAttempts: 4, delayMs: 100, maxMs: 300 } }),
             random: () => 0.5,
           }),
         ),
       );
       flush();
     });
-    // Half of 100, half of 300, half of 500 (the ceiling; the third would be 900).
-    expect(at).toEqual([0, 50, 200, 450]);
+    // Half of 100, half of 200, half of 300 (the ceiling; the third would be 400).
+    expect(at).toEqual([0, 50, 150, 300]);
   });
 
   it('wait at least as long as the server asks', () => {
@@ -961,9 +953,9 @@ describe('splitting', () => {
     expect(rejected(settled).map(({ input }) => input)).toEqual([7]);
   });
 
-  it('sends every item alone with factor Infinity', () => {
+  it('sends every item alone with Infinity parts', () => {
     const { work, sent } = poisoned(new Set([1]));
-    settle(numbers(5), work, { repair: robust({ divide: { factor: Infinity } }) });
+    settle(numbers(5), work, { repair: robust({ divide: { parts: Infinity } }) });
     expect(sent).toEqual([[0, 1, 2, 3, 4], [0], [1], [2], [3], [4]]);
   });
 
@@ -1004,7 +996,7 @@ describe('events', () => {
         }),
       );
     settle(['a', 'SECRET'], work, {
-      repair: robust({ retry: { initialMs: 10, jitter: 'none' } }),
+      repair: robust({ retry: { delayMs: 10, jitter: 'none' } }),
       weigh: (item) => item.length,
       onEvent: unstamped((event) => {
         events.push(event);
@@ -1122,7 +1114,7 @@ describe('timers', () => {
     virtualTime(({ advance, pending }) => {
       const seen = watch(
         of('a').pipe(
-          batchMap(() => throwError(() => overloaded), { ...repaired, repair: robust({ retry: { initialMs: 60_000 } }), random: () => 1 }),
+          batchMap(() => throwError(() => overloaded), { ...repaired, repair: robust({ retry: { delayMs: 60_000 } }), random: () => 1 }),
         ),
       );
       advance(10);

@@ -300,7 +300,7 @@ async function batcherRun(seed: number): Promise<void> {
   const batcher = createBatcher<number, number>(worker(dice, scheduler, safely), {
     ...given,
     ...(dice.chance(0.5) && { dedupe: (item: number) => item % 50 }),
-    ...(dice.chance(0.5) && { cache: lruCache({ maxEntries: 1 + dice.int(0, 3), ...(dice.chance(0.5) && { ttlMs: 10 }) }) }),
+    ...(dice.chance(0.5) && { cache: lruCache(1 + dice.int(0, 3), { ...(dice.chance(0.5) && { ttlMs: 10 }) }) }),
   });
   concurrency.next(2);
   for (let burst = 0; burst < 6; burst++) {

@@ -398,7 +398,6 @@ describe('own errors', () => {
     [new OverflowError('batchMap', 5, 'error'), { class: 'fatal' }],
     [new LaneUnknownError('batchMap', 'x', ['y']), { class: 'fatal' }],
     [new SequenceError('resequence', 1, 2, 3), { class: 'contract' }],
-    [new SequenceError('resequence', 1), { class: 'contract' }],
     [new FlowConfigError('batchMap', 'maxSize', 'a number', 'x'), { class: 'fatal' }],
     [new FlowError('FLOW_OF_TOMORROW' as 'FLOW_CLOSED', 'batchMap', 'from a newer copy'), { class: 'fatal' }],
   ])('%s', (error, expected) => {

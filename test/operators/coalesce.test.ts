@@ -381,3 +381,47 @@ describe('events', () => {
     });
   });
 });
+
+describe('maxWeight', () => {
+  const byChars = (maxWeight: number, more: Partial<CoalesceOptions<string>> = {}) =>
+    coalesce<string>({ merge: join, maxWeight, weigh: (text) => text.length, ...more });
+
+  it('lets go what is as heavy as it says, and what the next item would make too heavy', () => {
+    const seen: string[] = [];
+    of('ab', 'cd', 'e', 'fghi', 'j', 'longer', 'k')
+      .pipe(byChars(4))
+      .subscribe((text) => seen.push(text));
+    expect(seen).toEqual(['abcd', 'e', 'fghi', 'j', 'longer', 'k']);
+  });
+
+  it('tells the weight and the reason', () => {
+    const told: FlowEvent[] = [];
+    of('ab', 'cd', 'e', 'fgh', 'ij')
+      .pipe(byChars(4, { onEvent: (event) => told.push(event) }))
+      .subscribe();
+    const formed = told.flatMap((event) => (event.type === 'batchFormed' ? [[event.reason, event.size, event.weight]] : []));
+    expect(formed).toEqual([
+      ['weight', 2, 4],
+      ['weight', 2, 4],
+      ['complete', 1, 2],
+    ]);
+  });
+
+  it('emits what waits before the error of a `weigh` that throws', () => {
+    const seen: unknown[] = [];
+    of('a', 'b')
+      .pipe(byChars(9, { weigh: (text) => (text === 'a' ? 1 : NaN) }))
+      .subscribe({
+        next: (text) => seen.push(text),
+        error: ({ callback }) => seen.push(callback),
+      });
+    expect(seen).toEqual(['a', 'weigh']);
+  });
+
+  it('adds nothing for a consumer that left when it was handed what waited', () => {
+    const merged: string[] = [];
+    const merge = (first: string, next: string): string => (merged.push(next), first + next);
+    of('abc', 'de', 'f').pipe(byChars(4, { merge }), take(1)).subscribe();
+    expect(merged).toEqual([]);
+  });
+});

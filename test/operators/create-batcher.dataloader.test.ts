@@ -70,7 +70,7 @@ function ours(batchFn: BatchFn, { maxBatchSize = Infinity, keyOf, cache, manual 
     ...asDataLoader,
     maxSize: maxBatchSize,
     ...(keyOf && { dedupe: keyOf }),
-    ...(cache !== false && { cache: lruCache({ maxEntries: Infinity }) }),
+    ...(cache !== false && { cache: lruCache(Infinity) }),
     ...(manual && { window: fixed(Infinity) }),
   });
   const loader: Loader = {
@@ -477,7 +477,7 @@ describe('what differs on purpose', () => {
     const theirs = dataloader((keys) => Promise.resolve(keys)).prime('a', new Error('known to fail'));
     await expect(theirs.load('a')).rejects.toThrow('known to fail');
     expect(() => ours((keys) => Promise.resolve(keys)).prime('a', new Error('known to fail'))).toThrow(
-      'createBatcher: expected `value` to be a value, because failures are not remembered, got an object of type Error',
+      'createBatcher: `value` is an error, and errors are not cached. Pass a result.',
     );
   });
 
@@ -509,7 +509,7 @@ describe('what DataLoader lacks', () => {
   it('keeps every value for ever; here the bound holds', async () => {
     const kept = new Map<unknown, never>();
     const theirs = dataloader((keys) => Promise.resolve(keys), { cache: kept });
-    const here = createBatcher((keys: readonly number[]) => Promise.resolve(keys), { cache: lruCache({ maxEntries: 100 }) });
+    const here = createBatcher((keys: readonly number[]) => Promise.resolve(keys), { cache: lruCache(100) });
     for (let at = 0; at < 1000; at++) await Promise.all([theirs.load(at), here.loadAsync(at)]);
     expect(kept.size).toBe(1000);
     expect(here.snapshot().cached).toBe(100);
@@ -520,7 +520,7 @@ describe('what DataLoader lacks', () => {
     const work: BatchFn = (keys) => (keys.includes('bad') ? Promise.reject(forbidden) : Promise.resolve(keys));
     const keys = ['a', 'b', 'bad', 'd'];
     expect(await dataloader(work).loadMany(keys)).toEqual([forbidden, forbidden, forbidden, forbidden]);
-    const here = await createBatcher(work, { ...repaired, cache: lruCache({ maxEntries: 10 }) }).loadManyAsync(keys);
+    const here = await createBatcher(work, { ...repaired, cache: lruCache(10) }).loadManyAsync(keys);
     expect(here.map((result) => (result.status === 'fulfilled' ? result.value : result.reason))).toEqual(['a', 'b', forbidden, 'd']);
   });
 
@@ -531,7 +531,7 @@ describe('what DataLoader lacks', () => {
     const here = createBatcher((keys: readonly string[]) => Promise.resolve(new Map(without(keys).map((key) => [key, key]))), {
       ...repaired,
       id: (key) => key,
-      cache: lruCache({ maxEntries: 10 }),
+      cache: lruCache(10),
     });
     expect(await here.loadManyAsync(['a', 'b', 'c'])).toMatchObject([
       { value: 'a' },
@@ -549,7 +549,7 @@ describe('what DataLoader lacks', () => {
         signals.push(signal);
         return answer.promise;
       },
-      { cache: lruCache({ maxEntries: 10 }), scheduler: atOnce() },
+      { cache: lruCache(10), scheduler: atOnce() },
     );
     const [one, both] = [new AbortController(), new AbortController()];
     const left = here.loadAsync('a', { signal: one.signal });
@@ -570,7 +570,7 @@ describe('what DataLoader lacks', () => {
         signals.push(signal);
         return NEVER;
       },
-      { cache: lruCache({ maxEntries: 10 }), scheduler: atOnce() },
+      { cache: lruCache(10), scheduler: atOnce() },
     );
     const loads = [here.load('a').subscribe(), here.load('a').subscribe()];
     for (const load of loads) load.unsubscribe();
@@ -585,7 +585,7 @@ describe('what DataLoader lacks', () => {
     let hangs = true;
     const work: BatchFn = (keys) => (hangs ? new Promise(() => undefined) : Promise.resolve(keys));
     const theirs = dataloader(work);
-    const here = createBatcher(work, { ...repaired, cache: lruCache({ maxEntries: 10 }), deadlineMs: 5000 });
+    const here = createBatcher(work, { ...repaired, cache: lruCache(10), deadlineMs: 5000 });
     const ends = { theirs: 0, here: [] as unknown[] };
     void theirs.load('a').finally(() => ends.theirs++);
     here.loadAsync('a').catch((error: unknown) => ends.here.push(error));
@@ -612,7 +612,7 @@ describe('what DataLoader lacks', () => {
     };
     const keys = Array.from({ length: 20 }, (_, i) => i);
     await dataloader(counting('theirs'), { maxBatchSize: 1 }).loadMany(keys);
-    await createBatcher(counting('here'), { maxSize: 1, concurrency: 3, cache: lruCache({ maxEntries: 10 }) }).loadManyAsync(keys);
+    await createBatcher(counting('here'), { maxSize: 1, concurrency: 3, cache: lruCache(10) }).loadManyAsync(keys);
     expect(most).toEqual({ theirs: 20, here: 3 });
   });
 
@@ -625,7 +625,7 @@ describe('what DataLoader lacks', () => {
     const keys = Array.from({ length: 30 }, (_, i) => i);
     await dataloader(send).loadMany(keys);
     expect(sent).toEqual([30]);
-    const here = await createBatcher(send, { maxQueued: 10, cache: lruCache({ maxEntries: 100 }) }).loadManyAsync(keys);
+    const here = await createBatcher(send, { maxQueued: 10, cache: lruCache(100) }).loadManyAsync(keys);
     expect(here.map((one) => one.status === 'fulfilled' && one.value)).toEqual(keys);
     expect(sent).toEqual([30, 10, 10, 10]);
   });
@@ -641,7 +641,7 @@ describe('what DataLoader lacks', () => {
       () =>
         Promise.reject(new Error(name));
     void dataloader(fails('theirs')).load('a');
-    const here = createBatcher(fails('here'), { cache: lruCache({ maxEntries: 10 }) });
+    const here = createBatcher(fails('here'), { cache: lruCache(10) });
     void here.loadAsync('a');
     void here.loadAsync('a');
     void here.loadAsync('a', { signal: AbortSignal.abort() });

@@ -36,7 +36,7 @@ describe('keys of loads', () => {
     const queue = lanes([{ name: 'only' }]);
     for (const options of [{}, { queue }])
       expect(() => createBatcher((items: readonly string[]) => [items], options).load('a', { key: 'A' })).toThrow(
-        'createBatcher: expected `key` to be absent unless the `queue` has a `key`, got `A` (string)',
+        'createBatcher: `key` needs a queue with keys. Use `queue: lanes([…], { key: … })`, or remove `key`.',
       );
   });
 });

@@ -30,6 +30,7 @@ import type { FlowEvent, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLik
 import {
   ClosedError,
   createLimiter,
+  DeadlineError,
   fromHeaders,
   ItemTooHeavyError,
   isFlowError,
@@ -43,6 +44,7 @@ import {
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { MORE_THAN_A_STACK } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
+import { refusing } from '../support/refusing.js';
 
 /** Everything that happens to one `acquire`, and when. */
 function watch(limiter: Limiter, job?: LimiterJob, now: () => number = () => 0) {
@@ -527,7 +529,7 @@ describe('runAsync', () => {
   });
 
   it('rejects with what keeps it from its permit', async () => {
-    const { limiter } = busy({ maxQueued: 1, rates: [perMinute('tokens', 6000, { borrow: false })] });
+    const { limiter } = busy({ maxQueued: 1, rates: [refusing(perMinute('tokens', 6000))] });
     const work = () => Promise.resolve(1);
     const waiting = limiter.runAsync(work);
     await expect(lastValueFrom(limiter.run(work))).rejects.toThrow(OverflowError);
@@ -544,7 +546,7 @@ describe('runAsync', () => {
     const { limiter } = busy({ scheduler });
     const waiting = limiter.runAsync(() => Promise.resolve(1), { deadlineMs: 50 });
     scheduler.flush();
-    await expect(waiting).rejects.toThrow(RateLimitError);
+    await expect(waiting).rejects.toThrow(DeadlineError);
     expect([scheduler.now(), limiter.snapshot().queued]).toEqual([50, 0]);
   });
 
@@ -881,7 +883,7 @@ describe('the wait', () => {
       const middle = watch(limiter, { deadlineMs: 100 }, now);
       const longer = watch(limiter, { deadlineMs: 200 }, now);
       advance(150);
-      expect([own.seen, middle.seen, longer.seen]).toEqual([['RateLimitError at 30'], ['RateLimitError at 100'], []]);
+      expect([own.seen, middle.seen, longer.seen]).toEqual([['DeadlineError at 30'], ['DeadlineError at 100'], []]);
       lease.release();
       expect(longer.seen).toEqual(['lease at 150', 'complete']);
       expect(pending()).toBe(0);
@@ -896,7 +898,12 @@ describe('the wait', () => {
       let error: unknown;
       limiter.acquire({ deadlineMs: 300, cost: { tokens: 1 } }).subscribe({ error: (thrown: unknown) => (error = thrown) });
       advance(300);
-      expect(error).toMatchObject({ limit: 'tokensPerMinute', retryAfterMs: 500 });
+      expect(error).toMatchObject({
+        code: 'FLOW_DEADLINE',
+        deadlineMs: 300,
+        elapsedMs: 300,
+        cause: { limit: 'tokensPerMinute', retryAfterMs: 500 },
+      });
       head.subscription.unsubscribe();
     });
   });
@@ -931,7 +938,7 @@ describe('the wait', () => {
         .unsubscribe();
       const jobs = [10.0005, 10.0001, 30.5].map((deadlineMs) => watch(limiter, { deadlineMs, cost: { tokens: 12_345 } }, now));
       flush();
-      expect(jobs.map(({ seen }) => seen[0])).toEqual(['RateLimitError at 10', 'RateLimitError at 10', 'lease at 20']);
+      expect(jobs.map(({ seen }) => seen[0])).toEqual(['DeadlineError at 10', 'DeadlineError at 10', 'lease at 20']);
     });
   });
 });
@@ -951,7 +958,7 @@ describe('cost above the capacity', () => {
 
   it('is refused with reject, tokens and requests alike', () => {
     const limiter = createLimiter({
-      rates: [perMinute('requests', 60, { burst: 1, borrow: false }), perMinute('tokens', 6000, { burst: 100, borrow: false })],
+      rates: [refusing(perMinute('requests', 60, { burst: 1 })), refusing(perMinute('tokens', 6000, { burst: 100 }))],
       headroom: 1,
     });
     expect(errorOf(limiter, { cost: { tokens: 101 } })).toMatchObject({ code: 'FLOW_ITEM_TOO_HEAVY', weight: 101, maxWeight: 100 });
@@ -1142,7 +1149,7 @@ describe('observe', () => {
         throw new Error('nothing waits');
       },
     };
-    const limiter = createLimiter({ scheduler, learn: fromHeaders({ rates: false }) });
+    const limiter = createLimiter({ scheduler, learn: fromHeaders({ learn: false }) });
     limiter.observe(response);
     return limiter.snapshot().pausedForMs;
   };
@@ -1276,7 +1283,7 @@ describe('setLimits', () => {
     }).toThrow('createLimiter: expected `concurrency` to be a whole number >= 1 or Infinity, got `0` (number)');
     expect(() => {
       limiter.setLimits({ maxQueued: 5 } as never);
-    }).toThrow('createLimiter: expected `maxQueued` to be absent');
+    }).toThrow('createLimiter: unknown option `maxQueued`');
     expect(() => {
       limiter.penalize(-1);
     }).toThrow('createLimiter: expected `pauseMs` to be a number of milliseconds >= 0 or Infinity, got `-1` (number)');
@@ -1475,7 +1482,7 @@ describe('two copies of the package in one process', () => {
       format: 'esm',
       platform: 'neutral',
       external: ['rxjs'],
-      alias: { '#async-context': join(root, 'operators/shell/async-context.ts') },
+      alias: { '#async-context': join(root, 'operators/shell/calls/async-context.ts') },
       logLevel: 'silent',
     });
     return (await import(/* @vite-ignore */ pathToFileURL(outfile).href)) as Copy;

@@ -12,7 +12,6 @@ const refused = Object.assign(new Error('refused'), { status: 400 });
 const strategies: Record<string, { strategy?: DivideStrategy }> = {
   none: {},
   '`sequentialSearch()`': { strategy: sequentialSearch() },
-  '`sequentialSearch({ confirm: false })`': { strategy: sequentialSearch({ confirm: false }) },
 };
 
 function callsFor(bad: ReadonlySet<number>, options: { strategy?: DivideStrategy }): number {

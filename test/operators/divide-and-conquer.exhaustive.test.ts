@@ -187,9 +187,9 @@ describe('a search', () => {
 });
 
 const strategies: readonly [string, DivideOptions, number | undefined][] = [
-  ['parallel, factor 2', { factor: 2 }, 2],
-  ['parallel, factor 4', { factor: 4 }, 4],
-  ['parallel, factor Infinity', { factor: Infinity }, Infinity],
+  ['parallel, factor 2', { parts: 2 }, 2],
+  ['parallel, factor 4', { parts: 4 }, 4],
+  ['parallel, factor Infinity', { parts: Infinity }, Infinity],
   ['sequential', { strategy: sequentialSearch() }, undefined],
 ];
 
@@ -228,14 +228,12 @@ describe.each(strategies)('%s', (_name, divide, factor) => {
     for (let size = 1; size <= LARGEST_LEFT; size++) {
       for (const bad of badSets(size)) {
         for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {
-          for (const maxDepth of [0, 1, 2, 16]) {
-            const given: Given = { size, bad, blame: blames['none']!, divide: { ...divide, maxCalls, maxDepth } };
-            const outcome = execute(given);
-            const givenUp = check(given, outcome);
-            expect(outcome.calls).toBeLessThanOrEqual(maxCalls);
-            const enough = factor === undefined ? size + 1 : parallelCalls(given, factor);
-            if (givenUp && maxDepth === 16) expect(maxCalls).toBeLessThan(enough);
-          }
+          const given: Given = { size, bad, blame: blames['none']!, divide: { ...divide, maxCalls } };
+          const outcome = execute(given);
+          const givenUp = check(given, outcome);
+          expect(outcome.calls).toBeLessThanOrEqual(maxCalls);
+          const enough = factor === undefined ? size + 1 : parallelCalls(given, factor);
+          if (givenUp) expect(maxCalls).toBeLessThan(enough);
         }
       }
     }

@@ -108,7 +108,7 @@ describe('a list that is cut up', () => {
 
   it('needs no deep stack for 20,000 parts', () => {
     const { work, sent } = poisoned([5], () => badRequest);
-    const settled = run(work, range(20_000), repairing('parallel', { factor: Infinity }));
+    const settled = run(work, range(20_000), repairing('parallel', { parts: Infinity }));
     expect(inputs(settled, 'rejected')).toEqual([5]);
     expect(sent).toHaveLength(20_001);
   });
@@ -278,7 +278,7 @@ describe('bad items', () => {
       return items.includes(3) ? timer(1).pipe(mergeMap(() => throwError(() => badRequest))) : of([...items]).pipe(delay(5));
     };
     const settled = await new Promise<Settled<number, number>[]>((resolve) => {
-      wholeList(work, repairing('parallel', { factor: 2 }))(range(4)).subscribe(resolve);
+      wholeList(work, repairing('parallel', { parts: 2 }))(range(4)).subscribe(resolve);
     });
     expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
     expect(ended).toEqual([]);
@@ -296,19 +296,6 @@ describe('bad items', () => {
         else if (one.status === 'rejected') expect(one.reason).toMatchObject({ maxCalls: 6, cause: badRequest });
       }
     }
-  });
-
-  it.each([
-    ['parallel', { maxDepth: 0 }],
-    ['parallel', { maxDepth: 1 }],
-    ['sequential', { maxDepth: 0 }],
-    ['sequential', { maxDepth: 1 }],
-  ] as const)('say how many calls there could have been when cuts are too deep: %s, %o', (strategy, bounds) => {
-    const { work } = poisoned([0, 5, 10, 15]);
-    const reasons = run(work, range(16), repairing(strategy, bounds)).map((one) => one.status === 'rejected' && one.reason);
-    const givenUp = reasons.filter((reason) => reason instanceof SplitLimitError);
-    expect(givenUp.length).toBeGreaterThan(0);
-    for (const { maxCalls } of givenUp) expect(maxCalls).toBe(32);
   });
 
   it.each(['parallel', 'sequential'] as const)('tell how many items the error named, whoever of them has left: %s', (strategy) => {
@@ -372,18 +359,15 @@ describe('bad items', () => {
     // Item 0 is refused in an answer that succeeds, so nobody knows whether it or item 1 made the first call fail.
     const work: BatchWork<number, number> = (items) =>
       items.length === 2 ? throwError(() => badRequest) : of(items.map((item) => (item === 0 ? badRequest : item)) as number[]);
-    const settled = run(work, [0, 1], repairing('sequential', { strategy: sequentialSearch({ confirm: false }) }));
+    const settled = run(work, [0, 1], repairing('sequential', { strategy: sequentialSearch() }));
     expect(inputs(settled, 'fulfilled')).toEqual([1]);
   });
 
-  it.each([
-    [true, 'its own'],
-    [false, 'of the smallest call it was in'],
-  ])('that are only inferred have an error: confirm %s, %s', (confirm) => {
+  it('that are only inferred are sent alone, and have an error of their own', () => {
     const { work, sent } = poisoned([3], (items) => failure({ status: 400 }, items.join('')));
-    const settled = run(work, range(4), repairing('sequential', { strategy: sequentialSearch({ confirm }) }));
-    expect((settled[3] as { reason: Error }).reason.message).toBe(confirm ? '3' : '0123');
-    expect(sent).toHaveLength(confirm ? 4 : 3);
+    const settled = run(work, range(4), repairing('sequential', { strategy: sequentialSearch() }));
+    expect((settled[3] as { reason: Error }).reason.message).toBe('3');
+    expect(sent).toHaveLength(4);
     expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
   });
 

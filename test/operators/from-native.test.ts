@@ -1,8 +1,8 @@
 import { defer, EMPTY, lastValueFrom, NEVER, Observable, of, Subject, take, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { FlowConfigError } from '../../operators/index.js';
-import type { NativeObservable } from '../../src/interop.js';
-import { fromNative, toNative } from '../../src/interop.js';
+import type { NativeObservable } from '../../operators/interop.js';
+import { fromNative, toNative } from '../../operators/interop.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 
 const fault = new Error('broken');

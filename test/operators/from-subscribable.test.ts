@@ -6,8 +6,8 @@ import * as rxjs6 from 'rxjs6';
 import * as rxjs70 from 'rxjs70';
 import { describe, expect, it } from 'vitest';
 import { CallbackError, FlowConfigError, switchLatest } from '../../operators/index.js';
-import type { SubscribableLike } from '../../src/interop.js';
-import { fromSubscribable } from '../../src/interop.js';
+import type { SubscribableLike } from '../../operators/interop.js';
+import { fromSubscribable } from '../../operators/interop.js';
 
 const fault = new Error('broken');
 

@@ -1,6 +1,5 @@
 import { NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { GateOptions } from '../../operators/index.js';
 import {
   batchMap,
   batchMapFrom,
@@ -19,6 +18,7 @@ import {
   splitItem,
   strictWithFloor,
 } from '../../operators/index.js';
+import type { GateOptions } from '../../operators/shell/batch/batch-options.js';
 import { show } from '../support/misuse.js';
 
 const work = (items: readonly string[]) => of(items);
@@ -28,7 +28,12 @@ const accepted: readonly GateOptions<string, string>[] = [
   { maxSize: Infinity },
   { maxWeight: 1.5 },
   { maxWeight: Infinity },
-  { oversize: splitItem({ into: (text: string) => Array.from(text), join: (results: readonly string[]) => results.join('') }) },
+  {
+    oversize: splitItem(
+      (text: string) => Array.from(text),
+      (results: readonly string[]) => results.join(''),
+    ),
+  },
   { order: inputOrder() },
   { order: orderPerKey((text: string) => text[0]) },
   { flush: [1] },
@@ -43,10 +48,10 @@ const accepted: readonly GateOptions<string, string>[] = [
   { queue: lanes([{ name: 'only' }]) },
   { queue: lanes([{ name: 'a', maxWaitMs: 0, floor: 0 }]) },
   { repair: [] },
-  { repair: [robust(), [], divideAndConquer({ factor: Infinity })] },
-  { repair: retryFailed({ initialMs: 0, maxMs: 0, factor: 0.5, maxShare: 0.1, maxAttempts: Infinity }) },
-  { repair: divideAndConquer({ factor: Infinity, maxDepth: 0, maxBlameRounds: 0, maxCalls: 1 }) },
-  { repair: divideAndConquer({ factor: Infinity }) },
+  { repair: [robust(), [], divideAndConquer({ parts: Infinity })] },
+  { repair: retryFailed({ delayMs: 0, maxMs: 0, maxShare: 0.1, maxAttempts: Infinity }) },
+  { repair: divideAndConquer({ parts: Infinity, maxCalls: 1 }) },
+  { repair: divideAndConquer({ parts: Infinity }) },
   { timeoutMs: 0.5 },
   { timeoutMs: Infinity },
   { deadlineMs: 0 },
@@ -76,14 +81,14 @@ describe.each(Object.entries(forms))('%s', (operator, create) => {
   it('refuses a lane that the shared limiter does not have', () => {
     const limiter = createLimiter({ queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     expect(() => create({ limiter, queue: lanes([{ name: 'urgent' }, { name: 'soon' }]) })).toThrow(
-      `${operator}: expected \`queue\` to be lanes the limiter has (urgent,later), got \`soon\``,
+      `${operator}: the limiter has no lane \`soon\`. Use its lanes: urgent, later.`,
     );
     expect(create({ limiter, queue: lanes([{ name: 'later' }]) })).toBeDefined();
   });
 
   it('shows no more of a wrong value than its beginning', () => {
     const key = `sk-${'0123456789'.repeat(10)}`;
-    expect(() => create({ overflow: key, queue: key })).toThrow(/got (a string|`sk-.{37}` \(string\))$/);
+    expect(() => create({ overflow: key, queue: key })).toThrow(/got `sk-.{37}` \(string\)$|: unknown option `overflow`/);
     expect(() => create({ limiter: { key } })).toThrow(/got an object of type Object$/);
   });
 });
@@ -93,8 +98,8 @@ describe('a value', () => {
     [() => lanes([]), 'lanes: expected `lanes` to be a list of at least one lane'],
     [() => lanes([null as never]), 'lanes: expected `lanes[0]` to be an object, got `null`'],
     [() => lanes([{ name: '' }]), 'lanes: expected `lanes[0].name` to be a non-empty string'],
-    [() => lanes([{ name: 'a' }, { name: 'a' }]), 'lanes: expected `lanes[1].name` to be unique'],
-    [() => lanes([{ name: 'a', flor: 0.1 } as never]), 'lanes: expected `lanes[0].flor` to be absent'],
+    [() => lanes([{ name: 'a' }, { name: 'a' }]), 'lanes: two lanes are called `a`. Rename one of them.'],
+    [() => lanes([{ name: 'a', flor: 0.1 } as never]), 'lanes: unknown option `lanes[0].flor`. Did you mean `lanes[0].floor`?'],
     [() => lanes([{ name: 'a', maxWaitMs: -1 }]), 'lanes: expected `lanes[0].maxWaitMs` to be a number of milliseconds >= 0'],
     [() => lanes([{ name: 'a', maxQueued: 1.5 }]), 'lanes: expected `lanes[0].maxQueued` to be a whole number >= 0'],
     [() => lanes([{ name: 'a', overflow: 'block' as never }]), 'lanes: expected `lanes[0].overflow` to be one of'],
@@ -108,24 +113,18 @@ describe('a value', () => {
     [() => lanes([{ name: 'a' }], { by: 'a' as never }), 'lanes: expected `by` to be a function'],
     [() => lanes([{ name: 'a' }], { key: 5 as never }), 'lanes: expected `key` to be a function'],
     [() => lanes([{ name: 'a' }], { fairness: 'strict' as never }), 'lanes: expected `fairness` to be strictWithFloor()'],
-    [() => lanes([{ name: 'a' }], { order: 1 } as never), 'lanes: expected `order` to be absent'],
+    [() => lanes([{ name: 'a' }], { order: 1 } as never), 'lanes: unknown option `order`'],
     [() => strictWithFloor(1.5), 'strictWithFloor: expected `floor` to be a number from 0 to 1'],
-    [() => retryFailed({ maxTries: 3 } as never), 'retryFailed: expected `maxTries` to be absent'],
+    [() => retryFailed({ maxTries: 3 } as never), 'retryFailed: unknown option `maxTries`'],
     [() => retryFailed({ maxAttempts: 0 }), 'retryFailed: expected `maxAttempts` to be a whole number >= 1'],
     [() => retryFailed({ jitter: 'some' as never }), 'retryFailed: expected `jitter` to be one of'],
-    [() => divideAndConquer({ parts: 3 } as never), 'divideAndConquer: expected `parts` to be absent'],
-    [() => divideAndConquer({ factor: 1 }), 'divideAndConquer: expected `factor` to be a whole number >= 2'],
+    [() => divideAndConquer({ factor: 3 } as never), 'divideAndConquer: unknown option `factor`'],
+    [() => divideAndConquer({ parts: 1 }), 'divideAndConquer: expected `parts` to be a whole number >= 2'],
     [() => divideAndConquer({ maxCalls: 0 }), 'divideAndConquer: expected `maxCalls` to be a whole number >= 1'],
-    [() => divideAndConquer({ maxDepth: -1 }), 'divideAndConquer: expected `maxDepth` to be a whole number >= 0'],
-    [() => divideAndConquer({ maxBlameRounds: NaN }), 'divideAndConquer: expected `maxBlameRounds` to be a whole number >= 0'],
     [() => divideAndConquer({ strategy: 'sequential' as never }), 'divideAndConquer: expected `strategy` to be sequentialSearch()'],
-    [
-      () => divideAndConquer({ strategy: sequentialSearch(), factor: 2 }),
-      'divideAndConquer: expected `factor` to be absent beside `strategy`',
-    ],
-    [() => sequentialSearch({ confirm: 1 as never }), 'sequentialSearch: expected `confirm` to be true or false'],
-    [() => robust({ split: {} } as never), 'robust: expected `split` to be absent'],
-    [() => robust({ divide: { factor: 0 } }), 'divideAndConquer: expected `factor` to be a whole number >= 2'],
+    [() => divideAndConquer({ strategy: sequentialSearch(), parts: 2 }), 'divideAndConquer: `parts` cannot be combined with `strategy`'],
+    [() => robust({ split: {} } as never), 'robust: unknown option `split`'],
+    [() => robust({ divide: { parts: 0 } }), 'divideAndConquer: expected `parts` to be a whole number >= 2'],
   ])('that is wrong is refused where it is made: %s', (make, message) => {
     expect(make).toThrow(message);
   });

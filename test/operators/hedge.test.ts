@@ -2,7 +2,7 @@ import type { Subscriber } from 'rxjs';
 import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { statsOf } from '../../operators/hedge.js';
+import { HedgeStats, hedgeWith } from '../../operators/hedge.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { createLimiter, hedge, isFlowError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
@@ -44,7 +44,7 @@ describe('the errors of a hedged call', () => {
                 subscriber.error(faults[attempt]);
               }),
             ),
-          { delayMs: 0, maxHedges: 2 },
+          { delayMs: 0, maxAttempts: 3 },
         ),
       );
       flush();
@@ -111,7 +111,7 @@ describe('the errors of a hedged call', () => {
         if (attempt === 1) return Promise.reject(failing(502));
         return Promise.resolve('third');
       },
-      { maxHedges: 2 },
+      { maxAttempts: 3 },
     );
     await expect(new Promise((resolve, reject) => result.subscribe({ next: resolve, error: reject }))).resolves.toBe('third');
     expect(tries).toEqual([0, 1, 2]);
@@ -126,7 +126,7 @@ describe('the errors of a hedged call', () => {
           attempts += 1;
           return throwError(() => busy);
         },
-        { maxHedges: 10_000 },
+        { maxAttempts: 10001 },
       ),
     );
     expect(attempts).toBe(10_001);
@@ -304,18 +304,18 @@ describe('the default delay', () => {
     });
   });
 
-  it('is shared by calls to one backend that are made anew each time', () => {
+  it('is shared by calls that a pipeline makes anew each time', () => {
     virtualTime(({ flush, now }) => {
-      const backend = {};
-      const stats = statsOf(backend);
+      const stats = new HedgeStats();
       const starts: number[] = [];
       const call = (tookMs: number) =>
-        hedge(
+        hedgeWith(
+          stats,
           (attempt) => {
             if (attempt > 0) starts.push(now());
             return attempt === 0 ? timer(tookMs) : NEVER;
           },
-          { backend },
+          {},
         );
       call(300).subscribe();
       flush();
@@ -328,9 +328,8 @@ describe('the default delay', () => {
 
   it('counts a slow attempt that lost with the time it had taken, so that it does not get ever shorter', () => {
     virtualTime(({ flush }) => {
-      const backend = {};
-      const stats = statsOf(backend);
-      hedge((attempt) => (attempt === 0 ? timer(500) : timer(10)), { delayMs: 100, backend }).subscribe();
+      const stats = new HedgeStats();
+      hedgeWith(stats, (attempt) => (attempt === 0 ? timer(500) : timer(10)), { delayMs: 100 }).subscribe();
       flush();
       expect(stats.p95Ms).toBe(110);
     });
@@ -338,10 +337,9 @@ describe('the default delay', () => {
 
   it('does not count an attempt that failed', () => {
     virtualTime(({ flush }) => {
-      const backend = {};
-      const stats = statsOf(backend);
+      const stats = new HedgeStats();
       const fails = timer(500).pipe(mergeMap(() => throwError(() => failing(503))));
-      hedge((attempt) => (attempt === 0 ? fails : timer(10)), { delayMs: Infinity, backend }).subscribe();
+      hedgeWith(stats, (attempt) => (attempt === 0 ? fails : timer(10)), { delayMs: Infinity }).subscribe();
       flush();
       expect(stats.p95Ms).toBe(10);
     });
@@ -349,16 +347,15 @@ describe('the default delay', () => {
 
   it('counts an attempt that ends without a value', () => {
     virtualTime(({ flush }) => {
-      const backend = {};
-      const stats = statsOf(backend);
-      hedge(() => timer(300).pipe(ignoreElements()), { delayMs: Infinity, backend }).subscribe();
+      const stats = new HedgeStats();
+      hedgeWith(stats, () => timer(300).pipe(ignoreElements()), { delayMs: Infinity }).subscribe();
       flush();
       expect(stats.p95Ms).toBe(300);
     });
   });
 
   it('looks at the last 100 attempts only', () => {
-    const stats = statsOf({});
+    const stats = new HedgeStats();
     for (let ms = 1000; ms > 0; ms--) stats.record(ms);
     expect(stats.p95Ms).toBe(95);
   });
@@ -367,9 +364,8 @@ describe('the default delay', () => {
 describe('the budget', () => {
   it('bounds the hedges at a time to a share of the calls', () => {
     virtualTime(({ advance }) => {
-      const backend = {};
-      const stats = statsOf(backend);
-      const calls = Array.from({ length: 40 }, () => hedge(() => NEVER, { delayMs: 5, backend, maxShare: 0.1 }).subscribe());
+      const stats = new HedgeStats();
+      const calls = Array.from({ length: 40 }, () => hedgeWith(stats, () => NEVER, { delayMs: 5, maxShare: 0.1 }).subscribe());
       advance(5);
       expect(stats.calling).toBe(40);
       expect(stats.hedging).toBe(4);
@@ -381,9 +377,8 @@ describe('the budget', () => {
 
   it('lets three hedge whatever the share', () => {
     virtualTime(({ advance }) => {
-      const backend = {};
-      const stats = statsOf(backend);
-      const calls = Array.from({ length: 10 }, () => hedge(() => NEVER, { delayMs: 5, backend, maxShare: 0.01 }).subscribe());
+      const stats = new HedgeStats();
+      const calls = Array.from({ length: 10 }, () => hedgeWith(stats, () => NEVER, { delayMs: 5, maxShare: 0.01 }).subscribe());
       advance(5);
       expect(stats.hedging).toBe(3);
       for (const call of calls) call.unsubscribe();
@@ -401,7 +396,7 @@ describe('with a limiter', () => {
           leases.push(lease);
           return NEVER;
         },
-        { delayMs: 5, maxHedges: 2, limiter },
+        { delayMs: 5, maxAttempts: 3, limiter },
       ).subscribe();
       advance(10);
       expect(limiter.snapshot().executing).toBe(3);
@@ -415,7 +410,7 @@ describe('with a limiter', () => {
   it('a full queue refuses the hedge, not the call', () => {
     virtualTime(({ flush }) => {
       const limiter = createLimiter({ concurrency: 1, maxQueued: 1 });
-      const { values, errors } = watch(hedge(() => timer(50), { delayMs: 5, maxHedges: 3, limiter }));
+      const { values, errors } = watch(hedge(() => timer(50), { delayMs: 5, maxAttempts: 4, limiter }));
       limiter.acquire().subscribe((lease) => {
         lease.release();
       });

@@ -46,7 +46,7 @@ describe('a listener that makes the engine run while a call ends', () => {
         onEvent: unstamped((event) => {
           if (event.type === 'attemptEnded') batcher.close();
         }),
-        repair: retryFailed({ initialMs: 20, jitter: 'none' }),
+        repair: retryFailed({ delayMs: 20, jitter: 'none' }),
         classify: classifyError,
       },
     );

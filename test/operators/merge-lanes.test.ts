@@ -218,7 +218,7 @@ describe('mergeLanes', () => {
 
   it('tells of batches, drops, isolated errors and what is given up, in the words of the lanes', () => {
     const { push, advance, events, sources, subscription } = world([{}, { maxQueued: 2, overflow: 'dropOldest' }, {}], {
-      laneError: 'isolate',
+      errors: 'isolate',
     });
     push(1);
     push(1);
@@ -245,7 +245,7 @@ describe('mergeLanes', () => {
         { name: 'a', source: failing },
         { name: 'b', source: failing },
       ],
-      { laneError: 'isolate' },
+      { errors: 'isolate' },
     ).subscribe({
       complete: () => (completed = true),
     });

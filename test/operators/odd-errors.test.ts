@@ -31,7 +31,7 @@ type Rules = { readonly classify?: Classify };
 type Work = () => WorkResult<never>;
 type Api = (work: Work, rules: Rules, limiter: Limiter) => PromiseLike<unknown>;
 
-const retry = { maxAttempts: 2, initialMs: 0, maxShare: 1, maxThrottledMs: 0 };
+const retry = { maxAttempts: 2, delayMs: 0, maxShare: 1, maxThrottledMs: 0 };
 
 async function settled(result: Observable<Settled<unknown, unknown> | readonly Settled<unknown, unknown>[]>): Promise<unknown> {
   const [first] = [await lastValueFrom(result)].flat();
@@ -56,9 +56,9 @@ const apis: Readonly<Record<string, Api>> = {
       })(work),
     ),
   'hedge at once': (work, rules, limiter) => lastValueFrom(hedge(work, { ...rules, limiter, delayMs: 0 })),
-  'hedge after failures': (work, rules, limiter) => lastValueFrom(hedge(work, { ...rules, limiter, delayMs: Infinity, maxHedges: 2 })),
+  'hedge after failures': (work, rules, limiter) => lastValueFrom(hedge(work, { ...rules, limiter, delayMs: Infinity, maxAttempts: 3 })),
   adaptiveLimit: (work, rules, limiter) => {
-    adaptiveLimit(limiter, { initial: 1, ...rules });
+    adaptiveLimit(limiter, rules);
     return limiter.runAsync(work);
   },
   createLimiter: (work, _rules, limiter) => lastValueFrom(limiter.run(work)),
@@ -66,12 +66,12 @@ const apis: Readonly<Record<string, Api>> = {
   'a list, part by part': (work, rules, limiter) =>
     settled(wholeList(work, { ...rules, limiter, repair: divideAndConquer({ strategy: sequentialSearch() }) })([1, 2, 3, 4, 5])),
   'a list, one by one': (work, rules, limiter) =>
-    settled(wholeList(work, { ...rules, limiter, repair: divideAndConquer({ factor: Infinity }) })([1, 2])),
+    settled(wholeList(work, { ...rules, limiter, repair: divideAndConquer({ parts: Infinity }) })([1, 2])),
   createBatcher: (work, rules, limiter) => createBatcher(work, { ...rules, limiter, repair: robust({ retry }) }).loadAsync(1),
   batchMap: (work, rules, limiter) => settled(of(1).pipe(batchMap(work, { ...rules, limiter, repair: robust({ retry }) }))),
   bulkheadMap: (work, _rules, limiter) => settled(of(1).pipe(bulkheadMap(work, { limiter }))),
   settleAll: (work, _rules, limiter) => settled(settleAll([1], work, { limiter })),
-  speculate: (work) => lastValueFrom(speculate({ predict: [1], confirm: [1], match: () => true, run: work })),
+  speculate: (work) => lastValueFrom(speculate(work, { predict: [1], confirm: [1], match: () => true })),
 };
 
 const classifiers: Readonly<Record<string, Rules>> = {

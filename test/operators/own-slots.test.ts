@@ -81,7 +81,7 @@ const operators = {
       maxSize: 2,
       random: () => 0.5,
       scheduler,
-      repair: retryFailed({ maxAttempts: 2, jitter: 'none', initialMs: 10 }),
+      repair: retryFailed({ maxAttempts: 2, jitter: 'none', delayMs: 10 }),
       classify: classifyError,
     }),
   bulkheadMap: (start: Start, slots: Slots, scheduler: CountingScheduler): OperatorFunction<number, Settled<number, unknown>> =>

@@ -1,10 +1,13 @@
 import {
   concat,
+  EMPTY,
   finalize,
   firstValueFrom,
+  ignoreElements,
   interval,
   lastValueFrom,
   map,
+  merge,
   mergeMap,
   NEVER,
   Observable,
@@ -12,12 +15,13 @@ import {
   Subject,
   Subscription,
   take,
+  tap,
   throwError,
   timer,
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent, PolicyContext, PolicyOptions, Release } from '../../operators/index.js';
+import type { FlowEvent, PolicyOptions } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   BreakerOpenError,
@@ -32,6 +36,8 @@ import {
   RateLimitError,
   retryFailed,
 } from '../../operators/index.js';
+import type { Release } from '../../operators/options/limiter.js';
+import type { PolicyContext } from '../../operators/shell/policy/policy-rules.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -43,7 +49,7 @@ const failing = (status: number, headers: Readonly<Record<string, string>> = {})
 const busy = failing(503);
 
 /** Pauses as configured. */
-const steady = { initialMs: 100, jitter: 'none', maxShare: 0.2 } as const;
+const steady = { delayMs: 100, jitter: 'none', maxShare: 0.2 } as const;
 
 interface Seen<R> {
   readonly values: R[];
@@ -110,11 +116,9 @@ describe('another attempt', () => {
   it('comes after the pauses that were configured, the first attempt included in their number', () => {
     virtualTime(({ flush, now }) => {
       const { work, calledAt } = flaky(now, busy, busy, busy, busy, busy);
-      const { values } = watch(
-        policy({ retry: retryFailed({ maxAttempts: 6, initialMs: 100, factor: 3, maxMs: 1000, jitter: 'none' }) })(work),
-      );
+      const { values } = watch(policy({ retry: retryFailed({ maxAttempts: 6, delayMs: 100, maxMs: 500, jitter: 'none' }) })(work));
       flush();
-      expect(calledAt).toEqual([0, 100, 400, 1300, 2300, 3300]);
+      expect(calledAt).toEqual([0, 100, 300, 700, 1200, 1700]);
       expect(values).toEqual(['attempt 6']);
     });
   });
@@ -175,7 +179,7 @@ describe('another attempt', () => {
 
   it('is made after a throw and after a rejected promise', async () => {
     const tries: number[] = [];
-    const result = policy({ retry: retryFailed({ initialMs: 0 }) })(({ attempt }) => {
+    const result = policy({ retry: retryFailed({ delayMs: 0 }) })(({ attempt }) => {
       tries.push(attempt);
       if (attempt === 1) throw busy;
       if (attempt === 2) return Promise.reject(busy);
@@ -219,7 +223,7 @@ describe('another attempt', () => {
     const clock = new CountingScheduler();
     let attempts = 0;
     const { ends } = watch(
-      policy({ retry: retryFailed({ maxAttempts: 10_000, initialMs: 0 }), scheduler: clock })(() => {
+      policy({ retry: retryFailed({ maxAttempts: 10_000, delayMs: 0 }), scheduler: clock })(() => {
         attempts += 1;
         return throwError(() => busy);
       }),
@@ -601,6 +605,122 @@ describe('the time of an attempt', () => {
   });
 });
 
+describe('the clock of an attempt', () => {
+  /** Fails at these times for `timeoutMs: 100`. */
+  const endsOf = (work: (context: PolicyContext) => Observable<unknown>, options: Parameters<typeof policy>[0] = {}): unknown[] =>
+    virtualTime(({ flush, now }) => {
+      const ends: unknown[] = [];
+      policy({ timeoutMs: 100, ...options })(work).subscribe({
+        error: (error: Error) => ends.push([now(), error.name]),
+        complete: () => ends.push([now(), 'complete']),
+      });
+      flush();
+      return ends;
+    });
+  const at = (ms: number, act: () => void): Observable<never> => timer(ms).pipe(tap(act), ignoreElements());
+
+  it('starts anew when the work says so', () => {
+    expect(endsOf(({ restartTimeout }) => merge(NEVER, at(60, restartTimeout), at(120, restartTimeout)))).toEqual([
+      [220, 'AttemptTimeoutError'],
+    ]);
+  });
+
+  it('stands still while any pause lasts, and then has left what was left', () => {
+    const ends = endsOf(({ pauseTimeout }) => {
+      const resumes: (() => void)[] = [];
+      const pause = (): void => void resumes.push(pauseTimeout());
+      const resume = (): void => {
+        // A second call changes nothing.
+        for (const again of [1, 2]) if (again > 0) resumes[0]?.();
+        resumes.shift();
+      };
+      return merge(NEVER, at(30, pause), at(50, pause), at(500, resume), at(1000, resume));
+    });
+    expect(ends).toEqual([[1070, 'AttemptTimeoutError']]);
+  });
+
+  it('starts anew during a pause for the time after it', () => {
+    const ends = endsOf(({ pauseTimeout, restartTimeout }) => {
+      const resume = pauseTimeout();
+      return merge(NEVER, at(500, restartTimeout), at(1000, resume));
+    });
+    expect(ends).toEqual([[1100, 'AttemptTimeoutError']]);
+  });
+
+  it('is not that of the deadline, nor of another attempt', () => {
+    expect(endsOf(({ pauseTimeout }) => (pauseTimeout(), NEVER), { deadlineMs: 500 })).toEqual([[500, 'DeadlineError']]);
+    let first: PolicyContext | undefined;
+    const ends = endsOf(
+      (context) => {
+        first ??= context;
+        if (context === first) return throwError(() => busy);
+        first.restartTimeout();
+        first.pauseTimeout();
+        return NEVER;
+      },
+      { retry: retryFailed({ ...steady, maxAttempts: 2 }) },
+    );
+    expect(ends).toEqual([[200, 'AttemptTimeoutError']]);
+  });
+});
+
+describe('resumable work', () => {
+  it('is made again after values, and counts attempts anew with each', () => {
+    virtualTime(({ flush, now }) => {
+      const attempts: unknown[] = [];
+      const { values, ends } = watch(
+        policy({ resumable: true, retry: retryFailed({ ...steady, maxAttempts: 2 }) })(({ attempt }) => {
+          attempts.push([now(), attempt]);
+          return attempts.length < 4
+            ? concat(
+                of(attempts.length),
+                throwError(() => busy),
+              )
+            : throwError(() => busy);
+        }),
+      );
+      flush();
+      expect(attempts).toEqual([
+        [0, 1],
+        [100, 2],
+        [200, 2],
+        [300, 2],
+      ]);
+      expect(values).toEqual([1, 2, 3]);
+      expect(ends).toEqual([busy]);
+    });
+  });
+
+  it('has no fallback after its first value, and gives back its share of retries with each', () => {
+    virtualTime(({ flush }) => {
+      let calls = 0;
+      const careful = policy({ resumable: true, retry: retryFailed(steady), fallback: () => of('fallback') });
+      const work = () => concat(of(++calls), calls < 3 ? throwError(() => busy) : throwError(() => failing(400)));
+      const { values, ends } = watch(careful(work));
+      flush();
+      expect(values).toEqual([1, 2, 3]);
+      expect(ends).toMatchObject([{ status: 400 }]);
+    });
+  });
+
+  it('takes one step back from the growing pauses of refusals with a value', () => {
+    virtualTime(({ flush, now }) => {
+      const calledAt: number[] = [];
+      const plan = ['refuse', 'refuse', 'value', 'refuse', 'end'];
+      policy({ resumable: true, retry: retryFailed({ ...steady, maxThrottledMs: 1000 }) })(() => {
+        const step = plan[calledAt.push(now()) - 1];
+        if (step === 'end') return EMPTY;
+        return concat(
+          step === 'value' ? of(1) : EMPTY,
+          throwError(() => (step === 'refuse' ? failing(429) : busy)),
+        );
+      }).subscribe();
+      flush();
+      expect(calledAt).toEqual([0, 100, 300, 400, 600]);
+    });
+  });
+});
+
 describe('the deadline', () => {
   it('includes the wait for a permit, and the job leaves the queue', () => {
     virtualTime(({ advance }) => {
@@ -668,7 +788,7 @@ describe('the deadline', () => {
 
   it.each(Object.entries(answers))('says nothing to the breaker of a call that it cuts off %s, whatever counts', (_when, work) => {
     virtualTime(({ flush, advance }) => {
-      const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 1, counts: ['fatal', 'timeout', 'transient'] });
+      const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 1, classify: () => ({ class: 'transient' }) });
       const careful = policy({ breaker, deadlineMs: 1000, retry: retryFailed(steady) });
       const { ends } = watch(careful(work));
       flush();
@@ -1106,5 +1226,142 @@ it('keeps the count of calls under way right, whatever they come to', () => {
     const calls = Array.from({ length: 10 }, () => watch(careful(() => throwError(() => busy))));
     expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(3);
     flush();
+  });
+});
+
+describe('a guard', () => {
+  it('is asked before every attempt, with its permit in hand, and what it refuses is neither made nor counted', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const released: string[] = [];
+      limiter.onRelease(({ outcome }) => released.push(outcome));
+      const asked: string[] = [];
+      const made: number[] = [];
+      const calls = policy({
+        limiter,
+        retry: retryFailed(steady),
+        guard: ({ attempt }) => {
+          asked.push(`${String(now())} ${String(attempt)} ${String(limiter.executing)}`);
+          return attempt < 3 || 'enough';
+        },
+      });
+      const { ends } = watch(calls(({ attempt }) => (made.push(attempt), throwError(() => busy))));
+      flush();
+      expect(asked).toEqual(['0 1 1', '100 2 1', '300 3 1']);
+      expect(made).toEqual([1, 2]);
+      expect(ends).toMatchObject([{ code: 'FLOW_REFUSED', reason: 'enough', index: 0 }]);
+      expect([released, limiter.executing]).toEqual([['error', 'error', 'unused'], 0]);
+    });
+  });
+
+  it.each<[string, NonNullable<PolicyOptions['guard']>, string]>([
+    ['false', () => false, 'FLOW_REFUSED'],
+    ['a late no', () => timer(5).pipe(map(() => false)), 'FLOW_REFUSED'],
+    ['a stream without an answer', () => timer(5).pipe(take(0)) as Observable<never>, 'FLOW_CALLBACK'],
+    ['something that is only like a yes', () => 1 as never, 'FLOW_CALLBACK'],
+    [
+      'a throw',
+      () => {
+        throw busy;
+      },
+      'FLOW_CALLBACK',
+    ],
+    ['an error', () => throwError(() => busy), 'FLOW_CALLBACK'],
+    ['no answer in time', () => NEVER, 'FLOW_ATTEMPT_TIMEOUT'],
+  ])('ends the call with %s, which is never tried again', (_what, guard, code) => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      let asked = 0;
+      let made = 0;
+      const calls = policy({ limiter, retry: retryFailed(steady), timeoutMs: 50, guard: (context) => (asked++, guard(context)) });
+      const { ends } = watch(calls(() => of(made++)));
+      flush();
+      expect(ends).toMatchObject([{ code }]);
+      expect([asked, made, limiter.executing]).toEqual([1, 0, 0]);
+    });
+  });
+
+  it('lets the call go with a late yes, whose time is part of the attempt, and leaves a promise of the work its permit', () => {
+    virtualTime(({ advance, flush }) => {
+      const limiter = createLimiter({ concurrency: 1, abortGraceMs: 500 });
+      const calls = policy({ limiter, timeoutMs: 50, guard: () => timer(20).pipe(map(() => true)) });
+      const { ends } = watch(calls(() => new Promise(() => undefined)));
+      advance(49);
+      expect(ends).toEqual([]);
+      advance(1);
+      expect(ends).toMatchObject([{ code: 'FLOW_ATTEMPT_TIMEOUT' }]);
+      expect(limiter.executing).toBe(1);
+      advance(501);
+      expect(limiter.executing).toBe(0);
+      flush();
+    });
+  });
+
+  it('is cancelled with its call: its signal aborts, the permit comes back, and its answer starts nothing', () => {
+    virtualTime(({ advance, pending }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      let made = 0;
+      let signal: AbortSignal | undefined;
+      const calls = policy({ limiter, guard: (context) => (({ signal } = context), timer(10).pipe(map(() => true))) });
+      const { leave } = watch(calls(() => of(made++)));
+      advance(5);
+      leave();
+      expect([signal?.aborted, limiter.executing, pending()]).toEqual([true, 0, 0]);
+      advance(10);
+      expect(made).toBe(0);
+    });
+  });
+
+  it('does not outlive the deadline of its call', () => {
+    virtualTime(({ flush, pending }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const { ends } = watch(policy({ limiter, guard: () => NEVER })(() => of(1), { deadlineMs: 10 }));
+      flush();
+      expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE', deadlineMs: 10 }]);
+      expect([limiter.executing, pending()]).toEqual([0, 0]);
+    });
+  });
+});
+
+describe('what one call says', () => {
+  it('is its name in events, and its own deadline', () => {
+    virtualTime(({ flush }) => {
+      const names = new Set<string>();
+      const onEvent = (event: FlowEvent): void => {
+        if ('batchId' in event) names.add(String(event.batchId));
+      };
+      const calls = policy({ deadlineMs: 100, onEvent });
+      const [first, second] = [watch(calls(() => NEVER, { id: 'mine', deadlineMs: 10 })), watch(calls(() => NEVER))];
+      flush();
+      expect([...first.ends, ...second.ends]).toMatchObject([{ deadlineMs: 10 }, { deadlineMs: 100 }]);
+      expect([...names]).toEqual(['mine', 'p1']);
+    });
+  });
+});
+
+describe('permits', () => {
+  it('of a further attempt are waited for, however many wait', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1, maxQueued: 1 });
+      const calls = policy({ limiter, retry: retryFailed(steady) });
+      let attempts = 0;
+      const first = watch(calls(() => (++attempts === 1 ? throwError(() => busy) : of('again'))));
+      const others = [1, 2, 3].map((n) => watch(calls(() => timer(150).pipe(map(() => n)))));
+      flush();
+      expect(first.values).toEqual(['again']);
+      expect(others.map(({ values }) => values)).toEqual([[1], [2], []]);
+      expect(others[2]?.ends).toMatchObject([{ code: 'FLOW_OVERFLOW' }]);
+    });
+  });
+
+  it('that are free at once do not grow the stack of calls that make calls', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const calls = policy({ limiter });
+    let count = 0;
+    const next = (): void => {
+      if (++count < 20_000) calls(() => of(1)).subscribe(next);
+    };
+    next();
+    expect([count, limiter.executing]).toEqual([20_000, 0]);
   });
 });

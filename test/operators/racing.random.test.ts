@@ -3,9 +3,9 @@
 import type { Subscriber } from 'rxjs';
 import { config, EMPTY, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { statsOf } from '../../operators/hedge.js';
+import { HedgeStats, hedgeWith } from '../../operators/hedge.js';
 import type { FlowEvent, Limiter } from '../../operators/index.js';
-import { createBreaker, createLimiter, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
+import { createBreaker, createLimiter, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
@@ -25,8 +25,7 @@ const failing = (status: number): Error => Object.assign(new Error(`status ${Str
 class World {
   readonly clock = new CountingScheduler();
   readonly wrong = new Set<string>();
-  readonly backend = {};
-  readonly stats = statsOf(this.backend);
+  readonly stats = new HedgeStats();
   readonly limiter: Limiter;
   readonly breaker: ReturnType<typeof createBreaker>;
   readonly consumers: Consumer[] = [];
@@ -70,7 +69,7 @@ class World {
       ...(dice.chance(0.7) && { limiter: this.limiter }),
       ...(dice.chance(0.5) && { breaker: this.breaker }),
       ...(dice.chance(0.5) && { deadlineMs: dice.int(1, 40) }),
-      ...(dice.chance(0.7) && { retry: retryFailed({ initialMs: dice.int(0, 5), maxAttempts: 3, maxShare: Infinity }) }),
+      ...(dice.chance(0.7) && { retry: retryFailed({ delayMs: dice.int(0, 5), maxAttempts: 3, maxShare: Infinity }) }),
       ...(dice.chance(0.5) && { fallback: (_error: unknown, told: Told) => this.work('fallback', told) }),
     });
   }
@@ -206,13 +205,12 @@ class World {
       () => this.#careful((told) => this.work('policy', told), { idempotent: false }),
       () => this.breaker.run((told) => this.work('breaker', told)),
       () =>
-        hedge((_index, told) => this.work('hedge', told), {
+        hedgeWith(this.stats, (_index, told) => this.work('hedge', told), {
           delayMs: () => {
             this.act('delayMs');
             return dice.int(0, 5);
           },
-          maxHedges: dice.int(0, 3),
-          backend: this.backend,
+          maxAttempts: dice.int(1, 4),
           scheduler,
           onEvent: this.listener('hedge'),
           ...(dice.chance(0.5) && { limiter: this.limiter }),
@@ -256,16 +254,15 @@ class World {
 
   speculating(): void {
     this.listen(
-      speculate({
+      speculate((_call, told) => this.work('speculate', told), {
         predict: this.#predict,
         confirm: this.#confirm,
         match: (predicted, confirmed) => {
           this.act('match');
           return predicted === confirmed;
         },
-        run: (_call, told) => this.work('speculate', told),
-        maxInFlight: 2,
-        maxHeld: 1,
+        concurrency: 2,
+        maxQueued: 1,
         ttlMs: 10,
         scheduler: this.clock,
         onEvent: this.listener('speculate'),

@@ -21,7 +21,7 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { statsOf } from '../../operators/hedge.js';
+import { HedgeStats, hedgeWith } from '../../operators/hedge.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { bulkheadMap, createBreaker, createLimiter, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -43,11 +43,8 @@ const WAYS: readonly [name: string, run: <R>(work: Work<Promise<R> | PromiseLike
   ['switchLatest', (work) => of(0).pipe(switchLatest((_item, context) => work(context)))],
   ['hedge', (work) => hedge((_index, context) => work(context))],
   ['hedge with a limiter', (work) => hedge((_index, context) => work(context), { limiter: createLimiter() })],
-  ['speculate', (work) => speculate({ predict: EMPTY, confirm: of(0), match: () => true, run: (_call, context) => work(context) })],
-  [
-    'speculate, predicted',
-    (work) => speculate({ predict: of(0), confirm: of(0), match: () => true, run: (_call, context) => work(context) }),
-  ],
+  ['speculate', (work) => speculate((_call, context) => work(context), { predict: EMPTY, confirm: of(0), match: () => true })],
+  ['speculate, predicted', (work) => speculate((_call, context) => work(context), { predict: of(0), confirm: of(0), match: () => true })],
   ['policy', (work) => policy()(work)],
   ['policy with a limiter', (work) => policy({ limiter: createLimiter() })(work)],
   [
@@ -75,7 +72,7 @@ describe('whoever has the answer of a promise and leaves', () => {
     const work = (): Promise<string> => Promise.resolve('answer');
     await firstValueFrom(of(0).pipe(switchLatest(work, { onEvent })));
     await firstValueFrom(hedge(work, { onEvent }));
-    await firstValueFrom(speculate({ predict: EMPTY, confirm: of(0), match: () => true, run: work, onEvent }));
+    await firstValueFrom(speculate(work, { predict: EMPTY, confirm: of(0), match: () => true, onEvent }));
     expect(events).toEqual([]);
   });
 
@@ -115,9 +112,9 @@ describe('what work returns', () => {
 
   it.each(values)('is the value itself in hedge, speculate, policy and a breaker: %s', async (_name, value) => {
     expect(await lastValueFrom(hedge(() => value).pipe(toArray()))).toEqual([value]);
-    expect(await lastValueFrom(speculate({ predict: EMPTY, confirm: of(0), match: () => true, run: () => value }).pipe(toArray()))).toEqual(
-      [value],
-    );
+    expect(await lastValueFrom(speculate(() => value, { predict: EMPTY, confirm: of(0), match: () => true }).pipe(toArray()))).toEqual([
+      value,
+    ]);
     expect(await lastValueFrom(policy({ limiter: createLimiter() })(() => value).pipe(toArray()))).toEqual([value]);
     expect(await lastValueFrom(policy({ fallback: () => value })(() => throwError(() => new Error('no'))).pipe(toArray()))).toEqual([
       value,
@@ -258,7 +255,7 @@ describe('the asynchronous context of a call', () => {
   it('is that of whoever asked, in attempts after a pause and in the fallback', async () => {
     const careful = policy({
       limiter: createLimiter({ concurrency: 1 }),
-      retry: retryFailed({ initialMs: 1, jitter: 'none', maxShare: Infinity }),
+      retry: retryFailed({ delayMs: 1, jitter: 'none', maxShare: Infinity }),
       fallback: () => from(ask()),
     });
     const attempts: unknown[] = [];
@@ -297,7 +294,7 @@ describe('the asynchronous context of a call', () => {
   it('is that of whoever confirmed, in speculate', () => {
     const confirm = new Subject<string>();
     const seen: unknown[] = [];
-    speculate({ predict: EMPTY, confirm, match: () => true, run: () => of(users.getStore()) }).subscribe((user) => {
+    speculate(() => of(users.getStore()), { predict: EMPTY, confirm, match: () => true }).subscribe((user) => {
       seen.push(user);
       if (seen.length === 1)
         users.run('bob', () => {
@@ -456,8 +453,7 @@ describe('hedge', () => {
   });
 
   it('counts no attempt twice when the consumer leaves while it hears of the loser of one without a value', () => {
-    const backend = {};
-    const stats = statsOf(backend);
+    const stats = new HedgeStats();
     const stop = new Subject<void>();
     const ask = (index: number, { signal }: { readonly signal: AbortSignal }) => {
       if (index > 0) return EMPTY;
@@ -466,22 +462,20 @@ describe('hedge', () => {
       });
       return NEVER;
     };
-    hedge(ask, { delayMs: 0, backend }).pipe(takeUntil(stop)).subscribe();
+    hedgeWith(stats, ask, { delayMs: 0 }).pipe(takeUntil(stop)).subscribe();
     expect([stats.hedging, stats.calling]).toEqual([0, 0]);
   });
 
   it('makes no attempt for a consumer that leaves when it hears of it', () => {
-    const backend = {};
-    const stats = statsOf(backend);
+    const stats = new HedgeStats();
     const stop = new Subject<void>();
     const made: number[] = [];
     const ask = (index: number) => {
       made.push(index);
       return NEVER;
     };
-    hedge(ask, {
+    hedgeWith(stats, ask, {
       delayMs: 0,
-      backend,
       onEvent: ({ type }) => {
         if (type === 'hedged') stop.next();
       },
@@ -498,12 +492,11 @@ describe('speculate', () => {
     const confirm = new Subject<number>();
     const predicted = new Subject<string>();
     const seen: string[] = [];
-    speculate({
+    speculate((_call, { isSpeculative }) => (isSpeculative ? predicted : of('anew')), {
       predict,
       confirm,
       match: () => true,
-      run: (_call, { isSpeculative }) => (isSpeculative ? predicted : of('anew')),
-      maxHeld: 1,
+      maxQueued: 1,
       onEvent: ({ type }) => {
         if (type === 'dropped') confirm.next(0);
       },

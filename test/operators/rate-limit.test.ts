@@ -16,6 +16,7 @@ import {
   perMinute,
   rateLimit,
 } from '../../operators/index.js';
+import { refusing } from '../support/refusing.js';
 
 /** A stream behind a limiter, and all that is seen of it. */
 function limited<T = number>(limiter: Limiter, cost?: Cost | ((item: T) => Cost), options: RateLimitOptions<T> = {}) {
@@ -210,7 +211,7 @@ describe('the cost', () => {
 
   it('that can never be paid errors the stream, whether it is tokens or requests, and nobody else waits for it', () => {
     virtualTime(() => {
-      const rates = [perMinute('tokens', 60_000, { burst: 10, borrow: false }), perMinute('requests', 6000, { burst: 1, borrow: false })];
+      const rates = [refusing(perMinute('tokens', 60_000, { burst: 10 })), refusing(perMinute('requests', 6000, { burst: 1 }))];
       const limiter = createLimiter({ rates, headroom: 1 });
       const tokens = limited(limiter, { tokens: 11 });
       tokens.send(1);
@@ -228,11 +229,11 @@ describe('the cost', () => {
 
   it('that could be paid, and can no more since the limits were lowered, errors the stream instead of hanging', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 10, borrow: false })], headroom: 1 });
+      const limiter = createLimiter({ rates: [refusing(perMinute('tokens', 60_000, { burst: 10 }))], headroom: 1 });
       const { seen, send, ends } = limited(limiter, { tokens: 9 });
       send(1, 2);
       expect(seen).toEqual([1]);
-      limiter.setLimits({ rates: [perMinute('tokens', 30_000, { burst: 5, borrow: false })] });
+      limiter.setLimits({ rates: [refusing(perMinute('tokens', 30_000, { burst: 5 }))] });
       expect(ends).toEqual([new ItemTooHeavyError('rateLimit', 9, 5, 'tokens')]);
       expect(limiter.snapshot().queued).toBe(0);
     });

@@ -116,7 +116,7 @@ describe('a refusal', () => {
     virtualTime(({ now, flush }) => {
       const ends: [number, unknown][] = [];
       for (const maxThrottledMs of [0, 1000, 600_000]) {
-        const careful = policy({ retry: retryFailed({ maxThrottledMs, initialMs: 400, factor: 1, jitter: 'none' }) });
+        const careful = policy({ retry: retryFailed({ maxThrottledMs, delayMs: 400, maxMs: 400, jitter: 'none' }) });
         const error = failing(429);
         careful(() => throwError(() => error)).subscribe({ error: (thrown: unknown) => ends.push([now(), thrown === error]) });
       }
@@ -154,7 +154,7 @@ describe('a refusal', () => {
     virtualTime(({ now, flush }) => {
       const limiter = createLimiter({ concurrency: 4 });
       const log: string[] = [];
-      const careful = policy({ limiter, classify: classifyError, retry: retryFailed({ initialMs: 1000, jitter: 'none' }) });
+      const careful = policy({ limiter, classify: classifyError, retry: retryFailed({ delayMs: 1000, jitter: 'none' }) });
       let calls = 0;
       careful(() => {
         log.push(`flex at ${String(now())}`);
@@ -186,7 +186,7 @@ describe('a refusal', () => {
   it('names the budget when that is what ends a call', () => {
     virtualTime(({ flush }) => {
       const errors: unknown[] = [];
-      const careful = policy({ retry: retryFailed({ maxShare: 0.01, initialMs: 100, jitter: 'none' }) });
+      const careful = policy({ retry: retryFailed({ maxShare: 0.01, delayMs: 100, jitter: 'none' }) });
       for (let i = 0; i < 10; i++)
         careful(() => throwError(() => failing(503))).subscribe({ error: (error: unknown) => errors.push(error) });
       flush();

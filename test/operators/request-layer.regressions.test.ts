@@ -195,7 +195,7 @@ describe('a call of a policy whose consumer leaves in the middle of its end', ()
       const careful = policy({
         limiter,
         scheduler,
-        retry: retryFailed({ initialMs: 10, jitter: 'none', maxShare: 0.2 }),
+        retry: retryFailed({ delayMs: 10, jitter: 'none', maxShare: 0.2 }),
         classify: (error, context) => {
           leaving.next();
           return classifyError(error, context);
@@ -344,7 +344,7 @@ describe('what was configured', () => {
   it('is kept when the first pause is longer than the usual longest', () => {
     virtualTime(({ flush, now, scheduler }) => {
       const startedAt: number[] = [];
-      policy({ scheduler, retry: retryFailed({ initialMs: 60_000, jitter: 'none' }) })(() => {
+      policy({ scheduler, retry: retryFailed({ delayMs: 60_000, jitter: 'none' }) })(() => {
         startedAt.push(now());
         return throwError(() => busy);
       }).subscribe({ error: () => undefined });

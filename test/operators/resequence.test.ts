@@ -11,13 +11,13 @@ import { unstamped } from '../support/events.js';
 const sequence = (item: number): number => item;
 const numbers = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
-function collect(items: readonly number[], options: Partial<ResequenceOptions<number>> = {}) {
+function collect(items: readonly number[], options: ResequenceOptions = {}, numberOf = sequence) {
   const seen: number[] = [];
   const errors: unknown[] = [];
   const events: FlowEvent[] = [];
   let completed = false;
   from(items)
-    .pipe(resequence({ sequence, ...options, onEvent: unstamped((event) => events.push(event)) }))
+    .pipe(resequence(numberOf, { ...options, onEvent: unstamped((event) => events.push(event)) }))
     .subscribe({ next: (item) => seen.push(item), error: (error: unknown) => errors.push(error), complete: () => (completed = true) });
   return { seen, errors, events, completed };
 }
@@ -91,16 +91,16 @@ describe('order', () => {
     );
   });
 
-  it('holds in time as well: every item leaves within maxGapWaitMs, in order, once', () => {
+  it('holds in time as well: every item leaves within maxWaitMs, in order, once', () => {
     const arrival = fc.record({ afterMs: fc.nat({ max: 8 }), item: fc.nat({ max: 60 }) });
     fc.assert(
-      fc.property(fc.array(arrival, { maxLength: 60 }), fc.constantFrom(0, 5, 20), (arrivals, maxGapWaitMs) => {
+      fc.property(fc.array(arrival, { maxLength: 60 }), fc.constantFrom(0, 5, 20), (arrivals, maxWaitMs) => {
         virtualTime(({ advance, flush, now, pending }) => {
           const source = new Subject<number>();
           const cameAt = new Map<number, number>();
           const seen: number[] = [];
-          const subscription = source.pipe(resequence({ sequence, maxGapWaitMs, onGap: 'skip' })).subscribe((item) => {
-            expect(now() - (cameAt.get(item) as number)).toBeLessThanOrEqual(maxGapWaitMs);
+          const subscription = source.pipe(resequence(sequence, { maxWaitMs, onGap: 'skip' })).subscribe((item) => {
+            expect(now() - (cameAt.get(item) as number)).toBeLessThanOrEqual(maxWaitMs);
             seen.push(item);
           });
           for (const { afterMs, item } of arrivals) {
@@ -157,7 +157,7 @@ describe('gaps', () => {
   it('that close leave no timer', () => {
     const scheduler = new CountingScheduler();
     const source = new Subject<number>();
-    source.pipe(resequence({ sequence, maxGapWaitMs: 5000, scheduler })).subscribe();
+    source.pipe(resequence(sequence, { maxWaitMs: 5000, scheduler })).subscribe();
     source.next(1);
     expect(scheduler.actions).toHaveLength(1);
     source.next(0);
@@ -171,7 +171,7 @@ describe('gaps', () => {
     };
     const source = new Subject<number>();
     const seen: number[] = [];
-    source.pipe(resequence({ sequence, scheduler })).subscribe((item) => seen.push(item));
+    source.pipe(resequence(sequence, { scheduler })).subscribe((item) => seen.push(item));
     for (const item of [2, 1, 0]) source.next(item);
     expect(seen).toEqual([0, 1, 2]);
     expect(scheduler.delays).toEqual([]);
@@ -181,7 +181,7 @@ describe('gaps', () => {
     const events: string[] = [];
     const seen: number[] = [];
     from([5, 3, 1])
-      .pipe(resequence({ sequence, onGap: 'skip', onEvent: ({ type }) => events.push(type) }), take(1))
+      .pipe(resequence(sequence, { onGap: 'skip', onEvent: ({ type }) => events.push(type) }), take(1))
       .subscribe((item) => seen.push(item));
     expect(seen).toEqual([1]);
     expect(events).toEqual(['gapSkipped', 'cancelled']);
@@ -189,37 +189,22 @@ describe('gaps', () => {
 });
 
 describe('duplicates', () => {
-  it('are an error when they should be', () => {
-    for (const items of [
-      [0, 0],
-      [0, 2, 2],
-    ]) {
-      const { errors, events } = collect(items, { onDuplicate: 'error' });
-      expect(errors[0]).toBeInstanceOf(SequenceError);
-      expect(errors[0]).toMatchObject({ code: 'FLOW_SEQUENCE_DUPLICATE', sequence: items.at(-1) });
-      expect(events.map(({ type }) => type)).toEqual(items.length === 3 ? ['cancelled'] : []);
-    }
-  });
-
-  it('are not mixed up with numbers that were given up and come late', () => {
-    expect(collect([0, 2, 1], { maxQueued: 0, onGap: 'skip', onDuplicate: 'error' }).errors).toEqual([]);
-  });
-
-  it('error after what waits, when that is wanted', () => {
-    const { seen, errors } = collect([0, 3, 3], { onDuplicate: 'error', onSourceError: 'flush' });
-    expect(seen).toEqual([0, 3]);
-    expect(errors).toHaveLength(1);
+  it('are dropped and told, apart from numbers that were given up and come late', () => {
+    const policies = (items: readonly number[], options = {}) =>
+      collect(items, options).events.flatMap((event) => (event.type === 'dropped' ? [event.policy] : []));
+    expect(policies([0, 0, 2, 2])).toEqual(['duplicate', 'duplicate']);
+    expect(policies([0, 2, 1], { maxQueued: 0, onGap: 'skip' })).toEqual(['late']);
   });
 });
 
 describe('numbers', () => {
   it.each([NaN, 1.5, Infinity, 2 ** 53, '1', null, undefined])('of %o are refused', (number) => {
-    const { errors } = collect([0], { sequence: () => number as number });
+    const { errors } = collect([0], {}, () => number as number);
     expect(errors[0]).toMatchObject({ code: 'FLOW_CALLBACK', callback: 'sequence' });
   });
 
-  it('may begin below 0', () => {
-    expect(collect([-1, -2, 0], { first: -2 }).seen).toEqual([-2, -1, 0]);
+  it('below 0 are dropped', () => {
+    expect(collect([-1, 1, -2, 0]).seen).toEqual([0, 1]);
   });
 });
 
@@ -227,7 +212,7 @@ describe('traps', () => {
   it('does not recurse when the consumer answers every item with the next', () => {
     const source = new Subject<number>();
     let count = 0;
-    source.pipe(resequence({ sequence })).subscribe((item) => {
+    source.pipe(resequence(sequence)).subscribe((item) => {
       count++;
       if (item < 1e5) source.next(item + 1);
     });
@@ -240,7 +225,7 @@ describe('traps', () => {
     range(0, 1e5)
       .pipe(
         map((i) => i ^ 1),
-        resequence({ sequence, maxQueued: 1 }),
+        resequence(sequence, { maxQueued: 1 }),
       )
       .subscribe((item) => {
         if (item !== wanted) throw new Error(`${String(item)} came in place of ${String(wanted)}`);
@@ -252,7 +237,7 @@ describe('traps', () => {
   it('stays in order under what the consumer sends back, completing included', () => {
     const source = new Subject<number>();
     const heard: unknown[] = [];
-    source.pipe(resequence({ sequence })).subscribe({
+    source.pipe(resequence(sequence)).subscribe({
       next: (item) => {
         heard.push(item);
         if (item !== 0) return;
@@ -273,17 +258,19 @@ describe('traps', () => {
     const source = new Subject<number>();
     const subscription = source
       .pipe(
-        resequence<number>({
-          sequence: (item) => {
+        resequence<number>(
+          (item) => {
             if (name === 'sequence') subscription.unsubscribe();
             return item;
           },
-          maxGapWaitMs: 5,
-          scheduler,
-          onEvent: () => {
-            source.next(9);
+          {
+            maxWaitMs: 5,
+            scheduler,
+            onEvent: () => {
+              source.next(9);
+            },
           },
-        }),
+        ),
       )
       .subscribe();
     source.next(4);
@@ -298,7 +285,7 @@ describe('traps', () => {
       const source = new Subject<number>();
       const subscription = leaks
         .watch<number>('the source', source)
-        .pipe(resequence({ sequence, maxGapWaitMs: 1000, scheduler }))
+        .pipe(resequence(sequence, { maxWaitMs: 1000, scheduler }))
         .subscribe({ error: () => undefined });
       for (const item of [0, 2, 3, 7]) source.next(item);
       if (i % 3 === 0) source.complete();

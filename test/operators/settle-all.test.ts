@@ -201,7 +201,7 @@ describe('a list of functions', () => {
     ['options that are none', () => settleAll([() => of(1)], 5 as never), 'expected `options` to be an object, got `5` (number)'],
     ['options that are null', () => settleAll([() => of(1)], null as never), 'expected `options` to be an object, got `null`'],
     ['no list', () => settleAll(new Set([() => of(1)]) as never), 'expected `calls` to be an array, got an object of type Set'],
-    ['options nobody knows', () => settleAll([() => of(1)], { limit: 5 } as never), 'expected `limit` to be absent'],
+    ['unknown options', () => settleAll([() => of(1)], { limit: 5 } as never), 'unknown option `limit`. Did you mean `limiter`?'],
   ])('refuses %s', (_title, create, message) => {
     expect(create).toThrow(message);
   });

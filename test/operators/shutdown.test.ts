@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { firstValueFrom, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Batcher, Drained, DrainOptions, FlowEvent, FlowSink, Handle } from '../../operators/index.js';
+import type { Batcher, FlowEvent, FlowSink, Handle } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   ClosedError,
@@ -16,8 +16,10 @@ import {
   lanes,
   robust,
 } from '../../operators/index.js';
+import type { Drained, DrainOptions } from '../../operators/options/types.js';
 import { CLOSE_GRACE_MS } from '../../src/pipelines/connection.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
+import { embeddings } from '../../src/pipelines/embeddings-api.js';
 
 /** Errors of SDKs are read, and whatever can be repaired is. */
 const repaired = { classify: classifyError, repair: robust() };
@@ -41,21 +43,23 @@ interface Kind {
 const answer = (texts: readonly string[]) => timer(100).pipe(map(() => texts));
 const embedding = (onEvent?: FlowSink) =>
   createEmbedder({
-    baseUrl: 'http://127.0.0.1:9/v1',
-    model: 'm',
     maxSize: 1,
     concurrency: 1,
     ...(onEvent && { onEvent }),
-    fetch: (_url, init) =>
-      new Promise((resolve, reject) => {
-        const ended = setTimeout(() => {
-          resolve(Response.json({ data: [{ index: 0, embedding: [1] }] }));
-        }, 100);
-        init?.signal?.addEventListener('abort', () => {
-          clearTimeout(ended);
-          reject(new DOMException('aborted', 'AbortError'));
-        });
-      }),
+    call: embeddings({
+      baseUrl: 'http://127.0.0.1:9/v1',
+      model: 'm',
+      fetch: (_url, init) =>
+        new Promise((resolve, reject) => {
+          const ended = setTimeout(() => {
+            resolve(Response.json({ data: [{ index: 0, embedding: [1] }] }));
+          }, 100);
+          init?.signal?.addEventListener('abort', () => {
+            clearTimeout(ended);
+            reject(new DOMException('aborted', 'AbortError'));
+          });
+        }),
+    }),
   });
 
 const kinds: readonly Kind[] = [
@@ -250,7 +254,7 @@ describe('what a batcher counts', () => {
       maxSize: 1,
       concurrency: 1,
       classify: classifyError,
-      repair: robust({ retry: { initialMs: 10_000, jitter: 'none' } }),
+      repair: robust({ retry: { delayMs: 10_000, jitter: 'none' } }),
     });
     const load = batcher.loadAsync('a');
     const drained = batcher.drain({ timeoutMs: 100 });

@@ -1,25 +1,25 @@
-import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
+import { finalize, NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent, SpeculateContext, SpeculateOptions } from '../../operators/index.js';
+import type { FlowEvent, SpeculateOptions } from '../../operators/index.js';
 import { isFlowError, speculate } from '../../operators/index.js';
+import type { SpeculateContext } from '../../operators/speculate.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 
 /** A guess and a question match when they are equal; every run shows its context to `log`. */
 function speculation(
   run: (call: number, context: SpeculateContext) => Observable<number> | Promise<number>,
-  options: Partial<SpeculateOptions<number, number, number>> = {},
+  options: Partial<SpeculateOptions<number, number>> = {},
 ) {
   const guesses = new Subject<number>();
   const questions = new Subject<number>();
   const log: string[] = [];
   const events: FlowEvent[] = [];
-  const subscription = speculate({
+  const subscription = speculate(run, {
     predict: guesses,
     confirm: questions,
     match: (guess: number, question: number) => guess === question,
-    run,
     onEvent: unstamped((event) => events.push(event)),
     ...options,
   }).subscribe({
@@ -115,7 +115,7 @@ describe('a guess that says the same again', () => {
 
   it('keeps the call of an alternative as well', () => {
     const { calls, run } = runOf();
-    const { guesses, events } = speculation(run, { maxInFlight: 2 });
+    const { guesses, events } = speculation(run, { concurrency: 2 });
     for (const guess of [1, 2, 1, 2, 2, 1]) guesses.next(guess);
     expect([calls, events]).toEqual([[1, 2], []]);
   });
@@ -157,18 +157,20 @@ it('is told nothing of a run that a rule for the match has made fail: the call i
   const guesses = new Subject<number>();
   const questions = new Subject<number>();
   const made: boolean[] = [];
-  speculate({
-    predict: guesses,
-    confirm: questions,
-    match: () => {
-      guess.error(new Error('lost'));
-      return true;
-    },
-    run: (_call: number, { isSpeculative }) => {
+  speculate(
+    (_call: number, { isSpeculative }) => {
       made.push(isSpeculative);
       return isSpeculative ? guess : of(1);
     },
-  }).subscribe();
+    {
+      predict: guesses,
+      confirm: questions,
+      match: () => {
+        guess.error(new Error('lost'));
+        return true;
+      },
+    },
+  ).subscribe();
   guesses.next(1);
   questions.next(1);
   expect(made).toEqual([true, false]);
@@ -179,7 +181,7 @@ describe('what is given up', () => {
     virtualTime(({ advance }) => {
       const { guesses, questions, events, subscription } = speculation((call) => (call === 9 ? of(1, 2, 3) : NEVER), {
         ttlMs: 10,
-        maxHeld: 2,
+        maxQueued: 2,
       });
       guesses.next(1);
       guesses.next(2);
@@ -192,7 +194,7 @@ describe('what is given up', () => {
         { type: 'cancelled', operator: 'speculate', lane: 'default', count: 1 },
         { type: 'cancelled', operator: 'speculate', lane: 'default', count: 1 },
         { type: 'expired', operator: 'speculate', lane: 'default', deadlineMs: 10 },
-        { type: 'dropped', operator: 'speculate', lane: 'default', policy: 'maxHeld' },
+        { type: 'dropped', operator: 'speculate', lane: 'default', policy: 'maxQueued' },
         { type: 'cancelled', operator: 'speculate', lane: 'default', count: 1 },
       ]);
     });
@@ -235,7 +237,7 @@ describe('the timer of ttlMs', () => {
           signal.addEventListener('abort', () => ends.push([call, now()]));
           return NEVER;
         },
-        { ttlMs: 10, maxInFlight: 2 },
+        { ttlMs: 10, concurrency: 2 },
       );
       guesses.next(1);
       advance(4);
@@ -332,16 +334,16 @@ describe('a run that emits without end while it is being started', () => {
   it('is left when the consumer of a confirmed call has enough', () => {
     const seen = { made: 0 };
     const values: number[] = [];
-    speculate({ predict: NEVER, confirm: of(1), match: () => false, run: () => endless(seen) })
+    speculate(() => endless(seen), { predict: NEVER, confirm: of(1), match: () => false })
       .pipe(take(2))
       .subscribe((value) => values.push(value));
     expect(values).toEqual([0, 1]);
     expect(seen.made).toBe(2);
   });
 
-  it('is left when a guess has said more than maxHeld', () => {
+  it('is left when a guess has said more than maxQueued', () => {
     const seen = { made: 0 };
-    const { guesses } = speculation(() => endless(seen), { maxHeld: 3 });
+    const { guesses } = speculation(() => endless(seen), { maxQueued: 3 });
     guesses.next(1);
     expect(seen.made).toBe(4);
   });
@@ -351,7 +353,7 @@ it('hands on what a confirmed call said before it failed, also from inside a val
   const answer = new Subject<number>();
   const fault = new Error('cut off');
   const log: unknown[] = [];
-  speculate({ predict: NEVER, confirm: of(1), match: () => false, run: () => answer }).subscribe({
+  speculate(() => answer, { predict: NEVER, confirm: of(1), match: () => false }).subscribe({
     next: (value) => {
       log.push(value);
       if (value !== 1) return;
@@ -369,15 +371,17 @@ it('hands on what a confirmed call said before it failed, also when another call
   const fault = new Error('cut off');
   const log: unknown[] = [];
   const questions = new Subject<number>();
-  speculate({
-    predict: NEVER,
-    confirm: questions,
-    match: () => false,
-    run: (call: number) => {
+  speculate(
+    (call: number) => {
       if (call === 3) second.error(fault);
       return call === 1 ? first : second;
     },
-  }).subscribe({
+    {
+      predict: NEVER,
+      confirm: questions,
+      match: () => false,
+    },
+  ).subscribe({
     next: (value) => {
       log.push(value);
       if (value !== 10) return;
@@ -398,17 +402,19 @@ it('errors when match throws, with what it threw as the cause, and stops every c
   const guesses = new Subject<number>();
   const questions = new Subject<number>();
   let aborted = 0;
-  speculate({
-    predict: guesses,
-    confirm: questions,
-    match: () => {
-      throw fault;
-    },
-    run: (_call: number, { signal }) => {
+  speculate(
+    (_call: number, { signal }) => {
       signal.addEventListener('abort', () => (aborted += 1));
       return NEVER;
     },
-  }).subscribe({ error: (error: unknown) => errors.push(error) });
+    {
+      predict: guesses,
+      confirm: questions,
+      match: () => {
+        throw fault;
+      },
+    },
+  ).subscribe({ error: (error: unknown) => errors.push(error) });
   guesses.next(1);
   questions.next(1);
   expect(errors.map((error) => isFlowError(error, 'FLOW_CALLBACK') && error.cause)).toEqual([fault]);
@@ -427,7 +433,7 @@ it('completes when the consumer ends it from inside a value, after that value', 
 it('does not recurse: 100,000 calls confirmed from inside the value before', () => {
   const questions = new Subject<number>();
   let last = 0;
-  speculate({ predict: NEVER, confirm: questions, match: () => false, run: (call: number) => of(call) }).subscribe((value) => {
+  speculate((call: number) => of(call), { predict: NEVER, confirm: questions, match: () => false }).subscribe((value) => {
     last = value;
     if (value < 1e5) questions.next(value + 1);
   });
@@ -438,7 +444,7 @@ it('does not recurse: 100,000 calls confirmed from inside the value before', () 
 it('does not recurse: 100,000 values that a call is made to say from inside the value before', () => {
   const answer = new Subject<number>();
   let last = 0;
-  speculate({ predict: NEVER, confirm: of(1), match: () => false, run: () => answer }).subscribe((value) => {
+  speculate(() => answer, { predict: NEVER, confirm: of(1), match: () => false }).subscribe((value) => {
     last = value;
     if (value < 1e5) answer.next(value + 1);
   });
@@ -472,4 +478,22 @@ it('keeps no signal of 10,000 calls on its own account', () => {
   }
   subscription.unsubscribe();
   expect(aborted).toBe(0);
+});
+
+it('makes a call that is confirmed while its guess fails', () => {
+  const broken = new Subject<never>();
+  let calls = 0;
+  const { guesses, questions, log } = speculation((call) => {
+    calls += 1;
+    return calls === 1
+      ? broken.pipe(
+          finalize(() => {
+            questions.next(1);
+          }),
+        )
+      : of(call);
+  });
+  guesses.next(1);
+  broken.error(new Error('the guess fails'));
+  expect([calls, ...log]).toEqual([2, '1']);
 });

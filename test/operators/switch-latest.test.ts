@@ -397,6 +397,7 @@ describe('keys', () => {
   it.each([false, true])('superseded by whoever hears that another call is: the newest alone is started (with keys: %s)', (isKeyed) => {
     const source = new Subject<number>();
     const log: unknown[] = [];
+    let cancelled = 0;
     source
       .pipe(
         switchLatest(
@@ -407,7 +408,7 @@ describe('keys', () => {
           {
             ...(isKeyed && { key: () => 'one' }),
             onEvent: ({ type }) => {
-              if (type === 'cancelled' && log.length === 1) source.next(2);
+              if (type === 'cancelled' && ++cancelled === 1) source.next(2);
             },
           },
         ),
@@ -416,6 +417,8 @@ describe('keys', () => {
     source.next(0);
     source.next(1);
     expect(log).toEqual(['call 0', 'call 2', 2]);
+    // The call under way, and the item that was never started.
+    expect(cancelled).toBe(2);
   });
 
   it('are forgotten when they have nothing under way', () => {
@@ -572,5 +575,62 @@ describe("with errors: 'settle'", () => {
       )
       .subscribe(({ input }) => seen.push(input));
     expect(seen).toEqual([1]);
+  });
+});
+
+describe('onSuperseded', () => {
+  it('is called with an item whose call was aborted, before the newer call starts, and for no other end', () => {
+    const log: string[] = [];
+    const source = new Subject<string>();
+    const calls = callsOf<string>(log);
+    const project = (item: string, context: ItemContext): Observable<string> =>
+      item === 'done' ? of(item) : calls.observed(item, context);
+    const onSuperseded = (item: string): void => void log.push(`superseded ${item}`);
+    const subscription = source.pipe(switchLatest(project, { onSuperseded })).subscribe();
+    for (const item of ['done', 'a', 'b']) source.next(item);
+    subscription.unsubscribe();
+    expect(log).toEqual(['call a', 'abort a', 'leave a', 'superseded a', 'call b', 'abort b', 'leave b']);
+  });
+
+  it('is called with an item whose call never started, because a newer one came while the old call was being ended', () => {
+    for (const key of [undefined, () => 'one key']) {
+      const source = new Subject<string>();
+      const started: string[] = [];
+      const superseded: string[] = [];
+      const events: FlowEvent[] = [];
+      const project = (item: string, { signal }: ItemContext): Observable<never> => {
+        started.push(item);
+        if (item === 'a')
+          signal.addEventListener('abort', () => {
+            source.next('c');
+          });
+        return NEVER;
+      };
+      const onSuperseded = (item: string): void => void superseded.push(item);
+      source.pipe(switchLatest(project, { onSuperseded, onEvent: (event) => events.push(event), ...(key && { key }) })).subscribe();
+      source.next('a');
+      source.next('b');
+      expect(started).toEqual(['a', 'c']);
+      expect(superseded).toEqual(['a', 'b']);
+      expect(events.filter(({ type }) => type === 'cancelled')).toHaveLength(2);
+    }
+  });
+
+  it('may send a newer item, and errors the result when it throws', () => {
+    const source = new Subject<string>();
+    const started: string[] = [];
+    const ends: unknown[] = [];
+    const onSuperseded = (item: string): void => {
+      if (item === 'a') source.next('c');
+      if (item === 'c') throw new Error('broken');
+    };
+    const project = (item: string): Observable<never> => {
+      started.push(item);
+      return NEVER;
+    };
+    source.pipe(switchLatest(project, { onSuperseded })).subscribe({ error: (error) => ends.push(error) });
+    for (const item of ['a', 'b', 'd']) source.next(item);
+    expect(started).toEqual(['a', 'c']);
+    expect(ends).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'onSuperseded' }]);
   });
 });

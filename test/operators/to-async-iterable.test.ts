@@ -1,7 +1,8 @@
 import { concat, defer, EMPTY, NEVER, Observable, of, range, Subject, share, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import type { FlowEvent, ObservableIterator, ToAsyncIterableOptions } from '../../operators/index.js';
+import type { FlowEvent, ToAsyncIterableOptions } from '../../operators/index.js';
 import { batchMapFrom, FlowConfigError, OverflowError, toAsyncIterable } from '../../operators/index.js';
+import type { ObservableIterator } from '../../operators/to-async-iterable.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
 expectNoUnhandledRejections();

@@ -1,7 +1,7 @@
 import { concat, defer, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { FlowConfigError, isFlowError } from '../../operators/index.js';
-import { toNative } from '../../src/interop.js';
+import { toNative } from '../../operators/interop.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 
 const fault = new Error('broken');
@@ -131,7 +131,7 @@ describe('toNative', () => {
     }
     expect(isFlowError(thrown, 'FLOW_CONFIG_INVALID')).toBe(true);
     expect((thrown as Error).message).toBe(
-      'toNative: expected `observableClass` to be a class, because this platform has no `Observable` of its own, got `undefined` (undefined)',
+      'toNative: expected `observableClass` to be a class, because this platform has no `Observable` of its own, got `undefined`',
     );
   });
 

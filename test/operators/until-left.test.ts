@@ -1,7 +1,7 @@
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { fromStream } from '../../operators/index.js';
-import { fromNative, fromSubscribable } from '../../src/interop.js';
+import { fromNative, fromSubscribable } from '../../operators/interop.js';
 
 interface Observer {
   next?(value: number): void;

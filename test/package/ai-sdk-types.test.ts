@@ -15,7 +15,7 @@ const VERSIONS = {
 describe('what is written for the AI SDK', () => {
   it.each(Object.entries(VERSIONS))('compiles with %s', { timeout: 120_000 }, (name, packages) => {
     const paths = Object.fromEntries(Object.entries(packages).map(([as, folder]) => [as, [`./node_modules/${folder}/dist/index.d.ts`]]));
-    const compilerOptions = { paths: { ...paths, '#async-context': ['./operators/shell/async-context.ts'] } };
+    const compilerOptions = { paths: { ...paths, '#async-context': ['./operators/shell/calls/async-context.ts'] } };
     const config = join(ROOT, `tsconfig.${name.replaceAll(' ', '-')}.tmp.json`);
     writeFileSync(config, JSON.stringify({ extends: './tsconfig.json', compilerOptions, include: [FOLDER], exclude: [] }));
     try {

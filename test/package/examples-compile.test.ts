@@ -18,7 +18,7 @@ const modules = [
   'src/index.ts',
   'operators/index.ts',
   'src/metrics/index.ts',
-  'src/interop.ts',
+  'operators/interop.ts',
   'src/edge/index.ts',
   ...adapters.map((name) => `src/adapters/${name}`),
   'node_modules/rxjs/dist/types/index.d.ts',

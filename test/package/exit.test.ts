@@ -14,6 +14,7 @@ beforeAll(async () => {
   const contents = [
     ...['create-batcher', 'create-intake', 'create-limiter', 'rates'].map((name) => `export * from './operators/${name}.js';`),
     "export * from './src/pipelines/create-embedder.js';",
+    "export { embeddings } from './src/index.js';",
     "export * from './src/pipelines/create-model-caller.js';",
     "export * from './src/pipelines/create-tool-runner.js';",
   ].join('\n');
@@ -37,7 +38,7 @@ const HANDLES = `
   const limiter = createLimiter({ rates: [perMinute('requests', 300, { burst: 1 })], headroom: 1 });
   const intake = createIntake({ maxQueued: 1 });
   const fetch = async () => Response.json({ data: [{ index: 0, embedding: [1] }] });
-  const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch, window: () => 600 });
+  const embedder = createEmbedder({ call: embeddings({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch }), window: () => 600 });
   const echo = { name: 'echo', description: 'Echo.', parameters: { safeParse: (data) => ({ success: true, data }) }, execute: async (input) => input };
   const runner = createToolRunner({ tools: [echo] });
   const models = createModelCaller({ call: async (text) => text, timeoutMs: 60_000, deadlineMs: 60_000 });
@@ -47,7 +48,7 @@ const HANDLES = `
 /** Runs a program to its end; answers what it printed, and how long it lived after its last line had run. */
 async function run(program: string): Promise<{ readonly said: string[]; readonly livedMs: number }> {
   const source = `
-    import { createBatcher, createEmbedder, createIntake, createLimiter, createModelCaller, createToolRunner, perMinute } from ${JSON.stringify(bundle)};
+    import { createBatcher, createEmbedder, createIntake, createLimiter, createModelCaller, createToolRunner, embeddings, perMinute } from ${JSON.stringify(bundle)};
     ${HANDLES}
     ${program}
     const startedAt = performance.now();

@@ -3,13 +3,13 @@ import { join, resolve } from 'node:path';
 
 const project = resolve(import.meta.dirname, '../..');
 
-/** Not for users: what `src/` takes of the inside of `operators/`. */
-const HOMES = ['errors', 'toolkit', 'types'];
+/** Entries beside `index.ts`. */
+const ENTRIES = ['build', 'interop'];
 
 const files = readdirSync(join(project, 'operators'))
   .filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts') && file !== 'index.ts')
   .map((file) => file.slice(0, -'.ts'.length))
-  .filter((name) => !HOMES.includes(name))
+  .filter((name) => !ENTRIES.includes(name))
   .sort();
 
 const hasPage = (name: string): boolean => existsSync(join(project, `docs/operators/${name}.md`));

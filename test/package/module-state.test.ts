@@ -6,18 +6,15 @@ import { parsed, type Source, sourcesOf } from './sources.js';
 const exempt: Readonly<Record<string, string>> = {
   'operators/options/events.ts instances':
     'numbers what tells events, so that a listener of several can keep them apart; no two copies need to agree',
-  'operators/shell/hedge-stats.ts known': 'what hedges have learned of a backend; a second copy learns for itself',
-  'operators/shell/keep.ts names': 'what has its one idle call; a second copy has classes of its own, and keeps calls of its own',
-  'operators/shell/keep.ts kept': 'as above; nobody reads it',
-  'operators/shell/demand.ts reader': 'set while one subscribes on behalf of a reader, and put back before that returns',
-  'operators/shell/report.ts thrown':
+  'operators/shell/streams/demand.ts reader': 'set while one subscribes on behalf of a reader, and put back before that returns',
+  'operators/shell/calls/report.ts thrown':
     'set while a consumer leaves, and put back before that returns; a copy that does not see it reports the error',
   'src/adapters/support/mcp-watch.ts WATCHES': 'says what one copy has put around a transport; a second copy puts its own around that',
   'src/adapters/support/mcp-watch.ts ASKED': 'marks errors of calls that this copy has made',
   'src/adapters/support/relayed-signal.ts GROUPS': 'one listener per signal and copy; a second copy only adds one more',
   'src/tokenizers/token-weights.ts kinds': 'a table made on first use, and only read afterwards',
-  'operators/shell/pace.ts waiting': 'whoever waits for a frame is in it until it rings or is stopped; two copies only share no frame',
-  'operators/shell/pace.ts frames': 'tells one frame from the next, for the set above',
+  'operators/shell/time/pace.ts waiting': 'whoever waits for a frame is in it until it rings or is stopped; two copies only share no frame',
+  'operators/shell/time/pace.ts frames': 'tells one frame from the next, for the set above',
   'src/adapters/support/when-collected.ts registry': 'made on first use, and only told what to call: callers share nothing by it',
   'src/tokenizers/gpt.ts PLAIN_TEXT': 'the tokenizer wants a `Set`, and only reads it',
 };

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
+// oxlint-disable-next-line no-restricted-imports -- the table is not exported, and the pages are compared with it
+import * as defaults from '../../operators/options/defaults.js';
 import { operators } from './files.js';
 
 const project = resolve(import.meta.dirname, '../..');
@@ -13,7 +15,7 @@ function optionsNameOf(name: string): string {
   return `${name.replace(/^create-/, '').replaceAll(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Options`;
 }
 
-const program = ts.createProgram(operators.map(pathOf), {
+const program = ts.createProgram([...operators, 'index'].map(pathOf), {
   strict: true,
   noEmit: true,
   skipLibCheck: true,
@@ -143,6 +145,71 @@ describe('the page of', () => {
       'from-stream',
       'from-subscribable',
     ]);
+  });
+});
+
+describe('the table of defaults', () => {
+  const { GATED_BATCHES, BATCH_MAP, BATCH_MAP_FROM, CONCURRENCY, ITEMS } = defaults;
+  const { errors, timeoutMs, deadlineMs } = ITEMS;
+  /** What each type of options says, by file, type and the table. */
+  const tables: readonly (readonly [string, string | undefined, Readonly<Record<string, string | number | boolean | undefined>>])[] = [
+    ['batch', undefined, defaults.BATCH],
+    ['batch-map', undefined, { ...GATED_BATCHES, ...BATCH_MAP, concurrency: CONCURRENCY.batches }],
+    [
+      'batch-map-from',
+      undefined,
+      { ...GATED_BATCHES, ...BATCH_MAP, ...BATCH_MAP_FROM, overflow: undefined, concurrency: CONCURRENCY.batches },
+    ],
+    ['create-batcher', undefined, { ...GATED_BATCHES, concurrency: CONCURRENCY.batches }],
+    ['bulkhead-map', undefined, { ...ITEMS, concurrency: CONCURRENCY.bulkheadMap }],
+    ['settle-all', undefined, { errors, timeoutMs, deadlineMs, concurrency: CONCURRENCY.settleAll }],
+    ['backpressure', undefined, defaults.BACKPRESSURE],
+    ['conflate-while-busy', undefined, defaults.CONFLATE_WHILE_BUSY],
+    ['rate-limit', undefined, defaults.RATE_LIMIT],
+    ['resequence', undefined, defaults.RESEQUENCE],
+    ['coalesce', undefined, defaults.COALESCE],
+    ['to-store', undefined, { keepAliveMs: defaults.TO_STORE.keepAliveMs }],
+    ['to-async-iterable', undefined, defaults.PULLED],
+    ['to-readable-stream', undefined, defaults.PULLED],
+    ['switch-latest', undefined, defaults.SWITCH_LATEST],
+    ['speculate', undefined, defaults.SPECULATE],
+    ['merge-lanes', undefined, defaults.MERGE_LANES],
+    ['options/types', 'LaneOptions', defaults.LANE],
+    ['create-intake', 'IntakeOptions', defaults.CREATE_INTAKE],
+    ['options/limiter', 'LimiterOptions', defaults.CREATE_LIMITER],
+    ['keyed-limiter', undefined, defaults.KEYED_LIMITER],
+    ['adaptive-limit', undefined, defaults.ADAPTIVE_LIMIT],
+    ['policy', undefined, defaults.POLICY],
+    ['options/retry', 'RetryOptions', defaults.RETRY_FAILED],
+    ['repair', 'DivideOptions', { parts: defaults.DIVIDE_AND_CONQUER.parts }],
+    ['hedge', undefined, defaults.HEDGE],
+    ['create-breaker', 'BreakerOptions', defaults.CREATE_BREAKER],
+    ['create-breaker', 'OpenRule', { ...defaults.BREAKER_OPENS, share: defaults.BREAKER_OPENS_SHARE }],
+    ['create-breaker', 'CloseRule', defaults.BREAKER_CLOSES],
+    ['lru-cache', undefined, defaults.LRU_CACHE],
+  ];
+
+  it.each(tables)('of %s (%s) says what the options say', (name, type, table) => {
+    const options = optionsOf(name, type ?? optionsNameOf(name)) ?? [];
+    expect(options).not.toEqual([]);
+    const wrong = Object.entries(table).flatMap(([option, value]) => {
+      if (value === undefined) return [];
+      const { fallback = '' } = options.find((each) => each.name === option) ?? {};
+      // `20000, or ...`
+      const said = fallback.replaceAll("'", '').split(', ')[0];
+      return said === String(value) ? [] : [`${option}: ${fallback}, not ${String(value)}`];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it('has an entry for each constant', () => {
+    const used = new Set(Object.values(defaults).filter((value) => typeof value === 'object' && !Array.isArray(value)));
+    for (const [, , table] of tables) used.delete(table as never);
+    // Those of several operators, and those that options tell in words.
+    const others = [GATED_BATCHES, BATCH_MAP, BATCH_MAP_FROM, ITEMS, CONCURRENCY, defaults.TO_STORE, defaults.PACE_WAIT_MS];
+    const partly = [defaults.DIVIDE_AND_CONQUER, defaults.BREAKER_OPENS];
+    for (const value of [...others, ...partly]) used.delete(value);
+    expect([...used]).toEqual([]);
   });
 });
 

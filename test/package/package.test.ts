@@ -6,7 +6,8 @@ import { parse } from 'yaml';
 import { roster } from '../../marbles/roster.js';
 import { SPEC_CASES } from '../../marbles/spec.js';
 import * as own from '../../operators/index.js';
-import * as interop from '../../src/interop.js';
+import * as interop from '../../operators/interop.js';
+import { fences } from '../support/doctest.js';
 import { marbleFiles } from '../support/marble-files.js';
 import { operators, values } from './files.js';
 import { nodesOf, parsed } from './sources.js';
@@ -249,6 +250,15 @@ describe('the README', () => {
   it('gives the test command that `.ci/run` runs', () => {
     expect(read('README.md').split('\n')).toContain('npm ci && npm test');
     expect(read('.ci/run')).toContain('\nnpm ci && npm test ');
+  });
+
+  it('stays short: 9,000 bytes, two set-up commands, and examples of at most 8 lines', () => {
+    const readme = read('README.md');
+    expect(Buffer.byteLength(readme)).toBeLessThanOrEqual(9000);
+    expect(fences(readme, 'sh').map(({ code }) => code)).toEqual(['npm ci && npm run demo', 'npm ci && npm test']);
+    const lengths = fences(readme, 'ts doctest').map(({ code }) => code.split('\n').filter((line) => line.trim() !== '').length);
+    expect(lengths).toHaveLength(4);
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(8);
   });
 });
 

@@ -2,12 +2,13 @@ import type { Observable, Subscription } from 'rxjs';
 import { mergeMap, NEVER, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Handle } from '../../operators/types.js';
+import type { Handle } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import type { BudgetPort } from '../../src/pipelines/create-budget.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { deferred, turns } from '../traps/tools.js';
 import { tool } from './tool-kit.js';
 
@@ -23,22 +24,23 @@ const noRetries = { retry: false, timeoutMs: TIMEOUT_MS } as const;
 
 const users: Readonly<Record<string, (budget: BudgetPort, work: Work, signal: AbortSignal) => Call>> = {
   'createModelCaller, call': (budget, work, signal) => {
-    const models = createModelCaller({
-      call: (_q, told) => work(told),
-      budget,
-      estimateTokens: () => ({ inputTokens: 100 }),
-      ...noRetries,
-    });
+    const models = accountedCaller({ call: { send: (_q, told) => work(told), cost: () => ({ inputTokens: 100 }) }, budget, ...noRetries });
     return { results: models.call('q', { signal }), handle: models };
   },
   'createModelCaller, stream': (budget, work, signal) => {
     const stream = (_q: unknown, told: Parameters<Work>[0]) => work(told) as Promise<AsyncIterable<string>>;
-    const models = createModelCaller({ call: () => '', stream, budget, estimateTokens: () => ({ inputTokens: 100 }), ...noRetries });
+    const models = accountedCaller({ call: { send: () => '', stream, cost: () => ({ inputTokens: 100 }) }, budget, ...noRetries });
     return { results: models.stream('q', { signal }), handle: models };
   },
   createEmbedder: (budget, work, signal) => {
     const call = (_texts: readonly string[], told: Parameters<Work>[0]) => work(told) as Promise<number[][]>;
-    const embedder = createEmbedder({ call, budget, countTokens: () => 100, repair: [], timeoutMs: TIMEOUT_MS });
+    const embedder = createEmbedder({
+      call,
+      limiter: createAccount({ budget }),
+      countTokens: () => 100,
+      repair: [],
+      timeoutMs: TIMEOUT_MS,
+    });
     return { results: embedder.embed('a text', { signal, lane: 'user' }), handle: embedder };
   },
   createToolRunner: (budget, work, signal) => {

@@ -3,16 +3,18 @@ import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createAccount, createBreaker, isFlowError } from '../../operators/index.js';
+import { createBreaker, hedging, isFlowError } from '../../operators/index.js';
+import { answerCache, createAccount } from '../../src/index.js';
 import type { Budget, BudgetLimit } from '../../src/pipelines/create-budget.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
+import type { ModelCallerOptions, ModelClient } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import type { AnyTool, Tool } from '../../src/pipelines/tools/tool-types.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { sized } from '../support/deep.js';
 import { repeatable } from '../traps/tools.js';
 
@@ -23,7 +25,8 @@ interface Answer {
   readonly text: string;
   readonly used?: { readonly inputTokens?: number; readonly outputTokens?: number };
 }
-type Options = ModelCallerOptions<string, Answer, Answer>;
+type Client = ModelClient<string, Answer, Answer>;
+type Options = Partial<ModelCallerOptions<string, Answer, Answer> & Pick<Client, 'stream' | 'cost'>>;
 
 const ESTIMATE = { inputTokens: 100, outputTokens: 50 };
 const USED = { inputTokens: 90, outputTokens: 10 };
@@ -31,17 +34,14 @@ const USED = { inputTokens: 90, outputTokens: 10 };
 /** A caller whose calls are estimated at 150 tokens, and what is heard of its results. */
 function calling(
   clock: VirtualClock,
-  call: Options['call'],
-  options: Partial<Options> = {},
+  send: Client['send'],
+  { stream, cost = () => ESTIMATE, ...options }: Options = {},
   limits: readonly BudgetLimit[] = [{ tokens: 1000 }],
 ) {
   const budget = createBudget({ limits, scheduler: clock.scheduler });
-  const models = createModelCaller<string, Answer, Answer>({
-    call,
-    model: 'small',
-    estimateTokens: () => ESTIMATE,
-    usage: ({ used }) => used,
-    retry: { initialMs: 10, jitter: 'none' },
+  const models = accountedCaller<string, Answer, Answer>({
+    call: { send, model: 'small', cost, usage: ({ used }) => used, ...(stream && { stream }) },
+    retry: { delayMs: 10, jitter: 'none' },
     budget,
     ...options,
   });
@@ -94,7 +94,7 @@ describe('a model caller with a budget', () => {
         if (isBad) throw new Error('unreadable');
         return answer;
       };
-      const { models, hear, spent } = calling(clock, call as Options['call'], { retry: false, parse });
+      const { models, hear, spent } = calling(clock, call as Client['send'], { retry: false, parse });
       models.call('a').subscribe(hear);
       clock.flush();
       expect(spent()).toEqual([tokens, 0]);
@@ -155,14 +155,17 @@ describe('a model caller with a budget', () => {
     const budget = createBudget();
     let answer: (value: Answer) => void = () => undefined;
     const models = createModelCaller({
-      call: (_request: string) =>
-        new Promise<Answer>((resolve) => {
-          answer = resolve;
-        }),
-      estimateTokens: () => ESTIMATE,
-      usage: ({ used }) => used,
+      call: {
+        send: (_request: string) =>
+          new Promise<Answer>((resolve) => {
+            answer = resolve;
+          }),
+        cost: () => ESTIMATE,
+        usage: ({ used }) => used,
+      },
       budget,
       retry: false,
+      limiter: createAccount({ concurrency: 4 }),
     });
     const leave = new AbortController();
     const left = models.callAsync('a', { signal: leave.signal });
@@ -177,7 +180,7 @@ describe('a model caller with a budget', () => {
 
   it('pays for both attempts of a hedge, and does without the second when there is no room', () => {
     virtualTime((clock) => {
-      const hedge = { hedge: { delayMs: 10 } };
+      const hedge = { hedge: hedging({ delayMs: 10 }) };
       const both = calling(clock, (_request, { attempt }) => answers(attempt === 1 ? 100 : 20, USED), hedge);
       both.models.call('a', { lane: 'user' }).subscribe(both.hear);
       clock.advance(15);
@@ -244,7 +247,7 @@ describe('a model caller with a budget', () => {
       expect(limiter.snapshot()).toMatchObject({ executing: 0, requests: before });
       expect(breaker.state).toBe('closed');
       expect(spent()).toEqual([0, 0]);
-      expect(models.snapshot().attempts).toBe(0);
+      expect(models.snapshot().executing).toBe(0);
     });
   });
 
@@ -292,7 +295,7 @@ describe('a model caller with a budget', () => {
       const budget = createBudget({ prices, scheduler: clock.scheduler });
       const { models, heard, hear } = calling(clock, () => of({ text: 'yes' }), {
         budget,
-        estimateTokens: (request) => ({ number: 100, both: ESTIMATE, half: { inputTokens: 7 } })[request] ?? (null as never),
+        cost: (request) => ({ number: 100, both: ESTIMATE, half: { inputTokens: 7 } })[request] ?? (null as never),
       });
       for (const request of ['number', 'both', 'half', 'null']) models.call(request).subscribe(hear);
       clock.flush();
@@ -326,7 +329,7 @@ describe('an embedder with a budget', () => {
         return call(texts);
       },
       countTokens: () => 10,
-      budget,
+      limiter: createAccount({ budget }),
     });
   const vectors = (texts: readonly string[]): Observable<readonly number[][]> => of(texts.map(() => [1]));
 
@@ -348,7 +351,7 @@ describe('an embedder with a budget', () => {
       const prices = { small: { inputUsdPerMillion: 1 }, large: { inputUsdPerMillion: 3 } };
       const budget = createBudget({ prices, limits: [{ usd: 1 }, { model: 'large', tokens: 15 }], scheduler: clock.scheduler });
       for (const model of Object.keys(prices)) {
-        const embedder = createEmbedder({ call: vectors, model, countTokens: () => 10, budget });
+        const embedder = createEmbedder({ call: vectors, model, countTokens: () => 10, limiter: createAccount({ budget }) });
         embedder.embed('a').subscribe();
         embedder.flush();
         clock.flush();
@@ -387,7 +390,7 @@ describe('an embedder with a budget', () => {
     virtualTime((clock) => {
       const budget = createBudget({ limits: [{ tokens: 25 }], scheduler: clock.scheduler });
       let sent = 0;
-      const limiter = createAccount({ concurrency: 2, tokensPerMinute: 60_000, scheduler: clock.scheduler });
+      const limiter = createAccount({ budget, concurrency: 2, tokensPerMinute: 60_000, scheduler: clock.scheduler });
       const before = limiter.snapshot().tokens;
       const embedder = createEmbedder({
         call: (texts) => {
@@ -395,7 +398,6 @@ describe('an embedder with a budget', () => {
           return vectors(texts);
         },
         countTokens: () => 10,
-        budget,
         limiter,
         maxSize: 3,
       });
@@ -415,7 +417,7 @@ describe('an embedder with a budget', () => {
   ])('pays for a call that was %s', (_what, fields, tokens) => {
     virtualTime((clock) => {
       const budget = createBudget({ scheduler: clock.scheduler });
-      const embedder = createEmbedder({ call: () => fails(fields), countTokens: () => 10, budget, repair: [] });
+      const embedder = createEmbedder({ call: () => fails(fields), countTokens: () => 10, limiter: createAccount({ budget }), repair: [] });
       embedder.embed('a').subscribe({ error: () => undefined });
       embedder.flush();
       clock.flush();
@@ -430,22 +432,22 @@ describe('an embedder with a budget', () => {
         context.settle({ inputTokens: 3 });
         return Promise.resolve(texts.map(() => [1]));
       },
-      budget,
+      limiter: createAccount({ budget }),
     });
     await ok.embedAsync('a');
     expect(sumsOf(budget)).toEqual([3, 0]);
-    const bad = createEmbedder({ call: () => Promise.reject(failure({ status: 403 })), budget, repair: [] });
+    const bad = createEmbedder({ call: () => Promise.reject(failure({ status: 403 })), limiter: createAccount({ budget }), repair: [] });
     await expect(bad.embedAsync('a')).rejects.toThrow('refused');
     expect(sumsOf(budget)).toEqual([3, 0]);
     const broken = createEmbedder({
       call: () => {
         throw failure({ status: 401 });
       },
-      budget,
+      limiter: createAccount({ budget }),
       repair: [],
     });
     await expect(broken.embedAsync('a')).rejects.toThrow('refused');
-    const left = createEmbedder({ call: () => NEVER, budget, countTokens: () => 10 });
+    const left = createEmbedder({ call: () => NEVER, limiter: createAccount({ budget }), countTokens: () => 10 });
     const leaving = left.embed('a', { lane: 'user' }).subscribe();
     await Promise.resolve();
     expect(budget.snapshot().executing).toBe(1);
@@ -468,7 +470,7 @@ describe('a tool runner with a budget', () => {
     });
   const running = (tool: AnyTool, limits: readonly BudgetLimit[] = [], options: Partial<ToolRunnerOptions> = {}) => {
     const budget = createBudget({ limits });
-    return { budget, runner: createToolRunner({ tools: [tool], budget, retry: { initialMs: 0 }, ...options }) };
+    return { budget, runner: createToolRunner({ tools: [tool], budget, retry: { delayMs: 0 }, ...options }) };
   };
   const call = (id: string, text = 'abcde') => ({ id, name: 'summary', input: { text } });
 
@@ -554,7 +556,7 @@ describe('a tool runner with a budget', () => {
 describe('answers that are kept, and answers that are asked for again', () => {
   it('cost nothing when the cache has them, once when they are shared, and for each round of a repair', () => {
     virtualTime((clock) => {
-      const cached = calling(clock, () => answers(5, USED), { cache: { key: (request) => request } });
+      const cached = calling(clock, () => answers(5, USED), { cache: answerCache({ key: (request: string) => request }) });
       const hear = (): void => {
         cached.models.call('a').subscribe(cached.hear);
       };
@@ -612,18 +614,14 @@ describe('64 callers over faults, retries, hedges, streams and people who leave'
           });
         });
       const models = createModelCaller<string, Answer, Answer>({
-        call: serve,
-        stream: serve,
-        estimateTokens: () => ESTIMATE,
-        usage: ({ used }) => used,
-        concurrency: 64,
-        maxQueued: Infinity,
-        hedge: { delayMs: 20, maxShare: Infinity },
+        call: { send: serve, stream: serve, cost: () => ESTIMATE, usage: ({ used }) => used },
+        hedge: hedging({ delayMs: 20, maxShare: Infinity }),
         timeoutMs: 45,
-        retry: { initialMs: 5, maxShare: 1 },
+        retry: { delayMs: 5, maxShare: 1 },
         scheduler: clock.scheduler,
         random,
         budget,
+        limiter: createAccount({ concurrency: 64, maxQueued: Infinity }),
       });
       const next = (caller: number, left: number): void => {
         if (left === 0) return;

@@ -10,6 +10,7 @@ import { chatCompletions, createModelCaller } from '../../src/pipelines/create-m
 import { estimateChat } from '../../src/pipelines/models/chat-api.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { serverEvents } from '../../src/pipelines/server-events.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { sized } from '../support/deep.js';
 
 const open: (() => void | Promise<void>)[] = [];
@@ -83,9 +84,9 @@ function caller(
   options: Partial<ModelCallerOptions<ChatRequest, ChatCompletion, ChatChunk>> = {},
 ): { readonly models: ModelCaller<ChatRequest, ChatCompletion, ChatChunk>; readonly records: CallRecord[] } {
   const records: CallRecord[] = [];
-  const models = createModelCaller({
+  const models = accountedCaller<ChatRequest, ChatCompletion, ChatChunk>({
     call: chatCompletions({ baseUrl, model: 'small', apiKey: 'key' }),
-    retry: { initialMs: 1 },
+    retry: { delayMs: 1 },
     onRecord: (record) => records.push(record),
     ...options,
   });

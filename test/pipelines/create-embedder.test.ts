@@ -1,15 +1,10 @@
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, take, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { FlowEvent, Settled } from '../../operators/index.js';
+import type { AccountOptions, FlowEvent, Settled } from '../../operators/index.js';
 import { createAccount, createLimiter, divideAndConquer, isFlowError, lanes, robust } from '../../operators/index.js';
 import { providers } from '../../src/account/providers.js';
-import {
-  type ClientEmbedderOptions,
-  createEmbedder,
-  type EmbedCall,
-  type Embedder,
-  type EmbedderOptions,
-} from '../../src/pipelines/create-embedder.js';
+import { createEmbedder, type EmbedCall, type Embedder, type EmbedderOptions } from '../../src/pipelines/create-embedder.js';
+import { type EmbeddingsOptions, embeddings } from '../../src/pipelines/embeddings-api.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
@@ -26,8 +21,9 @@ async function provider(options: FakeProviderOptions = {}): Promise<FakeProvider
 }
 
 /** An embedder whose retries do not wait. */
-function embedder(baseUrl: string, options: Partial<EmbedderOptions> = {}): Embedder {
-  const made = createEmbedder({ baseUrl, model: 'm', repair: robust({ retry: { initialMs: 1, maxAttempts: 4 } }), ...options });
+function embedder(baseUrl: string, options: Partial<EmbedderOptions> = {}, endpoint: Partial<EmbeddingsOptions> = {}): Embedder {
+  const call = embeddings({ baseUrl, model: 'm', ...endpoint });
+  const made = createEmbedder({ call, repair: robust({ retry: { delayMs: 1, maxAttempts: 4 } }), ...options });
   open.push(() => {
     made.close();
   });
@@ -39,11 +35,8 @@ function scripted(
   answer: (body: { input: string[] }, init: RequestInit) => Response | Promise<Response>,
   options: Partial<EmbedderOptions> = {},
 ): Embedder {
-  return embedder('http://127.0.0.1:9/v1/', {
-    fetch: async (_url, init = {}) => answer(JSON.parse(init.body as string) as { input: string[] }, init),
-    repair: divideAndConquer(),
-    ...options,
-  });
+  const fetch: typeof globalThis.fetch = async (_url, init = {}) => answer(JSON.parse(init.body as string) as { input: string[] }, init);
+  return embedder('http://127.0.0.1:9/v1/', { repair: divideAndConquer(), ...options }, { fetch });
 }
 
 const texts = (count: number): string[] => Array.from({ length: count }, (_, i) => `text number ${String(i)}`);
@@ -218,7 +211,7 @@ describe('createEmbedder', () => {
   it('sends the key and keeps it out of errors and events', async () => {
     const { baseUrl, calls } = await provider({ apiKey: 'right' });
     const events: FlowEvent[] = [];
-    const error: unknown = await embedder(baseUrl, { apiKey: 'wrong-key', onEvent: (event) => events.push(event) })
+    const error: unknown = await embedder(baseUrl, { onEvent: (event) => events.push(event) }, { apiKey: 'wrong-key' })
       .embedAsync('secret text')
       .catch((e: unknown) => e);
     expect(calls[0]?.authorization).toBe('Bearer wrong-key');
@@ -256,46 +249,57 @@ describe('createEmbedder', () => {
   });
 
   it.each<[keyof EmbedderOptions, unknown[]]>([
-    ['baseUrl', ['', 'localhost:80', 'ftp://x', null, 5]],
     ['model', ['', null, 5]],
     ['maxSize', [0, -1, 1.5, NaN, null, '10']],
     ['maxTokens', [0, -1, NaN, null, '10']],
     ['maxTokensPerText', [0, -1, NaN, null, '10']],
-    ['dimensions', [0, 1.5, NaN, null, '10']],
     ['concurrency', [0, -1, 1.5, NaN, null, '4']],
-    ['requestsPerMinute', [0, -1, NaN, null, '60']],
-    ['tokensPerMinute', [0, -1, NaN, null, '60']],
-    ['burstSeconds', [0, -1, NaN, null, '2']],
     ['provider', [0, null, 'openai']],
     ['maxQueued', [0, -1, NaN, null]],
     ['countTokens', [5, null, 'length']],
-    ['fetch', [5, null]],
-    ['queue', [null, [], 'user']],
+    ['lanes', [null, [], 'user']],
     ['timeoutMs', [0, -1, NaN, null]],
   ])('names the option `%s` when it is unusable', (option, values) => {
     for (const value of values) {
-      const options = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', [option]: value } as never;
+      const options = { call: () => NEVER, [option]: value } as never;
       expect(() => createEmbedder(options), String(value)).toThrow(`createEmbedder: expected \`${option}\` to be `);
     }
   });
 
-  it('refuses limits beside a shared limiter, and options it does not know', () => {
-    const options = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm' };
-    expect(() => createEmbedder({ ...options, limiter: createLimiter(), tokensPerMinute: 2 })).toThrow(
-      'createEmbedder: expected `tokensPerMinute` to be absent when a `limiter` is given',
+  it.each<[keyof EmbeddingsOptions, unknown[]]>([
+    ['baseUrl', ['', 'localhost:80', 'ftp://x', null, 5]],
+    ['model', ['', null, 5]],
+    ['dimensions', [0, 1.5, NaN, null, '10']],
+    ['fetch', [5, null]],
+  ])('names the option `%s` of an address when it is unusable', (option, values) => {
+    for (const value of values) {
+      const options = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', [option]: value } as never;
+      expect(() => embeddings(options), String(value)).toThrow(`embeddings: expected \`${option}\` to be `);
+    }
+  });
+
+  it('refuses slots beside a shared limiter, and options it does not know', () => {
+    const options = { call: () => NEVER };
+    expect(() => createEmbedder({ ...options, limiter: createLimiter(), concurrency: 2 })).toThrow(
+      'createEmbedder: `concurrency` cannot be combined with `limiter`. Set it on the limiter.',
     );
-    expect(() => createEmbedder({ ...options, limiter: createLimiter(), burstSeconds: 2 })).toThrow(
-      'createEmbedder: expected `burstSeconds` to be absent when a `limiter` is given',
+    for (const rate of ['requestsPerMinute', 'tokensPerMinute', 'requestsPerDay', 'burstSeconds', 'rpm']) {
+      expect(() => createEmbedder({ ...options, [rate]: 2 })).toThrow(
+        `createEmbedder: unknown option \`${rate}\`. Use \`limiter: createAccount({ … })\`.`,
+      );
+    }
+    expect(() => createEmbedder({ ...options, budget: {} } as never)).toThrow('Use `limiter: createAccount({ budget })`.');
+    expect(() => createEmbedder({ ...options, batchSize: 2 } as never)).toThrow(
+      'createEmbedder: unknown option `batchSize`. Use `maxSize`.',
     );
-    expect(() => createEmbedder({ ...options, batchSize: 2 } as never)).toThrow('createEmbedder: expected `batchSize` to be absent');
   });
 });
 
 describe('a client of your own', () => {
   expectNoUnhandledRejections();
 
-  const over = (call: EmbedCall, options: Partial<ClientEmbedderOptions> = {}): Embedder => {
-    const made = createEmbedder({ call, repair: robust({ retry: { initialMs: 1 } }), ...options });
+  const over = (call: EmbedCall, options: Partial<EmbedderOptions> = {}): Embedder => {
+    const made = createEmbedder({ call, repair: robust({ retry: { delayMs: 1 } }), ...options });
     open.push(() => {
       made.close();
     });
@@ -341,7 +345,7 @@ describe('a client of your own', () => {
         context.settle({ inputTokens: 3 });
         return lengths(input, context);
       },
-      { limiter, queue: lanes([{ name: 'default' }]), countTokens: () => 50 },
+      { limiter, lanes: ['default'], countTokens: () => 50 },
     );
     await made.embedAsync('a');
     expect(Math.round(limiter.snapshot().tokens)).toBe(97);
@@ -400,7 +404,7 @@ describe('a client of your own', () => {
   it('that answers a promise keeps its permit until that is settled', async () => {
     let answer: (vectors: number[][]) => void = () => undefined;
     const limiter = createLimiter({ concurrency: 1 });
-    const made = over(() => new Promise<number[][]>((resolve) => (answer = resolve)), { limiter, queue: lanes([{ name: 'default' }]) });
+    const made = over(() => new Promise<number[][]>((resolve) => (answer = resolve)), { limiter, lanes: ['default'] });
     const leaving = made.embed('a').subscribe();
     await expect.poll(() => limiter.executing).toBe(1);
     leaving.unsubscribe();
@@ -418,7 +422,7 @@ describe('a client of your own', () => {
       limiter,
       countTokens: () => 10,
       repair: divideAndConquer(),
-      queue: lanes([{ name: 'default' }]),
+      lanes: ['default'],
     } as const;
     const refusal = (statusCode: number) => Object.assign(new Error('refused'), { statusCode });
     await expect(over(() => failed(refusal(422)), options).embedAsync('a')).rejects.toThrow('refused');
@@ -430,16 +434,19 @@ describe('a client of your own', () => {
 
   it.each(['baseUrl', 'apiKey', 'headers', 'fetch', 'dimensions'])('is not together with `%s`, which is not shown', (option) => {
     const refused = () => createEmbedder({ call: () => NEVER, [option]: 'a secret' });
-    expect(refused).toThrow(`createEmbedder: expected \`${option}\` to be absent when a \`call\` is given, got a string`);
+    expect(refused).toThrow(`createEmbedder: unknown option \`${option}\`. Use \`call: embeddings({ baseUrl, model, … })\`.`);
   });
 });
 
 describe('what the provider allows', () => {
   it('sends as much at once as `burstSeconds` says', async () => {
-    const sent = async (burst: Partial<EmbedderOptions>): Promise<number> => {
+    const sent = async (burst: AccountOptions): Promise<number> => {
       let calls = 0;
       const never = () => new Promise<Response>(() => calls++);
-      const made = scripted(never, { maxSize: 1, concurrency: 10, requestsPerMinute: 60, ...burst });
+      const made = scripted(never, {
+        maxSize: 1,
+        limiter: createAccount({ concurrency: 10, requestsPerMinute: 60, burstSeconds: 2, ...burst }),
+      });
       for (const text of texts(10)) void made.embedAsync(text, { lane: 'background' });
       await settle();
       return calls;
@@ -520,13 +527,13 @@ describe('embedFrom and the end', () => {
   });
 });
 
-describe('what createEmbedder is given', () => {
+describe('what embeddings is given', () => {
   it.each([
-    [{ apiKey: 5 }, /^createEmbedder: expected `apiKey` to be a string, got `5`/],
-    [{ headers: 'a: b' }, /^createEmbedder: expected `headers` to be an object, got /],
-    [{ headers: null }, /^createEmbedder: expected `headers` to be an object, got `null`/],
+    [{ apiKey: 5 }, /^embeddings: expected `apiKey` to be a string, got `5`/],
+    [{ headers: 'a: b' }, /^embeddings: expected `headers` to be an object, got /],
+    [{ headers: null }, /^embeddings: expected `headers` to be an object, got `null`/],
   ])('is refused by name: %o', (options, message) => {
-    expect(() => createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...(options as object) })).toThrow(message);
+    expect(() => embeddings({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...(options as object) })).toThrow(message);
   });
 });
 
@@ -576,16 +583,20 @@ describe('what is no vector', () => {
         ],
       });
     };
-    const results = await all(scripted(answer, { repair: robust({ retry: { initialMs: 1 } }) }), texts(2));
+    const results = await all(scripted(answer, { repair: robust({ retry: { delayMs: 1 } }) }), texts(2));
     expect([seen(results), calls]).toEqual([[[1], 'BatchShapeError'], 1]);
   });
 
   it('is a vector of another length than those of the calls before', async () => {
     const lengths = [2, 2, 3, 2];
-    const one = embedder('http://127.0.0.1:9', {
-      fetch: () =>
-        Promise.resolve(Response.json({ data: [{ index: 0, embedding: Array.from({ length: lengths.shift() ?? 0 }, () => 1) }] })),
-    });
+    const one = embedder(
+      'http://127.0.0.1:9',
+      {},
+      {
+        fetch: () =>
+          Promise.resolve(Response.json({ data: [{ index: 0, embedding: Array.from({ length: lengths.shift() ?? 0 }, () => 1) }] })),
+      },
+    );
     const answers: unknown[] = [];
     for (const text of ['a', 'b', 'c', 'd'])
       answers.push(
@@ -599,10 +610,14 @@ describe('what is no vector', () => {
 
   it('finds out that the first one was wrong', async () => {
     const lengths = [1, 2, 2, 2];
-    const one = embedder('http://127.0.0.1:9', {
-      fetch: () =>
-        Promise.resolve(Response.json({ data: [{ index: 0, embedding: Array.from({ length: lengths.shift() ?? 0 }, () => 1) }] })),
-    });
+    const one = embedder(
+      'http://127.0.0.1:9',
+      {},
+      {
+        fetch: () =>
+          Promise.resolve(Response.json({ data: [{ index: 0, embedding: Array.from({ length: lengths.shift() ?? 0 }, () => 1) }] })),
+      },
+    );
     const answers: unknown[] = [];
     for (const text of ['a', 'b', 'c', 'd'])
       answers.push(

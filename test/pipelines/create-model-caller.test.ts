@@ -5,12 +5,14 @@ import { concat, from, map, mergeMap, NEVER, Observable, of, throwError, timer, 
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, WorkResult } from '../../operators/index.js';
-import { createAccount, createBreaker, createLimiter, isFlowError, lanes } from '../../operators/index.js';
+import { createBreaker, createLimiter, hedging, isFlowError, lanes } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
-import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import type { ModelCallerOptions, ModelClient, ModelContext } from '../../src/pipelines/create-model-caller.js';
+import { callAll, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { presets } from '../../src/pipelines/presets.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 
 /** What a client answers, and the tokens it counted. */
 interface Answer {
@@ -25,29 +27,34 @@ const after = (ms: number, answer: string): Observable<Answer> =>
   timer(ms).pipe(map(() => ({ text: answer, usage: { inputTokens: 850, outputTokens: 120 } })));
 const failsAfter = (ms: number, error: Error): Observable<never> => timer(ms).pipe(mergeMap(() => throwError(() => error)));
 
-type Options = ModelCallerOptions<string, Answer, string, string>;
+type Fields = Pick<ModelClient<string, Answer, string>, 'stream' | 'usage' | 'cost'>;
+type Options = Partial<ModelCallerOptions<string, Answer, string, string> & Fields & { readonly requestsPerMinute: number }>;
 
 /** A caller over a script, and what it wrote down. `call` is told the request, and how often it was asked for it before. */
 function scripted(
   now: () => number,
   call: (request: string, times: number, context: ModelContext) => WorkResult<Answer>,
-  options: Partial<Options> = {},
+  { stream, cost, usage = (answer) => (typeof answer === 'string' ? undefined : answer.usage), ...options }: Options = {},
 ) {
   const log: string[] = [];
   const records: CallRecord[] = [];
   const times = new Map<string, number>();
-  const caller = createModelCaller<string, Answer, string, string>({
-    call: (request, context) => {
-      const before = times.get(request) ?? 0;
-      times.set(request, before + 1);
-      log.push(`${request} sent at ${now()}`);
-      context.signal.addEventListener('abort', () => log.push(`${request} aborted at ${now()}`));
-      return call(request, before, context);
+  const caller = accountedCaller<string, Answer, string, string>({
+    call: {
+      send: (request, context) => {
+        const before = times.get(request) ?? 0;
+        times.set(request, before + 1);
+        log.push(`${request} sent at ${now()}`);
+        context.signal.addEventListener('abort', () => log.push(`${request} aborted at ${now()}`));
+        return call(request, before, context);
+      },
+      usage,
+      model: 'gpt-4',
+      ...(stream && { stream }),
+      ...(cost && { cost }),
     },
-    usage: (answer) => (typeof answer === 'string' ? undefined : answer.usage),
     parse: ({ text }) => text,
-    model: 'gpt-4',
-    retry: { initialMs: 100, jitter: 'none' },
+    retry: { delayMs: 100, jitter: 'none' },
     onRecord: (record) => records.push(record),
     ...options,
   });
@@ -160,7 +167,6 @@ describe('one call', () => {
       ]);
       records.forEach(metrics.record);
       expect(metrics.snapshot().calls).toMatchObject({ failureRate: 1, byCode: { PARSE_FAILED: { count: 2, rate: 1 } } });
-      expect(caller.snapshot()).toMatchObject({ failures: 2, byCode: { PARSE_FAILED: { count: 2, rate: 1 } }, promptTokens: 1700 });
     });
   });
 
@@ -169,7 +175,7 @@ describe('one call', () => {
       const { caller, log, records, note } = scripted(now, () => NEVER, {
         timeoutMs: 10_000,
         deadlineMs: 25_000,
-        retry: { initialMs: 100, maxAttempts: 9, jitter: 'none' },
+        retry: { delayMs: 100, maxAttempts: 9, jitter: 'none' },
       });
       caller.call('a').subscribe(note('result'));
       flush();
@@ -231,7 +237,7 @@ describe('one call', () => {
       subscription.unsubscribe();
       expect(log).toEqual(['a sent at 0', 'a aborted at 30']);
       expect(records).toMatchObject([{ status: 'cancelled', errorCode: 'CANCELLED', latencyMs: 30 }]);
-      expect(caller.snapshot()).toMatchObject({ executing: 0, failures: 0, cancelled: 1 });
+      expect(caller.snapshot()).toMatchObject({ executing: 0, queued: 0 });
     });
   });
 
@@ -255,7 +261,7 @@ describe('one call', () => {
         burstSeconds: 60,
         lanes: [{ name: 'user', reserve: 0 }, 'normal', 'background'],
       });
-      const { caller } = scripted(now, () => after(1, 'ok'), { limiter, estimateTokens: () => 5000 });
+      const { caller } = scripted(now, () => after(1, 'ok'), { limiter, cost: () => 5000 });
       caller.call('a').subscribe();
       expect(limiter.snapshot().tokens).toBe(55_000);
       flush();
@@ -265,7 +271,7 @@ describe('one call', () => {
 
   it('errors when a callback throws or answers nonsense, and the next call is none the worse', () => {
     virtualTime(({ flush, now }) => {
-      const { caller, log, note } = scripted(now, () => after(1, 'ok'), { estimateTokens: (request) => (request === 'a' ? NaN : 1) });
+      const { caller, log, note } = scripted(now, () => after(1, 'ok'), { cost: (request) => (request === 'a' ? NaN : 1) });
       caller.call('a').subscribe(note('a'));
       caller.call('b').subscribe(note('b'));
       flush();
@@ -291,9 +297,8 @@ describe('the breaker', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
       const { caller, log, note } = scripted(now, () => throwError(() => status(503)), {
-        breaker: { opens: { minCalls: 2 }, openMs: 5000 },
+        breaker: createBreaker({ opens: { minCalls: 2 }, openMs: 5000, onEvent: (event) => events.push(event) }),
         retry: false,
-        onEvent: (event) => events.push(event),
       });
       for (const request of ['a', 'b', 'c']) caller.call(request).subscribe(note(request));
       flush();
@@ -324,7 +329,7 @@ describe('a group of calls', () => {
         { concurrency: 3 },
       );
       const requests = { one: 'first', two: 'bad', three: 'third', four: 'never sent' };
-      caller.callAll(requests).subscribe(note('result'));
+      callAll(caller, requests).subscribe(note('result'));
       flush();
       expect(log).toEqual([
         'first sent at 0',
@@ -343,8 +348,8 @@ describe('a group of calls', () => {
   it('has its results by name, in the order of the requests', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(now, (request) => after(request.length, request));
-      caller.callAll({ slow: 'a long one', fast: 'short' }, { lane: 'user' }).subscribe(note('all'));
-      caller.callAll({}).subscribe(note('none'));
+      callAll(caller, { slow: 'a long one', fast: 'short' }, { lane: 'user' }).subscribe(note('all'));
+      callAll(caller, {}).subscribe(note('none'));
       flush();
       expect(log.filter((line) => !line.includes('sent'))).toEqual(['none: {} at 0', 'all: {"slow":"a long one","fast":"short"} at 10']);
     });
@@ -354,7 +359,7 @@ describe('a group of calls', () => {
     virtualTime(({ flush, now }) => {
       const { caller } = scripted(now, (request) => (request === 'bad' ? throwError(() => status(400)) : after(5, request)));
       const seen: unknown[] = [];
-      caller.callAll({ one: 'good', two: 'bad' }, { mode: 'settle' }).subscribe(({ one, two }) => seen.push(one, two));
+      callAll(caller, { one: 'good', two: 'bad' }, { errors: 'settle' }).subscribe(({ one, two }) => seen.push(one, two));
       flush();
       expect(seen).toMatchObject([
         { status: 'fulfilled', value: 'good', input: 'good' },
@@ -367,10 +372,10 @@ describe('a group of calls', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(now, () => NEVER, {
         ...presets.modelCaller.production,
-        retry: { maxAttempts: 9, initialMs: 100, jitter: 'none', maxShare: Infinity },
+        retry: { maxAttempts: 9, delayMs: 100, jitter: 'none', maxShare: Infinity },
       });
       const requests = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]));
-      caller.callAll(requests, { deadlineMs: 12_000 }).subscribe(note('result'));
+      callAll(caller, requests, { deadlineMs: 12_000 }).subscribe(note('result'));
       flush();
       expect(log).toContain('result: FLOW_DEADLINE at 12000');
       expect(log.filter((line) => line.includes('sent')).length).toBe(8);
@@ -382,7 +387,7 @@ describe('a group of calls', () => {
     virtualTime(({ flush, now }) => {
       // Two attempts of 10 s, eight calls, four at a time: without a total that is more than 40 s.
       const { caller, log, note } = scripted(now, () => NEVER, { ...presets.modelCaller.production });
-      caller.callAll(Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]))).subscribe(note('result'));
+      callAll(caller, Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]))).subscribe(note('result'));
       flush();
       expect(log).toContain('result: FLOW_DEADLINE at 30000');
       expect(now()).toBe(30_000);
@@ -393,8 +398,8 @@ describe('a group of calls', () => {
     virtualTime(({ advance, now }) => {
       const { caller, log, note } = scripted(now, () => NEVER, { concurrency: 1 });
       const leave = new AbortController();
-      caller.callAll({ one: 'a', two: 'b' }, { signal: leave.signal }).subscribe(note('one'));
-      const other = caller.callAll({ three: 'c' }).subscribe(note('other'));
+      callAll(caller, { one: 'a', two: 'b' }, { signal: leave.signal }).subscribe(note('one'));
+      const other = callAll(caller, { three: 'c' }).subscribe(note('other'));
       advance(5);
       leave.abort();
       advance(0);
@@ -429,7 +434,7 @@ describe('the presets', () => {
 
   it('share a limiter: each takes so many of its slots, and gives them back when it is closed', () => {
     virtualTime(({ advance, now }) => {
-      const limiter = createLimiter({ concurrency: 6 });
+      const limiter = createAccount({ concurrency: 6 });
       const of = () => scripted(now, () => NEVER, { ...presets.modelCaller.production, limiter }).caller;
       const [first, second] = [of(), of()];
       for (const caller of [first, second]) for (let i = 0; i < 5; i++) caller.call('a').subscribe({ error: () => undefined });
@@ -447,7 +452,7 @@ describe('the presets', () => {
   it.each(Object.keys(presets.modelCaller) as (keyof typeof presets.modelCaller)[])('%s works after a way through JSON', async (name) => {
     const preset = JSON.parse(JSON.stringify(presets.modelCaller[name])) as (typeof presets.modelCaller)[typeof name];
     let calls = 0;
-    const models = createModelCaller({
+    const models = accountedCaller({
       call: (question: string) => (++calls < 3 ? Promise.reject(status(503)) : Promise.resolve(question)),
       ...preset,
       random: () => 0,
@@ -564,12 +569,14 @@ describe('a stream', () => {
     }
     const signals: AbortSignal[] = [];
     const caller = createModelCaller<string, never, string>({
-      call: () => NEVER,
-      stream: (request, { signal }) => {
-        signals.push(signal);
-        if (request === 'iterable') return endless(signal);
-        if (request === 'promise') return Promise.resolve(endless(signal));
-        return new Response('chunk 0').body!.pipeThrough(new TextDecoderStream());
+      call: {
+        send: () => NEVER,
+        stream: (request, { signal }) => {
+          signals.push(signal);
+          if (request === 'iterable') return endless(signal);
+          if (request === 'promise') return Promise.resolve(endless(signal));
+          return new Response('chunk 0').body!.pipeThrough(new TextDecoderStream());
+        },
       },
     });
     for (const request of ['iterable', 'promise', 'readable']) {
@@ -587,7 +594,7 @@ describe('a stream', () => {
 
   it('needs a client that can', () => {
     const caller = createModelCaller({ call: (request: string) => of(request) });
-    expect(() => caller.stream('a')).toThrow('createModelCaller: expected `stream` to be a function');
+    expect(() => caller.stream('a')).toThrow('createModelCaller: expected `call.stream` to be a function');
   });
 });
 
@@ -596,7 +603,7 @@ describe('a hedge', () => {
     virtualTime(({ advance, flush, now }) => {
       const events: FlowEvent[] = [];
       const { caller, log, records, note } = scripted(now, (_request, times) => (times === 0 ? NEVER : after(20, 'second')), {
-        hedge: { delayMs: 50 },
+        hedge: hedging({ delayMs: 50 }),
         onEvent: (event) => events.push(event),
       });
       caller.call('a', { lane: 'user' }).subscribe(note('result'));
@@ -616,14 +623,14 @@ describe('a hedge', () => {
 
   it('is for the most urgent lane, or those that are named, and not for a `parse` that fails', () => {
     virtualTime(({ flush, now }) => {
-      const { caller, log } = scripted(now, () => after(100, 'ok'), { hedge: { delayMs: 50 } });
+      const { caller, log } = scripted(now, () => after(100, 'ok'), { hedge: hedging({ delayMs: 50 }) });
       caller.call('a', { lane: 'normal' }).subscribe();
       flush();
-      const named = scripted(now, () => after(100, 'ok'), { hedge: { delayMs: 50, lanes: ['normal'] } });
+      const named = scripted(now, () => after(100, 'ok'), { hedge: hedging({ delayMs: 50, lanes: ['normal'] }) });
       named.caller.call('b', { lane: 'normal' }).subscribe();
       flush();
       const broken = scripted(now, () => after(10, 'ok'), {
-        hedge: { delayMs: 50 },
+        hedge: hedging({ delayMs: 50 }),
         parse: () => {
           throw new Error('no');
         },
@@ -636,7 +643,7 @@ describe('a hedge', () => {
 
   it('is tried again as a whole, cut off attempt by attempt, as long as the next pause ends before the deadline', () => {
     virtualTime(({ flush, now }) => {
-      const { caller, log, note } = scripted(now, () => NEVER, { hedge: { delayMs: 30 }, timeoutMs: 100, deadlineMs: 500 });
+      const { caller, log, note } = scripted(now, () => NEVER, { hedge: hedging({ delayMs: 30 }), timeoutMs: 100, deadlineMs: 500 });
       caller.call('a', { lane: 'user' }).subscribe(note('result'));
       flush();
       expect(log.filter((line) => line.includes('sent'))).toEqual(['a sent at 0', 'a sent at 30', 'a sent at 230', 'a sent at 260']);
@@ -648,7 +655,7 @@ describe('a hedge', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, records, note } = scripted(now, (request) => after(request === 'slow' ? 200 : 10, request), {
         concurrency: 1,
-        hedge: { delayMs: 50 },
+        hedge: hedging({ delayMs: 50 }),
       });
       caller.call('slow').subscribe();
       caller.call('a', { lane: 'user' }).subscribe(note('result'));
@@ -717,14 +724,19 @@ describe('the lanes', () => {
 
   it('may be those of a shared limiter, which has its own, or none', () => {
     virtualTime(({ flush, now }) => {
-      const laned = scripted(now, () => after(1, 'ok'), { limiter: createLimiter({ queue: lanes([{ name: 'now' }, { name: 'later' }]) }) });
+      const events: FlowEvent[] = [];
+      const onEvent = (event: FlowEvent): number => events.push(event);
+      const laned = scripted(now, () => after(1, 'ok'), {
+        limiter: createLimiter({ queue: lanes([{ name: 'now' }, { name: 'later' }]) }),
+        onEvent,
+      });
       laned.caller.call('a').subscribe(laned.note('a'));
       laned.caller.call('b', { lane: 'user' }).subscribe(laned.note('b'));
-      const plain = scripted(now, () => after(1, 'ok'), { limiter: createLimiter() });
+      const plain = scripted(now, () => after(1, 'ok'), { limiter: createLimiter(), onEvent });
       plain.caller.call('c').subscribe(plain.note('c'));
       flush();
       expect(laned.log).toEqual(['a sent at 0', 'b: FLOW_LANE_UNKNOWN at 0', 'a: "ok" at 1']);
-      expect([laned.records[0]?.lane, plain.records[0]?.lane]).toEqual(['later', 'default']);
+      expect(events.flatMap((event) => (event.type === 'attemptStarted' ? [event.lane] : []))).toEqual(['later', 'default']);
       expect(plain.log).toEqual(['c sent at 0', 'c: "ok" at 1']);
     });
   });

@@ -107,28 +107,31 @@ class World {
     const scheduling = (['fair', 'priority', 'roundRobin'] as const)[this.#draw(3)] as NonNullable<BatchRules<string>['scheduling']>;
     const isLimited = this.#flip(0.8);
     this.#most = isLimited ? this.#requests : Infinity;
-    const stages = createStages({
-      ...(isLimited && { limiter }),
-      batches: {
-        concurrency: this.#documents,
-        scheduling,
-        ...(scheduling === 'priority' && { priority: (id: string) => Number(id) % 3, maxQueued: this.#draw(3) }),
-      },
-      stages: this.#rules.map((_, i) => this.#stage(i)),
-      journal: {
-        recall: (id) => this.#journal.get(id) ?? [],
-        append: (entry) => {
-          this.#journal.set(entry.documentId, [...(this.#journal.get(entry.documentId) ?? []), entry]);
+    const batches = {
+      concurrency: this.#documents,
+      scheduling,
+      ...(scheduling === 'priority' && { priority: (id: string) => Number(id) % 3, maxQueued: this.#draw(3) }),
+    };
+    const stages = createStages(
+      this.#rules.map((_, i) => this.#stage(i)),
+      {
+        ...(isLimited && { limiter }),
+        batches,
+        journal: {
+          recall: (id) => this.#journal.get(id) ?? [],
+          append: (entry) => {
+            this.#journal.set(entry.documentId, [...(this.#journal.get(entry.documentId) ?? []), entry]);
+          },
         },
+        id: (id: string) => id,
+        onEvent: (event) => {
+          model.add(event);
+          if (event.type === 'retryScheduled') this.tally.retries++;
+        },
+        scheduler,
+        random: this.#random,
       },
-      id: (id: string) => id,
-      onEvent: (event) => {
-        model.add(event);
-        if (event.type === 'retryScheduled') this.tally.retries++;
-      },
-      scheduler,
-      random: this.#random,
-    });
+    );
     let isComplete = false as boolean;
     const count = 1 + this.#draw(6);
     const running = stages.run(this.#read(count)).subscribe({
@@ -191,7 +194,7 @@ class World {
       allowPartialFailure,
       timeoutMs: 300,
       deadlineMs: this.#flip(0.3) ? 350 : Infinity,
-      retry: this.#flip(0.5) ? ({ maxAttempts: 2, initialMs: 50 } as const) : (false as const),
+      retry: this.#flip(0.5) ? ({ maxAttempts: 2, delayMs: 50 } as const) : (false as const),
     };
     const answer = (item: string): unknown =>
       expands ? Array.from({ length: item.length % 4 }, (_, i) => `${item}/${String(i)}`) : `${item}+`;

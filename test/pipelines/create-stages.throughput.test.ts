@@ -58,11 +58,8 @@ function papers(count: number, scope: Scope, scheduling: Scheduling): Run {
       headroom: 1,
       scheduler,
     });
-    const stages = createStages({
-      limiter,
-      scheduler,
-      batches: { concurrency: 3, scheduling, ...(scheduling === 'priority' && { priority: (paper: number) => paper % 7, maxQueued: 0 }) },
-      stages: [
+    const stages = createStages(
+      [
         {
           name: 'generate',
           ...limits.stages['generate'],
@@ -72,7 +69,12 @@ function papers(count: number, scope: Scope, scheduling: Scheduling): Run {
         { name: 'answer', ...limits.stages['answer'], work: (question, { document }) => call('answer', document, question) },
         { name: 'grade', ...limits.stages['grade'], work: (answer, { document }) => call('grade', document, answer) },
       ],
-    });
+      {
+        limiter,
+        scheduler,
+        batches: { concurrency: 3, scheduling, ...(scheduling === 'priority' && { priority: (paper: number) => paper % 7, maxQueued: 0 }) },
+      },
+    );
     let makespanMs = 0;
     stages.run(watched.read(upTo(count))).subscribe({
       next: (result) => {
@@ -123,11 +125,8 @@ describe('documents whose chunks are gleaned', () => {
     return virtualTime(({ scheduler, flush }) => {
       const watched = new Watched(limits, scheduler);
       const rounds: string[] = [];
-      const stages = createStages({
-        limiter: createLimiter({ concurrency: 4, scheduler }),
-        scheduler,
-        batches: { concurrency: 2 },
-        stages: [
+      const stages = createStages(
+        [
           { name: 'chunk', local: true, expands: true, work: (_document: number) => upTo(CHUNKS) },
           {
             name: 'extract',
@@ -142,7 +141,8 @@ describe('documents whose chunks are gleaned', () => {
             },
           },
         ],
-      });
+        { limiter: createLimiter({ concurrency: 4, scheduler }), scheduler, batches: { concurrency: 2 } },
+      );
       let makespanMs = 0;
       stages.run(watched.read(upTo(count))).subscribe({
         next: (result) => {

@@ -3,6 +3,7 @@ import { lastValueFrom, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { EmbedCall } from '../../src/pipelines/create-embedder.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
+import { apiOf } from '../../src/pipelines/embeddings-api.js';
 import { createGptTokenCounter } from '../../src/tokenizers/gpt.js';
 import { piecesOf, SCRIPTS, translatedTexts } from '../support/translated-texts.js';
 
@@ -71,10 +72,9 @@ async function fill(
 ): Promise<{ readonly first: number[]; readonly then: number[] }> {
   const { call, sizes } = provider();
   const embedder = createEmbedder({
-    call,
+    call: { embed: call, ...apiOf('text-embedding-3-small') },
     maxTokens: LIMIT,
     concurrency: 1,
-    model: 'text-embedding-3-small',
     ...(countTokens && { countTokens }),
   });
   const results = await lastValueFrom(embedder.embedFrom(texts, { lane: 'background' }).pipe(toArray()));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { embeddings } from '../../src/pipelines/embeddings-api.js';
 
 const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'hi' } }], data: [{ index: 0, embedding: [1] }] };
 
@@ -20,7 +21,7 @@ async function asked(name: 'chat' | 'embeddings', baseUrl: string): Promise<stri
     await models.callAsync({ messages: [] });
     models.close();
   } else {
-    const embedder = createEmbedder(options);
+    const embedder = createEmbedder({ call: embeddings(options) });
     await embedder.embedAsync('text');
     embedder.close();
   }
@@ -44,7 +45,7 @@ describe('the address of a request', () => {
     (baseUrl) => {
       for (const make of [
         () => createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }) }),
-        () => createEmbedder({ baseUrl, model: 'm' }),
+        () => createEmbedder({ call: embeddings({ baseUrl, model: 'm' }) }),
       ]) {
         expect(make).toThrow('expected `baseUrl` to be an http(s) URL such as `https://host/v1`');
         expect(make).not.toThrow('planted');

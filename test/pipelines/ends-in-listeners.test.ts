@@ -2,13 +2,15 @@ import type { Observable } from 'rxjs';
 import { fromEvent, map, takeUntil, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { classifyError, createAccount } from '../../operators/index.js';
-import type { Drained, FlowEvent, FlowSink, Handle } from '../../operators/types.js';
+import type { FlowEvent, FlowSink, Handle } from '../../operators/index.js';
+import { classifyError, createAccount, createBreaker, hedging } from '../../operators/index.js';
+import type { Drained } from '../../operators/options/types.js';
+import { answerCache } from '../../src/index.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createStages } from '../../src/pipelines/create-stages.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { turns } from '../traps/tools.js';
 import { tool } from './tool-kit.js';
 
@@ -64,18 +66,20 @@ function models(rules: object, way: 'call' | 'stream' = 'call'): Make {
   return (onEvent, at) => {
     const { answer = late, parse, repair, cache, ...rest } = rules as ModelRules;
     const work = working(answer, at) as (text: string) => Observable<string>;
-    const handle = createModelCaller<string, string, string>({
-      call: work,
-      stream: work,
-      retry: { initialMs: 5, jitter: 'none', maxShare: 1 },
+    const handle = accountedCaller<string, string, string>({
+      call: {
+        send: work,
+        stream: work,
+        model: () => (at('model'), 'm'),
+        cost: () => (at('cost'), 1),
+        usage: () => (at('usage'), { inputTokens: 1 }),
+      },
+      retry: { delayMs: 5, jitter: 'none', maxShare: 1 },
       concurrency: 1,
-      model: () => (at('model'), 'm'),
-      estimateTokens: () => (at('estimateTokens'), 1),
-      usage: () => (at('usage'), { inputTokens: 1 }),
       classify: (error, told) => (at('classify'), classifyError(error, told)),
       ...(parse && { parse: (text) => (at('parse'), parse(text)) }),
       ...(repair && { fixAnswer: { ask: (text) => (at('ask'), repair.ask(text)) } }),
-      ...(cache && { cache: { ...cache, key: (text) => (at('key'), cache.key(text)) } }),
+      ...(cache && { cache: answerCache({ ...cache, key: (text: string) => (at('key'), cache.key(text)) }) }),
       ...rest,
       onEvent,
     });
@@ -91,7 +95,7 @@ function models(rules: object, way: 'call' | 'stream' = 'call'): Make {
 function tools(answer: (text: string) => unknown): Make {
   return (onEvent, at) => {
     const work = working(answer, at);
-    const retry = { initialMs: 5, jitter: 'none', maxShare: 1 } as const;
+    const retry = { delayMs: 5, jitter: 'none', maxShare: 1 } as const;
     const one = tool('t', (text) => work(text as string), {
       retry,
       parameters: { safeParse: (data) => (at('parameters'), { success: true, data }) },
@@ -123,14 +127,16 @@ const subjects: Readonly<Record<string, Make>> = {
   createModelCaller: models({}),
   'createModelCaller, at once': models({ answer: atOnce }),
   'createModelCaller, stream': models({ answer: (text: string) => late(text) }, 'stream'),
-  'createModelCaller, hedge': models({ hedge: { delayMs: 3 } }),
+  'createModelCaller, hedge': models({ hedge: hedging({ delayMs: 3 }) }),
   'createModelCaller, breaker, shared limiter': models({
-    breaker: {},
+    breaker: createBreaker({}),
     limiter: createAccount({ concurrency: 1, lanes: ['user'] }),
     concurrency: undefined,
   }),
   'createModelCaller, cache': models({ cache: { key: (text: string) => text } }),
-  'createModelCaller, slow cache': models({ cache: { key: () => 'the same', storage: { ...store, get: () => late(undefined) } } }),
+  'createModelCaller, slow cache': models({
+    cache: { key: () => 'the same', storage: { ...store, get: () => late(undefined) } },
+  }),
   'createModelCaller, repair': models({
     parse: (text: string) => {
       if (text === 'a') throw new Error('unreadable');
@@ -159,9 +165,8 @@ const subjects: Readonly<Record<string, Make>> = {
   },
   createStages: (onEvent, at) => {
     const work = working(late, at);
-    const retry = { initialMs: 5, jitter: 'none', maxShare: 1 } as const;
-    const handle = createStages({
-      stages: [{ name: 's', work: (text: string) => work(text), cost: () => (at('cost'), {}), concurrency: 1, retry }],
+    const retry = { delayMs: 5, jitter: 'none', maxShare: 1 } as const;
+    const handle = createStages([{ name: 's', work: (text: string) => work(text), cost: () => (at('cost'), {}), concurrency: 1, retry }], {
       id: (text) => (at('id'), text),
       batches: { scheduling: 'priority', priority: () => (at('priority'), 1) },
       journal: { recall: () => (at('recall'), []), append: () => (at('append'), undefined) },

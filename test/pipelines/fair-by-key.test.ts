@@ -3,10 +3,11 @@ import { merge, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Limiter } from '../../operators/index.js';
-import { childOf, createAccount, createLimiter, lanes } from '../../operators/index.js';
+import { childOf, createLimiter, lanes } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { after, calls, tool } from './tool-kit.js';
 
 const BUSY = 200;
@@ -27,7 +28,7 @@ type Asks = (limit: object, asks: { readonly a: number; readonly b: number }, se
 
 const pipelines: Record<string, Asks> = {
   'calls of a model': (limit, { a, b }, sent) => {
-    const models = createModelCaller({
+    const models = accountedCaller({
       call: (who: string) => {
         sent(who);
         return timer(10);
@@ -38,11 +39,13 @@ const pipelines: Record<string, Asks> = {
     return merge(...of('A', a), ...of('B', b));
   },
   'streams of a model': (limit, { a, b }, sent) => {
-    const models = createModelCaller({
-      call: (who: string) => who,
-      stream: (who: string) => {
-        sent(who);
-        return timer(10);
+    const models = accountedCaller({
+      call: {
+        send: (who: string) => who,
+        stream: (who: string) => {
+          sent(who);
+          return timer(10);
+        },
       },
       ...limit,
     });
@@ -113,7 +116,7 @@ describe('without keys', () => {
     virtualTime(({ flush }) => {
       const sent: number[] = [];
       const given = limit(2);
-      const models = createModelCaller({
+      const models = accountedCaller({
         call: (n: number) => {
           sent.push(n);
           return timer(10);
@@ -128,10 +131,15 @@ describe('without keys', () => {
   });
 });
 
+/** An embedder takes the share as a limiter of its own below the account. */
+function shareOf({ limiter, concurrency }: { readonly limiter?: Limiter; readonly concurrency?: number }): Limiter {
+  return concurrency === undefined ? (limiter as Limiter) : childOf(limiter as Limiter, { concurrency });
+}
+
 const sharing: Record<string, (limit: object, start: () => Observable<unknown>) => Observable<unknown>> = {
   createToolRunner: (limit, start) => createToolRunner({ tools: [tool('t', start)], ...limit }).run(calls(6, 't')),
   createEmbedder: (limit, start) => {
-    const embedder = createEmbedder({ call: () => start() as Observable<number[][]>, maxSize: 1, ...limit });
+    const embedder = createEmbedder({ call: () => start() as Observable<number[][]>, maxSize: 1, limiter: shareOf(limit) });
     return merge(...calls(6, 't').map(({ id }) => embedder.embed(id, { lane: 'user' })));
   },
 };

@@ -6,6 +6,7 @@ import { robust } from '../../operators/index.js';
 import { boundedText } from '../../src/pipelines/bounded-text.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { embeddings } from '../../src/pipelines/embeddings-api.js';
 import type { ProviderError } from '../../src/pipelines/provider-error.js';
 import { serverEvents } from '../../src/pipelines/server-events.js';
 
@@ -59,7 +60,7 @@ function flood(response: ServerResponse, most = Infinity): void {
 const json = { 'content-type': 'application/json' };
 
 function caller(baseUrl: string) {
-  const models = createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }), retry: { initialMs: 1, maxAttempts: 3 } });
+  const models = createModelCaller({ call: chatCompletions({ baseUrl, model: 'm' }), retry: { delayMs: 1, maxAttempts: 3 } });
   open.push(() => {
     models.close();
   });
@@ -69,7 +70,10 @@ function caller(baseUrl: string) {
 describe.each(['createModelCaller', 'createEmbedder'] as const)('%s over a server that means harm', (name) => {
   const ask = async (baseUrl: string): Promise<ProviderError> => {
     if (name === 'createModelCaller') return (await caller(baseUrl).ask()) as ProviderError;
-    const embedder = createEmbedder({ baseUrl, model: 'm', repair: robust({ retry: { initialMs: 1, maxAttempts: 3 } }) });
+    const embedder = createEmbedder({
+      call: embeddings({ baseUrl, model: 'm' }),
+      repair: robust({ retry: { delayMs: 1, maxAttempts: 3 } }),
+    });
     open.push(() => {
       embedder.close();
     });

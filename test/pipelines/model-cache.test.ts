@@ -5,10 +5,12 @@ import { asyncScheduler, EMPTY, map, mergeMap, NEVER, Observable, of, throwError
 import { describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createAccount, isFlowError } from '../../operators/index.js';
+import { hedging, isFlowError } from '../../operators/index.js';
+import { answerCache, callAll, createAccount } from '../../src/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { AnswerStorage, ModelCacheOptions, ModelCallerOptions, ModelEntry } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 
@@ -21,13 +23,15 @@ function scripted(now: () => number, options: Options = {}, call = (request: str
   const log: string[] = [];
   const records: CallRecord[] = [];
   const { cache, ...others } = options;
-  const models = createModelCaller<string, string, string, string>({
-    call: (request, { signal }) => {
-      log.push(`${request} sent at ${String(now())}`);
-      signal.addEventListener('abort', () => log.push(`${request} aborted at ${String(now())}`));
-      return call(request);
+  const models = accountedCaller<string, string, string, string>({
+    call: {
+      send: (request, { signal }) => {
+        log.push(`${request} sent at ${String(now())}`);
+        signal.addEventListener('abort', () => log.push(`${request} aborted at ${String(now())}`));
+        return call(request);
+      },
+      stream: (request) => of(`${request} 1`, `${request} 2`),
     },
-    stream: (request) => of(`${request} 1`, `${request} 2`),
     retry: false,
     onRecord: (record) => records.push(record),
     onEvent: (event) => {
@@ -35,7 +39,7 @@ function scripted(now: () => number, options: Options = {}, call = (request: str
       if (event.type === 'storeFailed') log.push(`${event.action} failed at ${String(now())}`);
     },
     ...others,
-    cache: { key: (request) => request.split('#')[0], ...cache },
+    cache: answerCache<string, string>({ key: (request) => request.split('#')[0], ...cache }),
   });
   const ask = (who: string, request: string, how: Parameters<typeof models.call>[1] = {}): Subscription =>
     models.call(request, how).subscribe({
@@ -67,7 +71,9 @@ describe('a cache of answers', () => {
 
   it('does not keep an answer beyond its time, nor one that has no key', () => {
     virtualTime(({ advance, now }) => {
-      const { ask, log } = scripted(now, { cache: { key: (request) => (request === 'secret' ? undefined : request), ttlMs: 100 } });
+      const { ask, log } = scripted(now, {
+        cache: { key: (request) => (request === 'secret' ? undefined : request), ttlMs: 100 },
+      });
       for (const request of ['x', 'secret']) ask('a', request);
       advance(109);
       for (const request of ['x', 'secret']) ask('b', request);
@@ -105,7 +111,7 @@ describe('a cache of answers', () => {
       const one = ask('a', 'x');
       ask('b', 'x', { signal });
       expect(getEventListeners(signal, 'abort').length).toBe(1);
-      const all = models.callAll({ c: 'x' }, { deadlineMs: 5 }).subscribe({ error: (error: { code: string }) => log.push(error.code) });
+      const all = callAll(models, { c: 'x' }, { deadlineMs: 5 }).subscribe({ error: (error: { code: string }) => log.push(error.code) });
       one.unsubscribe();
       abort();
       advance(4);
@@ -129,7 +135,7 @@ describe('a cache of answers', () => {
       flush();
       expect(log).toEqual([
         ...['x sent at 0', 'shared', 'shared', 'x aborted at 20', 'a: FLOW_DEADLINE at 20', 'x sent at 20', 'shared'],
-        ...['b: FLOW_DEADLINE at 35', 'c: FLOW_DEADLINE at 35', 'x aborted at 35'],
+        ...['b: FLOW_DEADLINE at 35', 'x aborted at 35', 'c: FLOW_DEADLINE at 35'],
       ]);
     });
   });
@@ -189,7 +195,7 @@ describe('a cache of answers', () => {
         calls++;
         return request === 'none' ? EMPTY : undefined;
       },
-      cache: { key: (request) => request },
+      cache: answerCache({ key: (request) => request }),
     });
     for (const request of ['undefined', 'undefined', 'none', 'none'])
       models.call(request).subscribe({ next: (value) => seen.push(value), complete: () => seen.push('end') });
@@ -199,7 +205,7 @@ describe('a cache of answers', () => {
 
   it('keeps a thousand answers, and not for ever more', () => {
     let calls = 0;
-    const models = createModelCaller({ call: (n: number) => ++calls * n, cache: { key: String } });
+    const models = createModelCaller({ call: (n: number) => ++calls * n, cache: answerCache({ key: (n: number) => String(n) }) });
     for (let n = 0; n < 3000; n++) models.call(n).subscribe();
     for (let n = 2000; n < 3000; n++) models.call(n).subscribe();
     expect(calls).toBe(3000);
@@ -210,7 +216,7 @@ describe('a cache of answers', () => {
   const badKeys: Record<string, () => unknown> = { throws: assertNever, 'is a number': () => 5 };
   it.each(Object.entries(badKeys))('fails a request whose key %s, and no other', async (_what, bad) => {
     const key = (request: string): string => (request === 'bad' ? (bad() as string) : request);
-    const models = createModelCaller({ call: (request: string) => request, cache: { key } });
+    const models = createModelCaller({ call: (request: string) => request, cache: answerCache({ key }) });
     await expect(models.callAsync('bad')).rejects.toMatchObject({ code: 'FLOW_CALLBACK' });
     expect(await models.callAsync('good')).toBe('good');
     await models.drain();
@@ -239,8 +245,8 @@ describe('hedge, repair and retries are behind the cache', () => {
         now,
         {
           lanes: [{ name: 'user' }],
-          hedge: { delayMs: 5 },
-          retry: { initialMs: 10, jitter: 'none' },
+          hedge: hedging({ delayMs: 5 }),
+          retry: { delayMs: 10, jitter: 'none' },
           parse: (answer) => (answer === 'bad' ? assertNever() : answer),
           fixAnswer: { ask: (request) => `${request}!` },
         },
@@ -325,7 +331,8 @@ it('what a store gives back by way of JSON is an answer, and anything else is no
     delete: (key) => Promise.resolve(texts.delete(key)),
   };
   let calls = 0;
-  const make = () => createModelCaller({ call: () => ({ n: ++calls }), cache: { key: () => 'x', storage: store, ttlMs: 60_000 } });
+  const make = () =>
+    createModelCaller({ call: () => ({ n: ++calls }), cache: answerCache({ key: () => 'x', storage: store, ttlMs: 60_000 }) });
   expect(await make().callAsync('first')).toEqual({ n: 1 });
   expect(await make().callAsync('second')).toEqual({ n: 1 });
   for (const text of ['5', '"text"', '[]', '{}', '{"value":7}', '{"value":7,"expiresAt":"soon"}', '{"value":7,"expiresAt":1}']) {
@@ -414,7 +421,7 @@ it('whatever is asked, left, forgotten and ended over whatever store, everybody 
         const ms = request.startsWith('slow') ? 30 : 10;
         return timer(ms, clock).pipe(map(() => (repairs && !request.endsWith('!') ? 'garbled' : request)));
       };
-      const models = createModelCaller({
+      const models = accountedCaller({
         call: (request: string) =>
           new Observable<string>((to) => {
             running++;
@@ -424,10 +431,15 @@ it('whatever is asked, left, forgotten and ended over whatever store, everybody 
         limiter: createAccount({ concurrency, scheduler: clock, lanes: ['user', 'normal', 'background'] }),
         parse: (answer) => (answer === 'garbled' ? assertNever() : answer.replace('!', '')),
         ...(repairs && { fixAnswer: { ask: (request: string) => `${request}!` } }),
-        ...(hedged && { hedge: { delayMs: 8, maxShare: Infinity } }),
+        ...(hedged && { hedge: hedging({ delayMs: 8, maxShare: Infinity }) }),
         retry: false,
         deadlineMs,
-        cache: { key: (request) => request, storage: storeOf(get, set, new Map(), clock), ttlMs, timeoutMs: 15 },
+        cache: answerCache<string, string>({
+          key: (request) => request,
+          storage: storeOf(get, set, new Map(), clock),
+          ttlMs,
+          timeoutMs: 15,
+        }),
         scheduler: clock,
       });
       const leaks = leakCheck({ scheduler: clock, holders: { models } });

@@ -1,34 +1,44 @@
 // What a hostile reading of the model caller and the metrics has found, once each.
+
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { concat, firstValueFrom, lastValueFrom, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { WorkResult } from '../../operators/index.js';
+import { hedging } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import { AttemptStats } from '../../src/metrics/attempt-stats.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
-import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
-import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import type { ModelCallerOptions, ModelClient, ModelContext } from '../../src/pipelines/create-model-caller.js';
+import { callAll, chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 
 const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });
 const after = (ms: number, answer: string): Observable<string> => timer(ms).pipe(map(() => answer));
 const failsAfter = (ms: number, error: Error): Observable<never> => timer(ms).pipe(mergeMap(() => throwError(() => error)));
 
+type Options = Partial<ModelCallerOptions<string, string, string> & Pick<ModelClient<string, string, string>, 'stream' | 'usage'>>;
+
 /** A caller over a function, when it sent what, and its records in short. */
 function over(
   now: () => number,
   call: (request: string, context: ModelContext) => WorkResult<string>,
-  options: Partial<ModelCallerOptions<string, string, string>> = {},
+  { stream, usage, ...options }: Options = {},
 ) {
   const log: string[] = [];
   const records: CallRecord[] = [];
-  const models = createModelCaller<string, string, string>({
-    call: (request, context) => {
-      log.push(`${request} at ${now()}`);
-      return call(request, context);
+  const models = accountedCaller<string, string, string>({
+    call: {
+      send: (request, context) => {
+        log.push(`${request} at ${now()}`);
+        return call(request, context);
+      },
+      ...(stream && { stream }),
+      ...(usage && { usage }),
     },
-    retry: { initialMs: 100, jitter: 'none' },
+    retry: { delayMs: 100, jitter: 'none' },
     onRecord: (record) => records.push(record),
     ...options,
   });
@@ -44,10 +54,10 @@ describe('a hedged call', () => {
         (request) => (request === 'bad' ? failsAfter(50, status(400)) : after(1000, request)),
         {
           concurrency: 2,
-          hedge: { delayMs: 500 },
+          hedge: hedging({ delayMs: 500 }),
         },
       );
-      models.callAll({ a: 'a', b: 'bad', c: 'c', d: 'd' }, { lane: 'user' }).subscribe(failed);
+      callAll(models, { a: 'a', b: 'bad', c: 'c', d: 'd' }, { lane: 'user' }).subscribe(failed);
       flush();
       expect(log).toEqual(['a at 0', 'bad at 0', 'status 400 at 50']);
       expect(ends()).toEqual(['b error', 'a cancelled']);
@@ -56,11 +66,11 @@ describe('a hedged call', () => {
 
   it('is not made again after 400, and after 503 only with the pause of a retry', () => {
     virtualTime(({ flush, now }) => {
-      const refused = over(now, () => failsAfter(10, status(400)), { hedge: { delayMs: 500 } });
+      const refused = over(now, () => failsAfter(10, status(400)), { hedge: hedging({ delayMs: 500 }) });
       refused.models.call('a', { lane: 'user' }).subscribe(refused.failed);
       flush();
       expect(refused.log).toEqual(['a at 0', 'status 400 at 10']);
-      const down = over(now, () => failsAfter(10, status(503)), { hedge: { delayMs: 500 } });
+      const down = over(now, () => failsAfter(10, status(503)), { hedge: hedging({ delayMs: 500 }) });
       down.models.call('b', { lane: 'user' }).subscribe(down.failed);
       flush();
       expect(down.log).toEqual(['b at 10', 'b at 120', 'b at 330', 'status 503 at 340']);
@@ -71,7 +81,7 @@ describe('a hedged call', () => {
     virtualTime(({ flush, now }) => {
       let sent = 0;
       const { models, log, records } = over(now, () => (++sent === 1 ? failsAfter(80, status(503)) : after(50, 'second')), {
-        hedge: { delayMs: 50 },
+        hedge: hedging({ delayMs: 50 }),
       });
       models.call('a', { lane: 'user' }).subscribe((answer) => log.push(`${answer} at ${now()}`));
       flush();
@@ -86,7 +96,7 @@ describe('a hedged call', () => {
   it('tells of its slower attempt as an attempt, not as a call that was cancelled', () => {
     virtualTime(({ flush, now }) => {
       const types: string[] = [];
-      const { models } = over(now, () => after(100, 'a'), { hedge: { delayMs: 50 }, onEvent: ({ type }) => types.push(type) });
+      const { models } = over(now, () => after(100, 'a'), { hedge: hedging({ delayMs: 50 }), onEvent: ({ type }) => types.push(type) });
       models.call('a', { lane: 'user' }).subscribe();
       flush();
       expect(types).toEqual(['accepted', 'attemptStarted', 'hedged', 'attemptStarted', 'attemptEnded', 'attemptEnded', 'settled']);
@@ -95,8 +105,8 @@ describe('a hedged call', () => {
 
   it('names lanes that there are', () => {
     const call = () => of('a');
-    expect(() => createModelCaller({ call, hedge: { lanes: ['P9'] } })).toThrow(
-      '`hedge.lanes` to be lanes that there are (user, normal, background)',
+    expect(() => createModelCaller({ call, hedge: hedging({ lanes: ['P9'] }) })).toThrow(
+      '`hedge.lanes` to be a list of known lanes (user, normal, background)',
     );
   });
 });
@@ -112,7 +122,7 @@ describe('a call that a listener ends when its attempt is told', () => {
       models.call('a').subscribe(failed);
       flush();
       expect([log, ends()]).toEqual([['createModelCaller: closed; it accepts no more work at 0'], ['call cancelled']]);
-      expect(models.snapshot()).toMatchObject({ executing: 0, attempts: 1, cancelled: 1 });
+      expect(models.snapshot()).toMatchObject({ executing: 0, queued: 0 });
     });
   });
 });
@@ -122,7 +132,12 @@ describe('an answer', () => {
     const records: CallRecord[] = [];
     let parsed = 0;
     const parse = (n: number): number => n * ++parsed;
-    const models = createModelCaller({ call: (_request: string) => of(1, 2, 3), parse, onRecord: (record) => records.push(record) });
+    const models = createModelCaller({
+      call: (_request: string) => of(1, 2, 3),
+      parse,
+      onRecord: (record) => records.push(record),
+      limiter: createAccount({ concurrency: 4 }),
+    });
     expect(await lastValueFrom(models.call('a').pipe(toArray()))).toEqual([3]);
     expect(await firstValueFrom(models.call('b'))).toBe(6);
     expect(records.map((record) => record.status)).toEqual(['success', 'success']);
@@ -130,7 +145,11 @@ describe('an answer', () => {
 
   it('that comes at once is the answer itself, be it a text or a list', async () => {
     const records: CallRecord[] = [];
-    const models = createModelCaller({ call: (request: string) => [request, request], onRecord: (record) => records.push(record) });
+    const models = createModelCaller({
+      call: (request: string) => [request, request],
+      onRecord: (record) => records.push(record),
+      limiter: createAccount({ concurrency: 4 }),
+    });
     expect(await models.callAsync('a')).toEqual(['a', 'a']);
     expect(await createModelCaller({ call: (request: string) => `${request}!` }).callAsync('a')).toBe('a!');
     expect(records).toMatchObject([{ status: 'success' }]);
@@ -147,14 +166,12 @@ describe('a record', () => {
       { inputTokens: undefined, outputTokens: 3 },
     ];
     const models = createModelCaller<string, string, number>({
-      call: () => of('a'),
-      stream: () => of(0, 1, 2, 3),
-      usage: (chunk) => says[chunk as number] as never,
+      call: { send: () => of('a'), stream: () => of(0, 1, 2, 3), usage: (chunk) => says[chunk as number] as never },
       onRecord: (record) => records.push(record),
+      limiter: createAccount({ concurrency: 4 }),
     });
     models.stream('a').subscribe();
     expect(records).toMatchObject([{ status: 'success', promptTokens: 7, completionTokens: 3 }]);
-    expect(models.snapshot()).toMatchObject({ promptTokens: 7, completionTokens: 3 });
   });
 
   it('has a model, or there is no call', async () => {
@@ -165,7 +182,7 @@ describe('a record', () => {
   it('says `timeout` when the time of the whole group is over', () => {
     virtualTime(({ flush, now }) => {
       const { models, records } = over(now, () => NEVER);
-      models.callAll({ a: 'a', b: 'b' }, { deadlineMs: 300 }).subscribe({ error: () => undefined });
+      callAll(models, { a: 'a', b: 'b' }, { deadlineMs: 300 }).subscribe({ error: () => undefined });
       flush();
       expect(records.map((record) => [record.status, record.errorCode])).toEqual([
         ['timeout', 'FLOW_DEADLINE'],
@@ -190,13 +207,13 @@ describe('an error', () => {
 
   it('never shows the key of an endpoint that was given to the caller itself', () => {
     const make = (): unknown => createModelCaller({ model: 'small', apiKey: 'sk-secret' } as never);
-    expect(make).toThrow('createModelCaller: expected `apiKey` to be absent (an option of `call: chatCompletions({ … })`), got a string');
+    expect(make).toThrow('createModelCaller: unknown option `apiKey`. Use `call: chatCompletions({ … })`.');
     expect(make).not.toThrow('sk-secret');
   });
 
   it('of a group names its options', () => {
     const models = createModelCaller({ call: () => of('a') });
-    expect(() => models.callAll({}, null as never)).toThrow('expected `call options` to be an object, got `null`');
+    expect(() => callAll(models, {}, null as never)).toThrow('callAll: expected `options` to be an object, got `null`');
   });
 });
 
@@ -206,7 +223,7 @@ describe('a stream', () => {
     const throws = (): never => {
       throw fault;
     };
-    const streams: readonly Partial<ModelCallerOptions<string, string, string>>[] = [
+    const streams: readonly Options[] = [
       { stream: throws },
       { stream: () => of('a'), usage: throws },
       {
@@ -270,7 +287,12 @@ describe('metrics', () => {
 
   it('count what has a text for its name as `other`', () => {
     const metrics = createMetrics();
-    const models = createModelCaller({ call: () => of('a'), model: (request: string) => request, onRecord: metrics.record });
+    const models = createModelCaller({
+      call: () => of('a'),
+      model: (request: string) => request,
+      onRecord: metrics.record,
+      limiter: createAccount({ concurrency: 4 }),
+    });
     models.call('x'.repeat(10_000)).subscribe();
     models.call('small').subscribe();
     expect(Object.keys(metrics.snapshot().models)).toEqual(['other', 'small']);
@@ -301,10 +323,15 @@ describe('the built-in client', () => {
     });
     const { port } = server.address() as AddressInfo;
     const records: CallRecord[] = [];
-    const retry = { initialMs: 1, maxAttempts: 2 };
+    const retry = { delayMs: 1, maxAttempts: 2 };
     const onRecord = (record: CallRecord): number => records.push(record);
     return {
-      models: createModelCaller({ call: chatCompletions({ baseUrl: `http://127.0.0.1:${port}`, model: 'small' }), retry, onRecord }),
+      models: createModelCaller({
+        call: chatCompletions({ baseUrl: `http://127.0.0.1:${port}`, model: 'small' }),
+        retry,
+        onRecord,
+        limiter: createAccount({ concurrency: 4 }),
+      }),
       records,
       bodies,
     };

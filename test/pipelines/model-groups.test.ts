@@ -3,10 +3,12 @@ import type { Observable } from 'rxjs';
 import { finalize, map, mergeMap, NEVER, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createAccount, isFlowError } from '../../operators/index.js';
+import { isFlowError } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import type { ModelCallAllOptions } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { callAll, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { presets } from '../../src/pipelines/presets.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { sized } from '../support/deep.js';
 
 type Outcome = 'good' | 'bad' | 'silent';
@@ -20,7 +22,7 @@ function groupOf(requests: Record<string, Outcome>, options: ModelCallAllOptions
   return virtualTime(({ flush, now }) => {
     const models = createModelCaller({ call: answer, concurrency: 2, retry: false });
     const seen: unknown[] = [];
-    models.callAll(requests, options as { mode: 'collect' }).subscribe({
+    callAll(models, requests, options as { errors: 'collect' }).subscribe({
       next: (value) => seen.push(value, now()),
       error: (error: Error) => seen.push(error.message, now()),
     });
@@ -33,39 +35,44 @@ function groupOf(requests: Record<string, Outcome>, options: ModelCallAllOptions
   });
 }
 
-describe("callAll with mode: 'collect'", () => {
+describe("callAll with errors: 'collect'", () => {
   it('gives the values of those that succeeded, and the errors of the others, by their names', () => {
-    expect(groupOf({ one: 'good', two: 'bad', three: 'good' }, { mode: 'collect' })).toEqual([
+    expect(groupOf({ one: 'good', two: 'bad', three: 'good' }, { errors: 'collect' })).toEqual([
       { values: { one: 'value', three: 'value' }, errors: { two: 'fault' } },
       20,
     ]);
-    expect(groupOf({}, { mode: 'collect' })).toEqual([{ values: {}, errors: {} }, 0]);
+    expect(groupOf({}, { errors: 'collect' })).toEqual([{ values: {}, errors: {} }, 0]);
   });
 
   it('keeps what there is when the time is up', () => {
-    expect(groupOf({ one: 'good', two: 'silent', three: 'good', four: 'silent' }, { mode: 'collect', deadlineMs: 50 })).toEqual([
+    expect(groupOf({ one: 'good', two: 'silent', three: 'good', four: 'silent' }, { errors: 'collect', deadlineMs: 50 })).toEqual([
       { values: { one: 'value', three: 'value' }, errors: { two: 'FLOW_DEADLINE', four: 'FLOW_DEADLINE' } },
       50,
     ]);
   });
 
-  it.each(['all', 'settle', 'collect'] as const)('names the caller in the error, and not what it is made of (%s)', (mode) => {
+  it.each(['propagate', 'settle', 'collect'] as const)('names the caller in the error, and not what it is made of (%s)', (errors) => {
     virtualTime(({ flush }) => {
       const heard: unknown[] = [];
       const caller = createModelCaller({ call: () => NEVER });
-      caller
-        .callAll({ one: 'a' }, { mode: mode as 'collect', deadlineMs: 50 })
-        .subscribe({ next: (all) => heard.push(all), error: (error) => heard.push(error) });
+      callAll(caller, { one: 'a' }, { errors: errors as 'collect', deadlineMs: 50 }).subscribe({
+        next: (all) => heard.push(all),
+        error: (error) => heard.push(error),
+      });
       flush();
       const late = { name: 'DeadlineError', operator: 'createModelCaller', deadlineMs: 50 };
-      const shapes = { all: late, settle: { one: { status: 'rejected', reason: late } }, collect: { values: {}, errors: { one: late } } };
-      expect(heard).toMatchObject([shapes[mode]]);
+      const shapes = {
+        propagate: late,
+        settle: { one: { status: 'rejected', reason: late } },
+        collect: { values: {}, errors: { one: late } },
+      };
+      expect(heard).toMatchObject([shapes[errors]]);
     });
   });
 
   it('takes any names', () => {
     const requests = JSON.parse('{"__proto__":"good","":"bad","constructor":"good"}') as Record<string, Outcome>;
-    const [{ values, errors }] = groupOf(requests, { mode: 'collect' }) as [{ values: object; errors: object }];
+    const [{ values, errors }] = groupOf(requests, { errors: 'collect' }) as [{ values: object; errors: object }];
     expect(Object.entries(values)).toEqual([
       ['__proto__', 'value'],
       ['constructor', 'value'],
@@ -73,15 +80,15 @@ describe("callAll with mode: 'collect'", () => {
     expect(Object.entries(errors)).toEqual([['', 'fault']]);
   });
 
-  it("says the same as mode: 'settle', in another shape, and never fails", () => {
+  it("says the same as errors: 'settle', in another shape, and never fails", () => {
     const names = fc.constantFrom('a', 'b', 'c', 'd', 'e');
     const outcome = fc.constantFrom<Outcome>('good', 'bad', 'silent');
     fc.assert(
       fc.property(fc.dictionary(names, outcome), (requests) => {
-        const [settled, at] = groupOf(requests, { mode: 'settle', deadlineMs: 100 }) as [Record<string, Record<string, unknown>>, number];
+        const [settled, at] = groupOf(requests, { errors: 'settle', deadlineMs: 100 }) as [Record<string, Record<string, unknown>>, number];
         const by = (status: string, field: string) =>
           Object.fromEntries(Object.entries(settled).flatMap(([name, one]) => (one['status'] === status ? [[name, one[field]]] : [])));
-        expect(groupOf(requests, { mode: 'collect', deadlineMs: 100 })).toEqual([
+        expect(groupOf(requests, { errors: 'collect', deadlineMs: 100 })).toEqual([
           { values: by('fulfilled', 'value'), errors: by('rejected', 'reason') },
           at,
         ]);
@@ -101,7 +108,7 @@ function told(preset: object, shared: boolean): readonly string[] {
     let running = 0;
     const limiter = createAccount({ concurrency: 5, scheduler });
     const caller = (name: string) =>
-      createModelCaller({
+      accountedCaller({
         ...preset,
         ...(shared && { limiter }),
         call: (request: string, { attempt, signal }) => {

@@ -3,10 +3,10 @@ import type { Observable } from 'rxjs';
 import { map, mergeMap, of, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { isFlowError } from '../../operators/index.js';
+import { hedging, isFlowError } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { sized } from '../support/deep.js';
 
 type Options = Partial<ModelCallerOptions<string, string, string, number>>;
@@ -20,21 +20,23 @@ function scripted(now: () => number, answers: readonly (string | Observable<stri
   const log: string[] = [];
   const records: CallRecord[] = [];
   let sent = 0;
-  const models = createModelCaller<string, string, string, number>({
-    call: (request, { signal, attempt }) => {
-      log.push(`${request} (${String(attempt)}) sent at ${String(now())}`);
-      signal.addEventListener('abort', () => log.push(`${request} aborted at ${String(now())}`));
-      const answer = answers[sent++] ?? 'nothing more';
-      return typeof answer === 'string' ? after(10, answer) : answer;
+  const models = accountedCaller<string, string, string, number>({
+    call: {
+      send: (request, { signal, attempt }) => {
+        log.push(`${request} (${String(attempt)}) sent at ${String(now())}`);
+        signal.addEventListener('abort', () => log.push(`${request} aborted at ${String(now())}`));
+        const answer = answers[sent++] ?? 'nothing more';
+        return typeof answer === 'string' ? after(10, answer) : answer;
+      },
+      stream: (request) => of(request),
     },
-    stream: (request) => of(request),
     parse: (answer) => {
       const n = Number(answer);
       if (Number.isNaN(n)) throw new SyntaxError(`${answer} is no number`);
       return n;
     },
     fixAnswer: { rounds: 2, ask: (request, answer, fault) => `${request} not ${answer}: ${(fault as Error).name}` },
-    retry: { initialMs: 5, jitter: 'none' },
+    retry: { delayMs: 5, jitter: 'none' },
     onRecord: (record) => records.push(record),
     ...options,
   });
@@ -165,10 +167,10 @@ it('whatever the answers, wherever it is left, and however often it may be asked
           });
           const { models, records, log } = scripted(now, answers, {
             fixAnswer: { rounds: most, ask: (request) => `${request}!` },
-            retry: { initialMs: 3, jitter: 'none', maxAttempts: 2 },
+            retry: { delayMs: 3, jitter: 'none', maxAttempts: 2 },
             timeoutMs: 40,
             deadlineMs: 70,
-            ...(isHedged && { hedge: { delayMs: 20, maxShare: Infinity } }),
+            ...(isHedged && { hedge: hedging({ delayMs: 20, maxShare: Infinity }) }),
           });
           const controller = new AbortController();
           let ends = 0;

@@ -1,12 +1,13 @@
 import type { Observable } from 'rxjs';
 import { lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { robust } from '../../operators/index.js';
+import { createBreaker, hedging, robust } from '../../operators/index.js';
+import { answerCache, callAll, createAccount } from '../../src/index.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { accountedCaller } from '../support/accounted-caller.js';
 import { sized } from '../support/deep.js';
 import type { OddCall } from '../support/odd-errors.js';
 import { failureOf, mistakenIn, unlisted } from '../support/odd-errors.js';
@@ -17,14 +18,14 @@ expectNoUnhandledRejections();
 
 type Work = () => Observable<string>;
 type Rules = Partial<ModelCallerOptions<string, string, string>>;
-const retry = { maxAttempts: 2, initialMs: 0, maxShare: 1, maxThrottledMs: 0 };
+const retry = { maxAttempts: 2, delayMs: 0, maxShare: 1, maxThrottledMs: 0 };
 const newBudget = () => createBudget({ limits: [{ tokens: 1000 }] });
 
 const callers: Readonly<Record<string, Rules>> = {
   'without anything': { retry: false },
-  'with retries and a breaker': { retry, breaker: {} },
-  'with hedges': { retry: false, hedge: { delayMs: 0 } },
-  'with a cache': { retry, cache: { key: (question) => question } },
+  'with retries and a breaker': { retry, breaker: createBreaker({}) },
+  'with hedges': { retry: false, hedge: hedging({ delayMs: 0 }) },
+  'with a cache': { retry, cache: answerCache({ key: (question: string) => question }) },
   'with repair': { retry, parse: (answer) => answer, fixAnswer: { rounds: 1, ask: (question) => question } },
 };
 
@@ -33,12 +34,10 @@ const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = 
     Object.entries(callers).flatMap(([how, rules]) => {
       const make = (work: unknown) => {
         const budget = newBudget();
-        const estimateTokens = () => ({ inputTokens: 100, outputTokens: 0 });
-        const models = createModelCaller<string, string, string>({
-          call: work as Work,
-          stream: work as Work,
+        const cost = () => ({ inputTokens: 100, outputTokens: 0 });
+        const models = accountedCaller<string, string, string>({
+          call: { send: work as Work, stream: work as Work, cost },
           budget,
-          estimateTokens,
           ...rules,
         });
         const isFree = () => models.snapshot().executing === 0 && budget.snapshot().inFlightTokens === 0;
@@ -56,7 +55,7 @@ const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = 
           `createModelCaller ${how}, callAll`,
           async (work: unknown) => {
             const { models, isFree } = make(work);
-            return { ...(await failureOf(lastValueFrom(models.callAll({ a: 'q' })))), isFree: isFree() };
+            return { ...(await failureOf(lastValueFrom(callAll(models, { a: 'q' })))), isFree: isFree() };
           },
         ],
         [
@@ -84,7 +83,12 @@ const calls: Readonly<Record<string, (work: unknown) => ReturnType<OddCall>>> = 
   ),
   createEmbedder: async (work) => {
     const budget = newBudget();
-    const embedder = createEmbedder({ call: work as () => Observable<readonly number[][]>, model: 'm', budget, repair: robust({ retry }) });
+    const embedder = createEmbedder({
+      call: work as () => Observable<readonly number[][]>,
+      model: 'm',
+      limiter: createAccount({ budget }),
+      repair: robust({ retry }),
+    });
     const failure = await failureOf(embedder.embedAsync('text'));
     return { ...failure, isFree: embedder.snapshot().executing === 0 && budget.snapshot().inFlightTokens === 0 };
   },

@@ -1,11 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { createAccount } from '../../src/account/create-account.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import type { AgentTurns } from '../../src/frontend/turn-types.js';
+import { answerCache } from '../../src/index.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import type { AnyStage } from '../../src/pipelines/create-stages.js';
 import { createStages } from '../../src/pipelines/create-stages.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import type { ToolRunnerOptions } from '../../src/pipelines/tools/runner-types.js';
@@ -77,7 +80,7 @@ function storeCase(method: StoreMethod): Case {
       return answer();
     };
     const store = { get: () => undefined, set: () => undefined, delete: () => undefined, [method]: ending };
-    const models = createModelCaller({ call: () => Promise.resolve('a'), cache: { key: (q: string) => q, storage: store } });
+    const models = createModelCaller({ call: () => Promise.resolve('a'), cache: answerCache({ key: (q: string) => q, storage: store }) });
     ignore(models.callAsync('q'));
     if (method === 'delete') models.forget('q');
   };
@@ -95,7 +98,8 @@ function stagesCase(options: (answer: Answer) => object): Case {
       running.unsubscribe();
       return answer();
     };
-    const stages = createStages({ stages: [{ name: 's', work: () => 1 }], ...options(ending) } as never);
+    const { stages: list = [{ name: 's', work: () => 1 }], ...rest } = options(ending) as { readonly stages?: readonly AnyStage[] };
+    const stages = createStages(list, rest);
     const running = stages.run(later() as never).subscribe({ error: () => undefined });
   };
 }
@@ -119,10 +123,12 @@ const cases: readonly (readonly [string, Case])[] = [
     (answer) => {
       const leaving = new AbortController();
       const models = createModelCaller({
-        call: () => 1,
-        stream: () => {
-          leaving.abort();
-          return answer();
+        call: {
+          send: () => 1,
+          stream: () => {
+            leaving.abort();
+            return answer();
+          },
         },
       });
       models.stream('q', { signal: leaving.signal }).subscribe({ error: () => undefined });
@@ -152,7 +158,7 @@ const cases: readonly (readonly [string, Case])[] = [
               embedder.close();
               return answer();
             },
-            ...(budget && { budget }),
+            ...(budget && { limiter: createAccount({ budget }) }),
           });
           ignore(embedder.embedAsync('q'));
         },

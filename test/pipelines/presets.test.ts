@@ -1,7 +1,8 @@
 import { map, NEVER, of, range, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { backpressure, batch, coalesce, createAccount } from '../../operators/index.js';
+import { backpressure, batch, coalesce } from '../../operators/index.js';
+import { createAccount } from '../../src/account/create-account.js';
 import { type Config, modelCallerOptions, parseConfig } from '../../src/edge/index.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';

@@ -1,7 +1,8 @@
 import { lastValueFrom, of, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { AnyStage, JournalEntry, StageResult } from '../../src/pipelines/create-stages.js';
-import { createMemoryJournal, createStages } from '../../src/pipelines/create-stages.js';
+import { createStages } from '../../src/pipelines/create-stages.js';
+import { memoryJournal } from '../support/memory-journal.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 expectNoUnhandledRejections();
@@ -53,10 +54,10 @@ function valuesOf(results: readonly StageResult<unknown, unknown>[]): unknown {
 
 describe('a list that a stage answers', () => {
   it.each(rows)('is read as far as it can be, and ends its document in any case: $what, $how', async ({ way, list }) => {
-    const journal = createMemoryJournal();
+    const journal = memoryJournal();
     for (const given of [{}, { journal }, { journal }]) {
       const cut = { name: 'cut', expands: true, retry: false, ...way(list.make) } as AnyStage<string>;
-      const stages = createStages({ ...given, stages: [cut, { name: 'use', work: (part: unknown) => Promise.resolve(part) }] });
+      const stages = createStages([cut, { name: 'use', work: (part: unknown) => Promise.resolve(part) }], { ...given });
       const results = await lastValueFrom(stages.run(['a document']).pipe(toArray()));
       expect(valuesOf(results)).toEqual(list.items ?? ['rejected']);
       expect(results.at(-1)?.status).toBe(list.items ? 'fulfilled' : 'rejected');
@@ -66,13 +67,13 @@ describe('a list that a stage answers', () => {
 
   it.each(Object.entries(lists))('is no harm in a journal either: %s', async (_what, { make, items }) => {
     const recall = (documentId: string): JournalEntry[] => [{ documentId, stage: 'cut', item: '', value: make() }];
-    const stages = createStages({
-      journal: { recall, append: () => undefined },
-      stages: [
+    const stages = createStages(
+      [
         { name: 'cut', expands: true, work: (): string[] => [] },
         { name: 'use', work: (part: unknown) => Promise.resolve(part) },
       ],
-    });
+      { journal: { recall, append: () => undefined } },
+    );
     expect(valuesOf(await lastValueFrom(stages.run(['a document']).pipe(toArray())))).toEqual(items ?? ['rejected']);
   });
 
@@ -82,10 +83,7 @@ describe('a list that a stage answers', () => {
       await Promise.resolve();
       list.length = 1;
     };
-    const stages = createStages({
-      journal: { recall: () => [], append },
-      stages: [{ name: 'cut', expands: true, work: () => list }],
-    });
+    const stages = createStages([{ name: 'cut', expands: true, work: () => list }], { journal: { recall: () => [], append } });
     expect(valuesOf(await lastValueFrom(stages.run(['a document']).pipe(toArray())))).toEqual(['a', 'b']);
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isFlowError } from '../../operators/errors.js';
+import { isFlowError } from '../../operators/index.js';
 import type { StageLoad, ThroughputPlan } from '../../src/pipelines/throughput.js';
 import { explainThroughput } from '../../src/pipelines/throughput.js';
 import { sized } from '../support/deep.js';
@@ -237,7 +237,10 @@ describe('options', () => {
   it.each<[object, string]>([
     [{ documents: -1 }, '`documents` to be a finite number >= 0, got `-1`'],
     [{ documents: 1, stages: [] }, '`stages` to be a list of at least one stage'],
-    [{ documents: 1, stages: [{ name: 's', secondsPerCal: 1 }] }, '`stages[0].secondsPerCal` to be absent'],
+    [
+      { documents: 1, stages: [{ name: 's', secondsPerCal: 1 }] },
+      'unknown option `stages[0].secondsPerCal`. Did you mean `stages[0].secondsPerCall`?',
+    ],
     [{ documents: 1, stages: [{ name: 's', scope: 'perDocument' }] }, '`stages[0].scope` to be one of'],
     [{ documents: 1, limits: { concurrency: 0 } }, '`limits.concurrency` to be a number > 0 or Infinity'],
   ])('%j is refused', (plan, message) => {

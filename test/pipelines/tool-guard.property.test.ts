@@ -64,7 +64,7 @@ class World {
     const tools = [
       this.#tool('a', { readOnly: true }),
       this.#tool('b', { concurrency: 1 }),
-      this.#tool('c', { retry: { maxAttempts: 4, initialMs: 3 } }),
+      this.#tool('c', { retry: { maxAttempts: 4, delayMs: 3 } }),
       createBatchTool({ timeoutMs: this.#oneOf(Infinity, 25) }),
     ];
     const runner = createToolRunner({
@@ -72,7 +72,7 @@ class World {
       ...(this.plant !== 'noGuard' && { guard: this.#guard }),
       concurrency: CONCURRENCY,
       timeoutMs: 20,
-      retry: { maxAttempts: 3, initialMs: 5 },
+      retry: { maxAttempts: 3, delayMs: 5 },
       random: this.#random,
     });
     const checks: (() => void)[] = [];
@@ -308,7 +308,7 @@ describe(`${String(SEEDS)} interleavings of cancelled calls, attempts, batches a
     const tally: Tally = { ...NOTHING };
     for (let seed = 0; seed < SEEDS; seed++) expect({ seed, wrong: world(seed, 'none', tally) }).toEqual({ seed, wrong: [] });
     // All of it really happened.
-    for (const [what, count] of Object.entries(tally)) expect({ what, isEnough: count > SEEDS / 5 }).toEqual({ what, isEnough: true });
+    for (const [what, count] of Object.entries(tally)) expect({ what, isEnough: count >= SEEDS / 5 }).toEqual({ what, isEnough: true });
   });
 
   it.each(['noGuard', 'hiddenRetry'] as const)('notice a runner with %s', (plant) => {

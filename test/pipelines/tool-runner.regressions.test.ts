@@ -258,14 +258,18 @@ describe('options', () => {
 
   it('name the tool whose `retry` is wrong, and the limit of a tool that takes no slot', () => {
     const wrong = tool('t', () => 'ok', { retry: { attempts: 3 } as never });
-    expect(() => createToolRunner({ tools: [wrong] })).toThrow('expected `tools[0].retry.attempts` to be absent');
-    expect(() => createToolRunner({ tools: [createBatchTool()], perTool: { batch: 2 } })).toThrow('expected `perTool.batch` to be absent');
+    expect(() => createToolRunner({ tools: [wrong] })).toThrow(
+      'unknown option `tools[0].retry.attempts`. Did you mean `tools[0].retry.maxAttempts`?',
+    );
+    expect(() => createToolRunner({ tools: [{ ...createBatchTool(), concurrency: 2 }] })).toThrow(
+      '`tools[0].concurrency` cannot be combined with `runsTools`',
+    );
   });
 
   it('of the batch tool are checked where it is made, and have defaults when they are undefined', () => {
     const given = { name: undefined, timeoutMs: undefined } as never;
     expect(createBatchTool(given)).toMatchObject({ name: 'batch', timeoutMs: Infinity });
-    expect(() => createBatchTool({ mostCalls: 3 } as never)).toThrow('createBatchTool: expected `mostCalls` to be absent');
+    expect(() => createBatchTool({ mostCalls: 3 } as never)).toThrow('createBatchTool: unknown option `mostCalls`');
     expect(() => createBatchTool({ timeoutMs: 0 })).toThrow('createBatchTool: expected `timeoutMs`');
   });
 });

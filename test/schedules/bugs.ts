@@ -30,9 +30,9 @@ const was = (name: string, file: string, of: string, right: string, wrong: strin
 
 const MACHINE = 'kernel/machine/batch-machine.ts';
 const REPAIRER = 'kernel/repair/repairer.ts';
-const SHELL = 'shell/batch-shell.ts';
-const CALL = 'shell/call.ts';
-const CAPACITY = 'shell/limiter/limiter-capacity.ts';
+const SHELL = 'shell/batch/batch-shell.ts';
+const CALL = 'shell/calls/call.ts';
+const GATE = 'kernel/limiter/gate.ts';
 const GRANT_LOOP = 'shell/limiter/grant-loop.ts';
 const ITEMS = 'kernel/machine/item-machine.ts';
 const LIMITED: readonly Subject[] = ['createLimiter', 'rateLimit', 'batchMap', 'policy'];
@@ -51,22 +51,16 @@ export const BUGS: readonly Bug[] = [
         if (!job.more?.place && !job.more?.whole) this.results.push(job);
       },
   ),
-  bug(
-    'results shifted by one',
-    'shell/batch-call.ts',
-    'BatchCall.match',
-    (stitch) =>
-      function (answer) {
-        const right = stitch.call(this, answer);
-        return [...right.slice(1), ...right.slice(0, 1)];
-      },
-  ),
-  bug('a forgotten abort', 'shell/abort.ts', 'LazySignal.abort', nothing),
-  bug("a listener left on a user's signal", 'shell/abort.ts', 'onAbort', (listen) => (signal, listener) => {
+  bug('results shifted by one', 'kernel/machine/job.ts', 'matchAnswer', (match) => (...given) => {
+    const right = match(...given);
+    return [...right.slice(1), ...right.slice(0, 1)];
+  }),
+  bug('a forgotten abort', 'shell/calls/abort.ts', 'LazySignal.abort', nothing),
+  bug("a listener left on a user's signal", 'shell/calls/abort.ts', 'onAbort', (listen) => (signal, listener) => {
     listen(signal, listener);
     return () => undefined;
   }),
-  bug('a timer left after unsubscribing', 'shell/alarm.ts', 'Alarm.clear', nothing),
+  bug('a timer left after unsubscribing', 'shell/time/alarm.ts', 'Alarm.clear', nothing),
   bug('a retry of a fatal error', 'kernel/repair/verdict.ts', 'mayPass', () => (verdict) => verdict.class !== 'itemFault'),
   bug(
     'an item dropped on re-entrancy',
@@ -74,7 +68,7 @@ export const BUGS: readonly Bug[] = [
     'BatchShell.submit',
     (submit) =>
       function (job) {
-        if (this.isBusy) this.entering--;
+        if (this.isBusy) this.machine.entering--;
         else submit.call(this, job);
       },
   ),
@@ -99,10 +93,10 @@ export const BUGS: readonly Bug[] = [
         return again;
       },
   ),
-  bug('an order of results that is not kept', MACHINE, 'BatchMachine.place', nothing),
+  bug('an order of results that is not kept', 'kernel/machine/accept.ts', 'takePlace', nothing),
   bug(
     'parts that go on after their item was rejected',
-    'shell/cut-item.ts',
+    'shell/batch/cut-item.ts',
     'CutItem.settled',
     (settled) =>
       function (machine, part, failed, ...given) {
@@ -116,28 +110,29 @@ export const BUGS: readonly Bug[] = [
     'BatchMachine.abandon',
     () =>
       function (batch) {
-        this.over(batch);
+        batch.isUnderWay = false;
+        this.underWay.remove(batch);
         this.repairer?.inconclusive(batch);
       },
   ),
-  bug('a deadline ignored', 'shell/describe-item.ts', 'describe', (describe) => (job, ...given) => {
+  bug('a deadline ignored', 'shell/calls/describe-item.ts', 'describe', (describe) => (job, ...given) => {
     describe(job, ...given);
     if (job.more) job.more.deadlineAt = Infinity;
   }),
   bug(
     'completion before the last result',
-    SHELL,
-    'BatchShell.endIfDone',
+    MACHINE,
+    'BatchMachine.drained',
     () =>
       function () {
-        if (!this.machine.isFinishing || this.isFinished || this.machine.queued > 0) return;
-        this.isFinished = true;
-        this.finished();
+        if (this.queued > 0) return false;
+        this.phase = 2;
+        return true;
       },
   ),
   bug(
     'a permit lost after a failure',
-    'shell/batch-call.ts',
+    'shell/batch/batch-call.ts',
     'BatchCall.releasePermit',
     (giveUp) =>
       function () {
@@ -157,7 +152,7 @@ export const BUGS: readonly Bug[] = [
   bug('a stream that is listened to after it was left', CALL, 'Call.leave', nothing),
   bug(
     'one slot too many',
-    'shell/slots.ts',
+    'shell/batch/slots.ts',
     'Slots.take',
     (take) =>
       function () {
@@ -184,15 +179,15 @@ export const BUGS: readonly Bug[] = [
   }),
   bug(
     'one permit too many',
-    CAPACITY,
-    'LimiterCapacity.hasSlots',
+    GATE,
+    'Gate.hasSlots',
     (hasSlots) =>
       function (charge) {
         return hasSlots.call(this, charge) || this.executing === this.slots;
       },
     LIMITED,
   ),
-  bug('a refund forgotten', 'shell/limiter/rates.ts', 'Rates.refund', nothing, LIMITED),
+  bug('a refund forgotten', 'kernel/limiter/rates.ts', 'Rates.refund', nothing, LIMITED),
   bug('a pause ignored', GRANT_LOOP, 'GrantLoop.penalize', nothing, LIMITED),
   bug('a call that waits and has left is granted', GRANT_LOOP, 'GrantLoop.leave', nothing, LIMITED),
   bug('a lane of a key that is never left', ITEMS, 'ItemMachine.end', nothing, BY_ITEM),
@@ -213,14 +208,16 @@ export const BUGS: readonly Bug[] = [
     () =>
       function (outcome = 'ok', error) {
         if (this.isReleased) return;
-        this.isReleased = true;
+        this.state = 'over';
         if (this.holder) this.holder = undefined;
         const [how, why] = this.failure === undefined ? [outcome, error] : ['error', this.failure];
-        if (how === 'unused') this.limiter.refund(this);
+        if (how === 'unused') this.limiter.gate.rates?.refund(this, this.limiter.now());
+        const { parent } = this;
+        delete this.parent;
         try {
-          this.limiter.released(this, how, why);
+          this.end(how, why);
         } finally {
-          this.parent?.release(how, why);
+          parent?.release(how, why);
         }
       },
     ['createLimiter'],
@@ -264,10 +261,10 @@ export const BUGS: readonly Bug[] = [
   ),
   bug(
     'company for an item that is too heavy for a call',
-    'kernel/machine/bid.ts',
+    'kernel/machine/turn.ts',
     'bid',
-    (right) => (machine, affordable) => {
-      const tokens = right(machine, affordable);
+    (right) => (machine, lead, affordable) => {
+      const tokens = right(machine, lead, affordable);
       machine.budget = Math.max(machine.budget, tokens ?? 0);
       return tokens;
     },
@@ -275,7 +272,7 @@ export const BUGS: readonly Bug[] = [
   ),
   bug(
     'a key that is asked for before its item is accepted',
-    'shell/describe-item.ts',
+    'shell/calls/describe-item.ts',
     'describe',
     (describe) =>
       (job, shell, ...given) => {
@@ -299,11 +296,16 @@ export const BUGS: readonly Bug[] = [
         this.isOver = true;
         this.endFrame();
         this.alarm.clear();
-        this.machine.now = this.alarm.now();
-        this.machine.clear();
+        const { machine } = this;
+        machine.tick(this.alarm.now());
+        machine.phase = 2;
+        machine.inputs.clear();
+        machine.refusal = { error: undefined };
+        for (const batch of machine.calls) machine.abandon(batch);
+        machine.results.clear();
         this.withdraw();
         this.runEffects();
-        this.releaseAll();
+        while (this.afterResults.length > 0) this.afterResults.shift().run();
         this.watch(false);
         this.slots?.close();
       },
@@ -311,7 +313,7 @@ export const BUGS: readonly Bug[] = [
   ),
   was(
     'a refund to a rate that was added after it was paid',
-    'shell/limiter/rates.ts',
+    'kernel/limiter/rates.ts',
     'Rates.refund',
     'correction > rate.since ? paid(rate, lease, used) : 0',
     'paid(rate, lease, used)',
@@ -319,7 +321,7 @@ export const BUGS: readonly Bug[] = [
   ),
   was(
     'time that is lost when the clock is set back and read',
-    'shell/alarm.ts',
+    'shell/time/alarm.ts',
     'Alarm.now',
     'if (lost < this.#lost || read < this.#time || firesAt - read > COARSE_MS)',
     'if (read < this.#time)',
@@ -343,18 +345,11 @@ export const BUGS: readonly Bug[] = [
   ),
   was(
     'a place in the order that is kept for a load that its own key made leave',
-    'shell/describe-item.ts',
+    'shell/calls/describe-item.ts',
     'describe',
     'if (job.isDone) buffer.leave(taken);',
     '',
     212_412,
   ),
-  was(
-    'a time that is ahead of the clock before that is first read',
-    CAPACITY,
-    'LimiterCapacity.now',
-    'time = -Infinity;',
-    'time = 0;',
-    146_956,
-  ),
+  was('a time that is ahead of the clock before that is first read', GATE, 'Gate.hasSlots', 'time = -Infinity;', 'time = 0;', 146_956),
 ];

@@ -8,7 +8,7 @@ import { classifyError } from '../../operators/index.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import { fromEventStream, limitFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
-import { chatCompletions, createEmbedder, createModelCaller } from '../../src/index.js';
+import { chatCompletions, createEmbedder, createModelCaller, embeddings } from '../../src/index.js';
 import { keepOrigin } from '../../src/pipelines/keep-origin.js';
 
 interface Seen {
@@ -79,7 +79,11 @@ const prompt = { model: 'm', messages: [{ role: 'user' as const, content: 'SECRE
 
 /** Whatever of ours sends a request with a key or a prompt. */
 const senders: readonly (readonly [string, (baseUrl: string) => Promise<unknown>])[] = [
-  ['createEmbedder', (baseUrl) => createEmbedder({ baseUrl, model: 'm', apiKey: 'SECRET-KEY', headers: KEY }).embedAsync('SECRET-PROMPT')],
+  [
+    'createEmbedder',
+    (baseUrl) =>
+      createEmbedder({ call: embeddings({ baseUrl, model: 'm', apiKey: 'SECRET-KEY', headers: KEY }) }).embedAsync('SECRET-PROMPT'),
+  ],
   [
     'createModelCaller',
     (baseUrl) =>

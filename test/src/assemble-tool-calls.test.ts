@@ -150,8 +150,8 @@ describe.each(Object.entries(PROTOCOLS))('%s', (_name, { before, call, after }) 
   it('stops with arguments that never end', () => {
     const source = new Subject<object>();
     const errors: unknown[] = [];
-    source.pipe(assembleToolCalls({ maxArgumentChars: 1000 })).subscribe({ error: (error: unknown) => errors.push(error) });
-    const [begin, ...others] = call({ id: 'a', name: 'b', input: 1 }, 0, ['', 'x'.repeat(100)]) as readonly [object, ...object[]];
+    source.pipe(assembleToolCalls()).subscribe({ error: (error: unknown) => errors.push(error) });
+    const [begin, ...others] = call({ id: 'a', name: 'b', input: 1 }, 0, ['', 'x'.repeat(100_000)]) as readonly [object, ...object[]];
     const piece = others.find((event) => JSON.stringify(event).includes('xx')) as object;
     source.next(begin);
     for (let i = 0; i < 100 && source.observed; i++) source.next(piece);
@@ -475,7 +475,7 @@ describe('toToolResults', () => {
       { role: 'tool', tool_call_id: 'a', content: 'four' },
       { role: 'tool', tool_call_id: 'b', content: failed },
     ]);
-    expect(toToolResults(all, 'responses', { customTools: ['write'] })).toEqual([
+    expect(toToolResults(all, 'responses', ['write'])).toEqual([
       { type: 'function_call_output', call_id: 'a', output: 'four' },
       { type: 'custom_tool_call_output', call_id: 'b', output: failed },
     ]);
@@ -502,6 +502,6 @@ describe('toToolResults', () => {
     expect(() => toToolResults([], 'openai' as never)).toThrow(
       "toToolResults: expected `protocol` to be one of 'chat', 'responses', 'anthropic', 'ag-ui'",
     );
-    expect(() => toToolResults([], 'responses', { customTools: 'write' as never })).toThrow('`customTools` to be a list of names');
+    expect(() => toToolResults([], 'responses', 'write' as never)).toThrow('`customTools` to be a list of names');
   });
 });

@@ -7,6 +7,7 @@ import { createLimiter } from '../../operators/index.js';
 import { limitEmbeddingModel } from '../../src/adapters/ai-sdk.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
 import { limitMcp } from '../../src/adapters/mcp.js';
+import { answerCache } from '../../src/index.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
@@ -47,7 +48,7 @@ describe('the asynchronous context', LONG, () => {
         return answer;
       },
       fixAnswer: { ask: (request) => `${request}!` },
-      cache: { key: (request) => request, storage: { get: later, set: later, delete: later } },
+      cache: answerCache({ key: (request: string) => request, storage: { get: later, set: later, delete: later } }),
     });
     await Promise.all(['a', 'b', 'c'].flatMap((whose) => user.run(whose, () => [models.callAsync(whose), models.callAsync(whose)])));
     expect(seen.toSorted()).toEqual(['a by a', 'a! by a', 'b by b', 'b! by b', 'c by c', 'c! by c']);
@@ -63,9 +64,11 @@ describe('the asynchronous context', LONG, () => {
     };
     const models = createModelCaller({
       concurrency: 1,
-      call: note,
-      async *stream(whose: string) {
-        yield await note(whose);
+      call: {
+        send: note,
+        async *stream(whose: string) {
+          yield await note(whose);
+        },
       },
     });
     const echo = defineTool({
@@ -121,7 +124,7 @@ describe('the asynchronous context', LONG, () => {
     const seen: [url: string, user: string | undefined][] = [];
     const limited = limitFetch({
       limiter: createLimiter({ concurrency: 1 }),
-      retry: { initialMs: 1, jitter: 'none' },
+      retry: { delayMs: 1, jitter: 'none' },
       fetch: async (url) => {
         seen.push([url as string, user.getStore()]);
         await new Promise((done) => setTimeout(done, 5));

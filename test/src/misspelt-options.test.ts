@@ -16,7 +16,7 @@ const MISTAKES: readonly (readonly [string, string, string])[] = [
     "Did you mean to write 'deadlineMs'?",
   ],
   ['of the wrong type', "createModelCaller({ call: chat, ‹concurrency›: '4' });", "Type 'string' is not assignable to type 'number'"],
-  ['in a group', 'createModelCaller({ call: chat, hedge: { ‹delayMS›: 4 } });', "Did you mean to write 'delayMs'?"],
+  ['in a group', 'hedging({ ‹delayMS›: 4 });', "Did you mean to write 'delayMs'?"],
   ['of the caller for the endpoint', "createModelCaller({ ‹baseUrl›: 'http://h/v1', model: 'm' });", "'baseUrl' does not exist in type"],
   [
     'of the endpoint',
@@ -26,7 +26,8 @@ const MISTAKES: readonly (readonly [string, string, string])[] = [
   ['left out', 'createModelCaller(‹{ concurrency: 4 }›);', "Property 'call' is missing"],
 ];
 
-const HEAD = `import { chatCompletions, createModelCaller } from '../src/pipelines/create-model-caller.js';
+const HEAD = `import { hedging } from '../operators/index.js';
+import { chatCompletions, createModelCaller } from '../src/pipelines/create-model-caller.js';
 const chat = chatCompletions({ baseUrl: 'http://h/v1', model: 'm' });
 const own = { send: (q: string) => q.length, stream: async function* (q: string) { yield q; } };
 `;

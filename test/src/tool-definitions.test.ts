@@ -5,7 +5,7 @@ import OpenAI6 from 'openai6';
 import { afterEach, describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import type { AgentTurnOptions, AnyTool } from '../../src/index.js';
-import { createAgentTurn, defineTool, toMessages, toToolDefinitions } from '../../src/index.js';
+import { createAgentTurn, createToolRunner, defineTool, toMessages, toToolDefinitions } from '../../src/index.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { whole, word } from '../frontend/turn-kit.js';
@@ -35,15 +35,20 @@ describe('toToolDefinitions', () => {
     expect(toToolDefinitions([read], protocol)).toEqual([DEFINITIONS[protocol]]);
   });
 
-  it('takes the schema of an MCP server as it is, and what `schemaOf` gives before all else', () => {
+  it('takes the schema of an MCP server as it is, and the `jsonSchema` of a tool before all else', () => {
     const inputSchema = { type: 'object', properties: { q: {} } };
     const validate = (value: unknown) => ({ value });
     const ofServer = { ...read, parameters: { '~standard': { validate }, inputSchema } };
     const given = { type: 'object', title: 'given' };
     const tools: AnyTool[] = [ofServer, read];
     expect(toToolDefinitions(tools, 'anthropic').map(({ input_schema }) => input_schema)).toEqual([inputSchema, schema]);
-    const schemaOf = (tool: AnyTool) => (tool === read ? undefined : given);
-    expect(toToolDefinitions(tools, 'anthropic', { schemaOf }).map(({ input_schema }) => input_schema)).toEqual([given, schema]);
+    const { tools: ofRunner } = createToolRunner({
+      tools: [
+        { ...ofServer, jsonSchema: given },
+        { ...read, name: 'other' },
+      ],
+    });
+    expect(toToolDefinitions(ofRunner, 'anthropic').map(({ input_schema }) => input_schema)).toEqual([given, schema]);
   });
 
   it.each<[string, AnyTool['parameters'], string]>([
@@ -122,7 +127,7 @@ describe('messages and definitions go through the clients as they are', () => {
     ['@anthropic-ai/sdk 0.105', 'anthropic', () => claude0(new Anthropic0({ ...options, baseURL: api.url }))],
   ])('%s', async (_name, protocol, model) => {
     api = await startModelApi({ chunks: 9 });
-    const turns = createAgentTurn({ tools: [read], model: model() });
+    const turns = createAgentTurn({ tools: createToolRunner({ tools: [read] }), model: model() });
     const events = await whole(turns.ask('CALL read {"path":"a.md"}'));
     expect(events.at(-1)).toMatchObject({ type: 'finished', text: 'text of a.md' });
     expect(turns.history().map(word)).toHaveLength(4);

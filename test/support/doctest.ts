@@ -109,11 +109,9 @@ async function withOwnNames(code: string): Promise<string> {
   });
 }
 
-/** Compiles an example, runs it against the sources, and tells what each of its `// =>` lines saw. */
-export async function runExample(example: Example): Promise<Check[]> {
-  const checks: Check[] = [];
-  const slot = `doctest ${example.where}`;
-  const code = example.code
+/** Calls `__check(line, actual, expected)` for each line `expression; // => value`. */
+export function withChecks(code: string): string {
+  return code
     .split('\n')
     .map((line, index) =>
       line.replace(
@@ -122,6 +120,30 @@ export async function runExample(example: Example): Promise<Check[]> {
       ),
     )
     .join('\n');
+}
+
+/** `// => below` means the drawing in the block that follows the example. */
+export function withDrawing(example: Example, page: string): Example {
+  if (!example.code.includes('// => below')) return example;
+  const line = Number(example.where.split(':').at(-1));
+  const drawing = fences(page, 'text').find((fence) => fence.line > line);
+  return { ...example, code: example.code.replace('// => below', `// => ${JSON.stringify(drawing?.code)}`) };
+}
+
+/** Compiles an example, runs it against the sources, and tells what each of its `// =>` lines saw. */
+export async function runExample(example: Example): Promise<Check[]> {
+  const checks: Check[] = [];
+  await importExample(example, (line, actual, expected) => checks.push({ line, actual, expected }));
+  return checks;
+}
+
+/** Compiles an example, runs it against the sources, and answers its exports. */
+export async function importExample(
+  example: Example,
+  check: (line: number, actual: unknown, expected: unknown) => unknown = () => undefined,
+): Promise<Record<string, unknown>> {
+  const slot = `doctest ${example.where}`;
+  const code = withChecks(example.code);
   const file = join(FOLDER, `example-${String(made++)}.mjs`);
   const { code: compiled } = await transform(`const __check = globalThis[${JSON.stringify(slot)}];\n${await withOwnNames(code)}`, {
     loader: 'ts',
@@ -131,15 +153,12 @@ export async function runExample(example: Example): Promise<Check[]> {
   });
   mkdirSync(FOLDER, { recursive: true });
   writeFileSync(file, compiled);
-  Object.assign(globalThis, {
-    [slot]: (line: number, actual: unknown, expected: unknown) => checks.push({ line, actual, expected }),
-  });
+  Object.assign(globalThis, { [slot]: check });
   try {
-    await import(/* @vite-ignore */ pathToFileURL(file).href);
+    return (await import(/* @vite-ignore */ pathToFileURL(file).href)) as Record<string, unknown>;
   } finally {
     Reflect.deleteProperty(globalThis, slot);
   }
-  return checks;
 }
 
 /** The file of the sources that `sluice` or one of its subpaths names, from the root of the project. */
@@ -150,6 +169,8 @@ export function ownSource(name: string): string | undefined {
       ? ['src/index.ts']
       : [
           `${entry}/index.ts`,
+          `${entry}.ts`,
+          `operators/${entry}.ts`,
           `src/${entry}/index.ts`,
           `src/${entry}.ts`,
           ...['', 'adapters/', 'frontend/'].map((folder) => `src/${folder}${entry.replace('/', '-')}.ts`),

@@ -16,10 +16,11 @@ export const hostTests = [
 
 /**
  * Each has a process for itself: those that look at what becomes of sockets; those that load RxJS 5, which gives its process a
- * `Symbol.observable`: copies of RxJS that come later would not know those that were there; and that of the devtools, whose client reads
- * `NODE_ENV` when it is loaded first.
+ * `Symbol.observable`: copies of RxJS that come later would not know those that were there; that of the devtools, whose client reads
+ * `NODE_ENV` when it is loaded first; and that of the composition, which replaces operators and loads the sources anew for each job.
  */
 export const aloneTests = [
+  'test/composition/*.test.ts',
   'test/adapters/{fetch,streams-left,streams.regressions}.test.ts',
   'test/frontend/devtools.test.ts',
   'test/interop/rxjs-copies.test.ts',

@@ -9,6 +9,8 @@ const operators = join(root, 'operators');
 const VALUES: ReadonlySet<string> = new Set([
   'DivideStrategy',
   'Fairness',
+  'GrantQueueRule',
+  'HedgeRule',
   'KeyFairness',
   'LearnRule',
   'LeaseHolder',
@@ -23,12 +25,12 @@ const VALUES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What can be said to each function that `sluice/operators` and `sluice/interop` export, read from its types: `maxSize`, `retry.factor`, `lanes[0].floor` for
+ * What can be said to each function that `sluice/operators` and `sluice/interop` export, read from its types: `maxSize`, `retry.maxMs`, `lanes[0].floor` for
  * its options, the names of its other parameters, and for the methods of what it returns `LimiterJob.timeoutMs` (fields of an object, by
  * the name of its type) or `penalize.pauseMs`.
  */
 export function optionLists(): ReadonlyMap<string, readonly string[]> {
-  const entries = [join(operators, 'index.ts'), join(operators, '../src/interop.ts')];
+  const entries = [join(operators, 'index.ts'), join(operators, 'interop.ts')];
   const program = programOfOwn(entries, ['rxjs']);
   const checker = program.getTypeChecker();
   const exported = entries.flatMap((entry) => {

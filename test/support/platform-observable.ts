@@ -1,4 +1,5 @@
-import type { NativeObservable, NativeObserver, NativeSubscriber } from '../../src/interop.js';
+import type { NativeObservable } from '../../operators/interop.js';
+import type { NativeObserver, NativeSubscriber } from '../../operators/shell/streams/native.js';
 
 /** Stands in for the platform's `Observable` where there is none: shared by its subscribers, left by the abort of a signal. */
 export class PlatformObservable<T> implements NativeObservable<T> {

@@ -35,6 +35,7 @@ import {
   createStages,
   createToolRunner,
   defineTool,
+  embeddings,
   toMessages,
 } from '../../src/index.js';
 import { clientBehind } from './mcp-asking-models.js';
@@ -138,7 +139,7 @@ export const ADAPTERS: Readonly<Record<string, (given: Given) => Ask>> = {
     return (text) => models.callAsync({ max_tokens: 50, messages: [{ role: 'user', content: text }] }, job);
   },
   createEmbedder: ({ limiter, clock, fetch, job }) => {
-    const embedder = createEmbedder({ baseUrl: BASE, model: 'm', fetch, limiter, scheduler: clock, maxSize: 1 });
+    const embedder = createEmbedder({ call: embeddings({ baseUrl: BASE, model: 'm', fetch }), limiter, scheduler: clock, maxSize: 1 });
     return (text) => embedder.embedAsync(text, job);
   },
 };
@@ -184,7 +185,7 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
     return (text) => models.callAsync(chatOf(text), given.job);
   },
   'createEmbedder with openAIEmbeddings': ({ limiter, clock, fetch, job }) => {
-    const embedder = createEmbedder({ ...openAIEmbeddings(client(fetch), { model: 'm' }), limiter, scheduler: clock, maxSize: 1 });
+    const embedder = createEmbedder({ call: openAIEmbeddings(client(fetch), { model: 'm' }), limiter, scheduler: clock, maxSize: 1 });
     return (text) => embedder.embedAsync(text, job);
   },
   'createAgentTurn over a model caller': (given) => {
@@ -205,10 +206,9 @@ export const MORE_CALLERS: Readonly<Record<string, (given: Given) => Ask>> = {
       if (!response.ok) throw new Refused(response.status, response.headers);
       return jsonOf(response);
     };
-    const stages = createStages({
+    const stages = createStages([{ name: 'ask', timeoutMs: Infinity, work }], {
       ...{ limiter, scheduler: clock, random: () => 0.5, ...(job?.lane && { lane: job.lane }) },
       batches: { concurrency: 1000 },
-      stages: [{ name: 'ask', timeoutMs: Infinity, work }],
     });
     return async (text) => {
       const end = await lastValueFrom(stages.run([text]));

@@ -2,7 +2,8 @@ import { from, map, throwError, timer } from 'rxjs';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { batchMap, lanes, robust } from '../../operators/index.js';
-import { type FlowCounters, FlowModel } from '../../src/inspector/index.js';
+import { type FlowCounters } from '../../src/inspector/counters.js';
+import { FlowModel } from '../../src/inspector/flow-model.js';
 
 export interface RunOptions {
   readonly items: number;

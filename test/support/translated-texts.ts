@@ -73,7 +73,7 @@ function codeAndData(): [string, string][] {
       'code',
       ['create-batcher', 'bulkhead-map', 'merge-lanes', 'create-limiter'].map((name) => read(root, 'operators', `${name}.ts`)).join('\n'),
     ],
-    ['Markdown', ['traps', 'architecture', 'config'].map((name) => read(root, 'docs', `${name}.md`)).join('\n')],
+    ['Markdown', ['traps', 'shutdown', 'frontends', 'config'].map((name) => read(root, 'docs', `${name}.md`)).join('\n')],
     ['JSON', read(root, 'package-lock.json').slice(20_000, 60_000)],
     ['JSON of numbers', JSON.stringify(rows)],
     ['CSV', rows.map(({ id, score }) => `${String(id)},${score.toFixed(4)}`).join('\n')],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { callAll, createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { presets } from '../../src/pipelines/presets.js';
 import { hostTime, numbers, sleep } from './tools.js';
 
@@ -74,7 +74,7 @@ function ourParams(call: Call, properties: readonly string[], request: AbortSign
   });
   const requests = Object.fromEntries(properties.map((property) => [property, property]));
   return new Promise((resolve, reject) => {
-    caller.callAll(requests, { signal: request }).subscribe({ next: resolve, error: reject });
+    callAll(caller, requests, { signal: request }).subscribe({ next: resolve, error: reject });
   });
 }
 

@@ -175,7 +175,7 @@ describe('a class that counts running calls', () => {
       ask('now', 'now');
       advance(20);
       lease.release();
-      expect(log).toEqual(['impatient: RateLimitError', 'now', 'later']);
+      expect(log).toEqual(['impatient: DeadlineError', 'now', 'later']);
     });
   });
 
@@ -307,7 +307,7 @@ describe('a loop that tries again', () => {
                 at.push(now());
                 return throwError(() => overloaded);
               },
-              { random, repair: retryFailed({ maxAttempts: 4, initialMs: 1000 }), classify: classifyError },
+              { random, repair: retryFailed({ maxAttempts: 4, delayMs: 1000 }), classify: classifyError },
             ),
           )
           .subscribe();
@@ -470,7 +470,7 @@ describe('a limit that goes up and down by counts', () => {
 
   it('takes two steps down for eight refusals of one burst, and grows while nobody uses it; here one step, and it stays', () => {
     virtualTime(({ advance }) => {
-      const limits = [counting(new AdaptiveConcurrency(8)), (limiter: Limiter) => adaptiveLimit(limiter, { initial: 8 })].map((steer) => {
+      const limits = [counting(new AdaptiveConcurrency(8)), (limiter: Limiter) => adaptiveLimit(limiter)].map((steer) => {
         const limiter = createLimiter();
         steer(limiter);
         const leases = numbers(9).flatMap(() => limiter.tryAcquire() ?? []);
@@ -486,7 +486,7 @@ describe('a limit that goes up and down by counts', () => {
       });
       expect(limits).toEqual([
         [8, 6, 10],
-        [8, 6, 6],
+        [4, 3, 3],
       ]);
     });
   });
@@ -503,6 +503,6 @@ describe('a limit that goes up and down by counts', () => {
     };
     await Promise.all(numbers(20).map(call));
     expect(most).toBe(20);
-    expect(runOverloaded(20, 50, (limiter) => adaptiveLimit(limiter, { initial: 2, max: 2 })).maxInFlight).toBe(2);
+    expect(runOverloaded(20, 50, (limiter) => adaptiveLimit(limiter, { max: 2 })).maxInFlight).toBe(2);
   });
 });

@@ -85,7 +85,7 @@ describe('a number of retries', () => {
         return throwError(() => overloaded);
       };
       batchMapFrom(['a'], work, {
-        repair: retryFailed({ maxAttempts, initialMs: 100, jitter: 'none' }),
+        repair: retryFailed({ maxAttempts, delayMs: 100, jitter: 'none' }),
         classify: classifyError,
       }).subscribe();
       flush();
@@ -116,7 +116,7 @@ describe('a number of retries', () => {
     virtualTime(({ flush, now }) => {
       const ends: string[] = [];
       of('a')
-        .pipe(batchMap(() => of(server(now())), { repair: [retryFailed({ initialMs: 100 }), divideAndConquer()], classify: classifyError }))
+        .pipe(batchMap(() => of(server(now())), { repair: [retryFailed({ delayMs: 100 }), divideAndConquer()], classify: classifyError }))
         .subscribe(({ status }) => ends.push(status));
       flush();
       expect([ends, refusals]).toEqual([['fulfilled'], 1]);
@@ -153,7 +153,7 @@ describe('a pause before the next attempt', () => {
             batchMap(work, {
               ...options,
               maxSize: 1,
-              repair: [retryFailed({ maxAttempts: 2, initialMs: 100, jitter: 'none' }), divideAndConquer()],
+              repair: [retryFailed({ maxAttempts: 2, delayMs: 100, jitter: 'none' }), divideAndConquer()],
               classify: classifyError,
             }),
           )
@@ -175,7 +175,7 @@ describe('a pause before the next attempt', () => {
       await end;
     });
     await hostTime(async (pass) => {
-      const retryRule = { maxAttempts: 4, initialMs: 100, jitter: 'none' } as const;
+      const retryRule = { maxAttempts: 4, delayMs: 100, jitter: 'none' } as const;
       const ours = createBatcher(() => Promise.reject(overloaded), {
         timeoutMs: 60_000,
         repair: [retryFailed(retryRule), divideAndConquer()],

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import * as z from 'zod';
+import { adaptiveLimit, createLimiter } from '../../operators/index.js';
 import { createBatchTool } from '../../src/edge/batch-tool.js';
 import type { RunToolsOptions, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
@@ -104,7 +105,7 @@ describe('a limit on tool calls', () => {
 
 describe('a limit that follows the outcomes', () => {
   /** Makes calls while there is no load: one at a time. Then all at once; answers how many ran at a time. */
-  type Adaptive = (tasks: readonly Task[], initial: number) => { all: Promise<unknown> };
+  type Adaptive = (tasks: readonly Task[]) => { all: Promise<unknown> };
 
   const theirs: Adaptive = (tasks) => {
     const adaptive = new AdaptiveConcurrency();
@@ -127,7 +128,11 @@ describe('a limit that follows the outcomes', () => {
     );
     return { all };
   };
-  const ours: Adaptive = (tasks, initial) => ({ all: runOurs(tasks, { adaptive: { initial }, maxQueued: Infinity }) });
+  const ours: Adaptive = (tasks) => {
+    const limiter = createLimiter();
+    adaptiveLimit(limiter);
+    return { all: runOurs(tasks, { limiter, maxQueued: Infinity }) };
+  };
 
   it('and is read by nobody lets as many calls go after refusals as before; the runner’s lets fewer', () =>
     demand(theirs, ours, async (run, pass) => {
@@ -142,10 +147,10 @@ describe('a limit that follows the outcomes', () => {
         if (i < 40) throw overloaded;
         return 'ok';
       });
-      const { all } = run(tasks, 5);
+      const { all } = run(tasks);
       await pass(10_000);
       await all;
-      expect(peak).toBeLessThan(5);
+      expect(peak).toBeLessThan(4);
     }));
 
   it('and stops at ten never finds out that there is room for more; the runner’s goes on', () =>
@@ -158,7 +163,7 @@ describe('a limit that follows the outcomes', () => {
         running--;
         return 'ok';
       });
-      const { all } = run(tasks, 5);
+      const { all } = run(tasks);
       await pass(10_000);
       await all;
       expect(peak).toBeGreaterThan(10);
@@ -331,7 +336,7 @@ describe('a race between a tool and a timer', () => {
       // Retries inside, the limit outside: the second attempt has what the first has left.
       (task) => withTimeout(withRetry(task, 3, 10), 30),
       (task) =>
-        runOurs([task], { timeoutMs: 30 }, { retry: { initialMs: 10, jitter: 'none' } }).then(({ results }) => {
+        runOurs([task], { timeoutMs: 30 }, { retry: { delayMs: 10, jitter: 'none' } }).then(({ results }) => {
           if (results[0]?.is_error) throw new Error(results[0].error.message);
         }),
       async (run, pass) => {
@@ -349,10 +354,9 @@ describe('a race between a tool and a timer', () => {
 });
 
 describe('a loop that tries a tool again', () => {
-  type Retried = (task: Task, attempts: number, initialMs: number) => Promise<unknown>;
-  const theirs: Retried = (task, attempts, initialMs) => withRetry(task, attempts, initialMs).catch((error: unknown) => error);
-  const ours: Retried = (task, maxAttempts, initialMs) =>
-    runOurs([task], { random: () => 0.999_999 }, { retry: { maxAttempts, initialMs } });
+  type Retried = (task: Task, attempts: number, delayMs: number) => Promise<unknown>;
+  const theirs: Retried = (task, attempts, delayMs) => withRetry(task, attempts, delayMs).catch((error: unknown) => error);
+  const ours: Retried = (task, maxAttempts, delayMs) => runOurs([task], { random: () => 0.999_999 }, { retry: { maxAttempts, delayMs } });
   const failing = (error: unknown) => {
     const at: number[] = [];
     const task: Task = () => {
@@ -375,7 +379,7 @@ describe('a loop that tries a tool again', () => {
   it('waits the same in all callers, who come back together; the runner’s pauses differ', () =>
     demand<Retried>(
       theirs,
-      (task, maxAttempts, initialMs) => runOurs([task], {}, { retry: { maxAttempts, initialMs } }),
+      (task, maxAttempts, delayMs) => runOurs([task], {}, { retry: { maxAttempts, delayMs } }),
       async (run, pass) => {
         const all = numbers(20).map(() => failing(Object.assign(new Error('busy'), { status: 503 })));
         const ends = all.map(({ task }) => run(task, 2, 1000));

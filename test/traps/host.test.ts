@@ -70,7 +70,7 @@ describe('a turn of the promise queue in the path of an item', () => {
     hedge: () => hedge(() => later('a'), { delayMs: 50 }),
     mergeLanes: () => mergeLanes([{ name: 'one', source: of('a') }]),
     settleAll: () => settleAll(['a'], later),
-    speculate: () => speculate({ predict: of('a'), confirm: timer(10).pipe(mergeMap(() => of('a'))), match: () => true, run: later }),
+    speculate: () => speculate(later, { predict: of('a'), confirm: timer(10).pipe(mergeMap(() => of('a'))), match: () => true }),
     switchLatest: () => of('a').pipe(switchLatest(later)),
     unwrap: () => of('a').pipe(bulkheadMap(later), unwrap('values')),
   };

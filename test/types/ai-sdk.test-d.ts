@@ -6,8 +6,9 @@ import { describe, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import type { Settled } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
-import type { CallRules, LimitEmbeddingModelOptions, LimitLanguageModelOptions } from '../../src/adapters/ai-sdk.js';
+import type { LimitEmbeddingModelOptions, LimitLanguageModelOptions } from '../../src/adapters/ai-sdk.js';
 import { coalesceText, embedSettled, limitEmbeddingModel, limitLanguageModel } from '../../src/adapters/ai-sdk.js';
+import type { CallRules } from '../../src/adapters/support/call-rules.js';
 
 const provider = createOpenAICompatible({ name: 'local', baseURL: 'http://host/v1' });
 const limiter = createLimiter();

@@ -2,8 +2,9 @@ import Anthropic from '@anthropic-ai/sdk';
 import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { describe, expectTypeOf, it } from 'vitest';
 import { createLimiter } from '../../operators/index.js';
-import type { AnthropicChatRequest, CallRules, HttpRequest, HttpRules } from '../../src/adapters/anthropic.js';
+import type { AnthropicChatRequest, HttpRequest, HttpRules } from '../../src/adapters/anthropic.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
+import type { CallRules } from '../../src/adapters/support/call-rules.js';
 import type { ModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 

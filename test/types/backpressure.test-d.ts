@@ -1,5 +1,5 @@
 import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
-import { BehaviorSubject, NEVER, of, Subject } from 'rxjs';
+import { BehaviorSubject, NEVER, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BackpressureOptions } from '../../operators/index.js';
 import { backpressure } from '../../operators/index.js';
@@ -28,10 +28,10 @@ describe('backpressure', () => {
     expectTypeOf(kept).toEqualTypeOf<Observable<{ tokens: number }>>();
   });
 
-  it('takes any input of booleans as ready, and any observer of booleans as pressure', () => {
-    backpressure({ ready: new BehaviorSubject(true), pressure: new BehaviorSubject(false) });
-    backpressure({ ready: Promise.resolve(true), pressure: new Subject<boolean>() });
-    backpressure({ ready: [true], pressure: { next: (high: boolean) => high } });
+  it('takes any input of booleans as ready', () => {
+    backpressure({ ready: new BehaviorSubject(true) });
+    backpressure({ ready: Promise.resolve(true) });
+    backpressure({ ready: [true] });
   });
 
   it('refuses wrong options', () => {
@@ -43,10 +43,6 @@ describe('backpressure', () => {
     backpressure({ ready: NEVER, overflow: 'dropLowest' });
     // @ts-expect-error nobody can be made to wait
     backpressure({ ready: NEVER, overflow: 'block' });
-    // @ts-expect-error an observer of something else
-    backpressure({ ready: NEVER, pressure: new Subject<string>() });
-    // @ts-expect-error an observer, not a function
-    backpressure({ ready: NEVER, pressure: (high: boolean) => high });
     // @ts-expect-error not an option
     backpressure({ ready: NEVER, capacity: 3 });
   });

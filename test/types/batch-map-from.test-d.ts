@@ -35,8 +35,12 @@ describe('batchMapFrom', () => {
     void batchMapFrom(['a'], lengths, { overflow: 'dropOldest' });
     // @ts-expect-error not a way to fail
     void batchMapFrom(['a'], lengths, { onSourceError: 'ignore' });
+    const joined = splitItem(
+      (text: string) => Array.from(text),
+      () => 'three',
+    );
     // @ts-expect-error results of another kind are joined
-    void batchMapFrom(['a'], lengths, { oversize: splitItem({ into: (text: string) => Array.from(text), join: () => 'three' }) });
+    void batchMapFrom(['a'], lengths, { oversize: joined });
     // @ts-expect-error work for other items
     void batchMapFrom([1, 2], lengths);
   });

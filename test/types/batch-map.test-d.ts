@@ -1,7 +1,7 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { EMPTY, from, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BatchMapOptions, BatchResult, BatchWork, CallContext, Settled } from '../../operators/index.js';
+import type { BatchMapOptions, BatchWork, CallContext, Settled } from '../../operators/index.js';
 import {
   batchMap,
   createLimiter,
@@ -14,6 +14,7 @@ import {
   robust,
   splitItem,
 } from '../../operators/index.js';
+import type { BatchResult } from '../../operators/options/types.js';
 
 interface Text {
   readonly id: string;
@@ -103,7 +104,10 @@ describe('batchMap', () => {
     batchMap(work, { repair: [retryFailed(), [divideAndConquer()]] });
     batchMap(work, { repair: robust() });
     batchMap(work, {
-      oversize: splitItem({ into: (text: string) => Array.from(text), join: (parts: readonly string[]) => parts.join('') }),
+      oversize: splitItem(
+        (text: string) => Array.from(text),
+        (parts: readonly string[]) => parts.join(''),
+      ),
     });
   });
 
@@ -113,10 +117,15 @@ describe('batchMap', () => {
     batchMap(work, { weigh: (text: string) => text });
     // @ts-expect-error not a policy
     batchMap(work, { overflow: 'block' });
+    const join = (parts: readonly string[]) => parts.join('');
     // @ts-expect-error parts are items
-    batchMap(work, { oversize: splitItem({ into: (count: number) => [count], join: (parts: readonly string[]) => parts.join('') }) });
-    // @ts-expect-error results of another kind are joined
-    batchMap(work, { oversize: splitItem({ into: (text: string) => Array.from(text), join: (parts: readonly string[]) => parts.length }) });
+    batchMap(work, { oversize: splitItem((count: number) => [count], join) });
+    const joined = splitItem(
+      (text: string) => Array.from(text),
+      // @ts-expect-error results of a kind that is not joined
+      (parts: readonly string[]) => parts.length,
+    );
+    batchMap(work, { oversize: joined });
     // @ts-expect-error not an order
     batchMap(work, { order: 'input' });
     // @ts-expect-error a key of other items

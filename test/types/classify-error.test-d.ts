@@ -6,7 +6,7 @@ import { parseRetryAfterMs } from '../../operators/kernel/index.js';
 describe('classifyError', () => {
   it('is a classifier', () => {
     expectTypeOf(classifyError).toExtend<Classify>();
-    expectTypeOf(classifyError).toEqualTypeOf<(error: unknown, context: ClassifyContext) => Verdict>();
+    expectTypeOf(classifyError).toEqualTypeOf<(error: unknown, context?: ClassifyContext) => Verdict>();
   });
 
   it('answers a verdict whose parts may be missing', () => {

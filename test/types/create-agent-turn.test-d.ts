@@ -5,7 +5,8 @@ import { describe, expectTypeOf, it } from 'vitest';
 import * as z from 'zod';
 import type { Store } from '../../operators/index.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
-import type { AgentTurns, AnthropicTurnBlock, ToolCall, ToolContext, TurnEvent, TurnMessage, TurnView } from '../../src/index.js';
+import type { AnthropicTurnBlock } from '../../src/frontend/turn-messages.js';
+import type { AgentTurns, ToolCall, ToolContext, TurnEvent, TurnMessage, TurnView } from '../../src/index.js';
 import { chatCompletions, createModelCaller, createToolRunner, defineTool, toMessages } from '../../src/index.js';
 
 const parameters = z.object({ path: z.string() });
@@ -44,7 +45,7 @@ describe('createAgentTurn', () => {
     // @ts-expect-error a model answers
     createAgentTurn({ model: () => undefined });
     // @ts-expect-error there is no model
-    createAgentTurn({ tools: [read] });
+    createAgentTurn({ tools: createToolRunner({ tools: [read] }) });
   });
 
   it('has events that are told apart by their type', () => {
@@ -62,7 +63,7 @@ describe('createAgentTurn', () => {
   });
 
   it('needs the context that its tools need, in every question', () => {
-    const turns = createAgentTurn({ model: words, tools: [read, mine] });
+    const turns = createAgentTurn({ model: words, tools: createToolRunner({ tools: [read, mine] }) });
     void turns.ask('hello', { context: { user: 'ada' } });
     // @ts-expect-error there is no context
     void turns.ask('hello');
@@ -76,11 +77,10 @@ describe('createAgentTurn', () => {
     });
   });
 
-  it('takes intents of other types with what makes a text of them', () => {
-    const turns = createAgentTurn({ model: words, toContent: ({ said }: { readonly said: string }) => said });
-    void turns.ask({ said: 'hello' });
-    // @ts-expect-error not such an intent
+  it('is asked with a text or with parts', () => {
+    const turns = createAgentTurn({ model: words });
     void turns.ask('hello');
+    void turns.ask([{ type: 'text', text: 'hello' }]);
     // @ts-expect-error neither a text nor parts
     void createAgentTurn({ model: words }).ask(5);
   });

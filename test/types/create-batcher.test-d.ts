@@ -41,7 +41,7 @@ describe('createBatcher', () => {
   });
 
   it('loads many, clears and primes', () => {
-    const batcher = createBatcher(lengths, { cache: lruCache({ maxEntries: 10, ttlMs: 1000 }) });
+    const batcher = createBatcher(lengths, { cache: lruCache(10, { ttlMs: 1000 }) });
     expectTypeOf(batcher.loadManyAsync(['a'], { lane: 'urgent' })).toEqualTypeOf<Promise<Settled<string, number>[]>>();
     expectTypeOf(batcher.clear('a').clearAll().prime('a', 1)).toEqualTypeOf<Batcher<string, number>>();
     expectTypeOf(batcher.snapshot().cached).toEqualTypeOf<number>();
@@ -58,7 +58,7 @@ describe('createBatcher', () => {
     // @ts-expect-error not an option of a load
     void batcher.load('a', { timeoutMs: 5 });
     // @ts-expect-error not an option of a cache
-    lruCache({ max: 100 });
+    lruCache(100, { ttl: 1000 });
     // @ts-expect-error a cache has a bound
     lruCache({ ttlMs: 1000 });
     // @ts-expect-error keeps its values itself

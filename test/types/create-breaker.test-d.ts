@@ -1,8 +1,9 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Breaker, BreakerOptions, BreakerSnapshot, BreakerState, CircuitState } from '../../operators/index.js';
+import type { Breaker, BreakerOptions, BreakerSnapshot } from '../../operators/index.js';
 import { createBreaker } from '../../operators/index.js';
+import type { BreakerState, CircuitState } from '../../operators/kernel/limits/circuit.js';
 
 describe('createBreaker', () => {
   it('makes what the work makes', () => {
@@ -24,13 +25,11 @@ describe('createBreaker', () => {
 
   it('takes its options', () => {
     const opens = { share: 0.2, minCalls: 20, windowMs: 1000 };
-    const breaker = createBreaker({ opens, closes: { probes: 5, share: 0.6 }, counts: ['transient', 'fatal'] });
+    const breaker = createBreaker({ opens, closes: { probes: 5, share: 0.6 } });
     expectTypeOf(breaker.save()).toEqualTypeOf<BreakerState>();
-    void createBreaker({ opens: { inARow: 5 }, state: breaker.save() });
+    void createBreaker({ opens: { inARow: 5 }, restore: breaker.save() });
     // @ts-expect-error not a rule that opens
     void createBreaker({ opens: { probes: 5 } });
-    // @ts-expect-error a cancelled call never counts
-    void createBreaker({ counts: ['cancelled'] });
     // @ts-expect-error a number of ms
     void createBreaker({ openMs: '5s' });
     // @ts-expect-error not an option

@@ -1,6 +1,7 @@
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BudgetLimitSnapshot, BudgetPort, BudgetSnapshot, Reservation, SavedBudget } from '../../src/index.js';
-import { createBudget, createEmbedder, createModelCaller } from '../../src/index.js';
+import type { BudgetSnapshot, Reservation, SavedBudget } from '../../src/index.js';
+import { createAccount, createBudget, createModelCaller } from '../../src/index.js';
+import type { BudgetLimitSnapshot, BudgetPort } from '../../src/pipelines/budget/budget-types.js';
 
 describe('createBudget', () => {
   const budget = createBudget({
@@ -12,7 +13,7 @@ describe('createBudget', () => {
     expectTypeOf(budget.reserve({ model: 'small' })).toEqualTypeOf<Reservation>();
     expectTypeOf(budget.snapshot()).toEqualTypeOf<BudgetSnapshot>();
     budget.reserve({ model: 'small', key: 'acme', inputTokens: 5, outputTokens: 5 }).settle({ inputTokens: 4 });
-    createBudget({ onWarn: (warning) => expectTypeOf(warning).toEqualTypeOf<BudgetLimitSnapshot>() });
+    expectTypeOf(budget.snapshot().limits).toEqualTypeOf<readonly BudgetLimitSnapshot[]>();
     createBudget({ storage: { load: () => undefined, save: (saved) => expectTypeOf(saved).toEqualTypeOf<SavedBudget>() } });
     // @ts-expect-error which model?
     budget.reserve({ inputTokens: 5 });
@@ -25,9 +26,9 @@ describe('createBudget', () => {
   it('is one of several things that calls can be charged to', () => {
     expectTypeOf(budget).toExtend<BudgetPort>();
     const mine = { reserve: ({ model }: { readonly model: string }) => ({ settle: () => void model, release: () => undefined }) };
-    createModelCaller({ call: (request: string) => request, budget: mine });
-    createEmbedder({ call: (texts) => [texts.map(() => [1])], budget: { reserve: (call) => budget.reserve({ ...call, key: 'acme' }) } });
+    createModelCaller({ call: (request: string) => request, budget: mine, limiter: createAccount({ concurrency: 4 }) });
+    createAccount({ budget: { reserve: (call) => budget.reserve({ ...call, key: 'acme' }) } });
     // @ts-expect-error nothing to charge to
-    createModelCaller({ call: (request: string) => request, budget: {} });
+    createModelCaller({ call: (request: string) => request, budget: {}, limiter: createAccount({ concurrency: 4 }) });
   });
 });

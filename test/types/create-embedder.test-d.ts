@@ -4,14 +4,15 @@ import { describe, expectTypeOf, it } from 'vitest';
 import type { CallContext, Handle, Settled } from '../../operators/index.js';
 import { createLimiter } from '../../operators/index.js';
 import { providers } from '../../src/account/providers.js';
-import type { ClientEmbedderOptions, EmbedCall, Embedder, EmbedderOptions } from '../../src/pipelines/create-embedder.js';
+import type { EmbedCall, EmbedClient, Embedder } from '../../src/pipelines/create-embedder.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
+import { embeddings } from '../../src/pipelines/embeddings-api.js';
 
 describe('createEmbedder', () => {
   const baseUrl = 'http://127.0.0.1/v1';
 
   it('gives vectors, over an endpoint or a client', () => {
-    const embedder = createEmbedder({ baseUrl, model: 'm', dimensions: 3 });
+    const embedder = createEmbedder({ call: embeddings({ baseUrl, model: 'm', dimensions: 3 }) });
     expectTypeOf(embedder).toEqualTypeOf<Embedder>();
     expectTypeOf(embedder).toExtend<Handle>();
     expectTypeOf(embedder.embed('a')).toEqualTypeOf<Observable<Float32Array>>();
@@ -36,18 +37,20 @@ describe('createEmbedder', () => {
     createEmbedder({ call: () => Promise.resolve([1, 2]) });
   });
 
-  it('takes one kind of client', () => {
+  it('takes a client, which may be a function', () => {
     const call: EmbedCall = () => of([]);
-    // @ts-expect-error -- neither of the two
+    const client: EmbedClient = { embed: call, model: 'm', provider: providers.gemini, estimateTokens: (text) => text.length };
+    createEmbedder({ call: client, concurrency: 2 });
+    expectTypeOf(embeddings({ baseUrl, model: 'm' })).toEqualTypeOf<EmbedClient>();
+    // @ts-expect-error -- no client
     createEmbedder({ concurrency: 4 });
-    // @ts-expect-error -- both of them
-    createEmbedder({ call, baseUrl, model: 'm' });
-    // @ts-expect-error -- the key of an endpoint
-    createEmbedder({ call, apiKey: 'secret' });
-    // @ts-expect-error -- the client knows how long its vectors are
-    createEmbedder({ call, dimensions: 3 });
+    // @ts-expect-error -- the address is one of the client
+    createEmbedder({ call, baseUrl });
     // @ts-expect-error -- an endpoint without a model
-    createEmbedder({ baseUrl });
-    expectTypeOf<EmbedderOptions | ClientEmbedderOptions>().toExtend<Parameters<typeof createEmbedder>[0]>();
+    embeddings({ baseUrl });
+    // @ts-expect-error -- a rate is one of the limiter
+    createEmbedder({ call, tokensPerMinute: 60 });
+    // @ts-expect-error -- a budget is one of the account
+    createEmbedder({ call, budget: {} });
   });
 });

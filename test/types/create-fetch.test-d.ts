@@ -1,7 +1,8 @@
 import { describe, expectTypeOf, it } from 'vitest';
 import { createLimiter } from '../../operators/index.js';
-import type { CallRules, HttpRequest, HttpRules, LimitFetchOptions } from '../../src/adapters/fetch.js';
+import type { HttpRequest, HttpRules, LimitFetchOptions } from '../../src/adapters/fetch.js';
 import { limitFetch } from '../../src/adapters/fetch.js';
+import type { CallRules } from '../../src/adapters/support/call-rules.js';
 
 describe('limitFetch', () => {
   it('is a fetch', () => {

@@ -1,7 +1,8 @@
 import type { Observable } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Drained, Handle, Intake, IntakeOptions, IntakeSnapshot, Settled } from '../../operators/index.js';
+import type { Handle, Intake, IntakeOptions, IntakeSnapshot, Settled } from '../../operators/index.js';
 import { batchMapFrom, createIntake, lanes } from '../../operators/index.js';
+import type { Drained } from '../../operators/options/types.js';
 
 describe('createIntake', () => {
   it('takes items of one type and hands out the same', () => {

@@ -5,14 +5,11 @@ import type {
   KeyFairness,
   LaneOptions,
   Lease,
-  LeaseContext,
   Limiter,
   LimiterJob,
-  LimiterLimits,
   LimiterOptions,
   LimiterSnapshot,
   MergeLane,
-  Place,
 } from '../../operators/index.js';
 import {
   byCost,
@@ -28,6 +25,8 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../operators/index.js';
+import type { LeaseContext, LimiterLimits } from '../../operators/options/limiter.js';
+import type { Place } from '../../operators/options/permits.js';
 
 const limiter = createLimiter({
   concurrency: 4,
@@ -52,7 +51,7 @@ describe('createLimiter', () => {
   });
 
   it('takes what says how keys share a lane', () => {
-    expectTypeOf(byCost({ unit: 'images' })).toEqualTypeOf<KeyFairness>();
+    expectTypeOf(byCost('images')).toEqualTypeOf<KeyFairness>();
     createLimiter({ queue: lanes([{ name: 'p0' }], { key: ({ key }: LimiterJob) => key, keyFairness: byCost() }) });
     createAccount({ keyFairness: byCost() });
     // @ts-expect-error -- a value, not a name

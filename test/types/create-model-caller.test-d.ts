@@ -1,7 +1,9 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Drained, FlowEvent, Handle, Settled } from '../../operators/index.js';
+import type { FlowEvent, Handle, Settled } from '../../operators/index.js';
+import type { Drained } from '../../operators/options/types.js';
+import { answerCache, callAll } from '../../src/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
@@ -40,8 +42,7 @@ describe('createModelCaller', () => {
 
   it('gives what `parse` makes of an answer, and chunks as the stream has them', () => {
     const models = createModelCaller({
-      call,
-      stream: (question: Question) => of(question.text),
+      call: { send: call, stream: (question: Question) => of(question.text) },
       parse: ({ answer }, question) => [answer, question.text] as const,
     });
     expectTypeOf(models.call({ text: 'a' })).toEqualTypeOf<Observable<readonly [number, string]>>();
@@ -51,16 +52,16 @@ describe('createModelCaller', () => {
   it('names the results of a group as its requests', () => {
     const models = createModelCaller({ call });
     const requests = { one: { text: 'a' }, two: { text: 'b' } };
-    expectTypeOf(models.callAll(requests)).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
-    expectTypeOf(models.callAll(requests, { deadlineMs: 5 })).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
-    expectTypeOf(models.callAll(requests, { mode: 'settle' })).toEqualTypeOf<
+    expectTypeOf(callAll(models, requests)).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
+    expectTypeOf(callAll(models, requests, { deadlineMs: 5 })).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
+    expectTypeOf(callAll(models, requests, { errors: 'settle' })).toEqualTypeOf<
       Observable<Record<'one' | 'two', Settled<Question, { answer: number }>>>
     >();
   });
 
   it('collects values and errors by the names of the requests', () => {
     const models = createModelCaller({ call });
-    models.callAll({ one: { text: 'a' }, two: { text: 'b' } }, { mode: 'collect', key: 'tenant' }).subscribe(({ values, errors }) => {
+    callAll(models, { one: { text: 'a' }, two: { text: 'b' } }, { errors: 'collect', key: 'tenant' }).subscribe(({ values, errors }) => {
       expectTypeOf(values).toEqualTypeOf<Readonly<Partial<Record<'one' | 'two', { answer: number }>>>>();
       expectTypeOf(errors).toEqualTypeOf<Readonly<Partial<Record<'one' | 'two', unknown>>>>();
     });
@@ -86,20 +87,26 @@ describe('createModelCaller', () => {
   it('keeps results in any store for them: a map is one', () => {
     const store = new Map<string, ModelEntry<string>>();
     expectTypeOf(store).toExtend<AnswerStorage<string>>();
-    const models = createModelCaller({ call, parse: ({ answer }) => String(answer), cache: { key: ({ text }) => text, storage: store } });
+    const models = createModelCaller({
+      call,
+      parse: ({ answer }) => String(answer),
+      cache: answerCache({ key: ({ text }: Question) => text, storage: store }),
+    });
     expectTypeOf(models).toEqualTypeOf<ModelCaller<Question, string, never>>();
     expectTypeOf(models.forget({ text: 'a' })).toEqualTypeOf<void>();
-    const parsed = createModelCaller({ call, parse: ({ answer }) => String(answer), cache: { key: ({ text }) => text } });
+    const parsed = createModelCaller({
+      call,
+      parse: ({ answer }) => String(answer),
+      cache: answerCache({ key: ({ text }: Question) => text }),
+    });
     expectTypeOf(parsed).toEqualTypeOf<ModelCaller<Question, string, never>>();
-    const plain = createModelCaller({ call, cache: { key: ({ text }) => text } });
+    const plain = createModelCaller({ call, cache: answerCache({ key: ({ text }: Question) => text }) });
     expectTypeOf(plain).toEqualTypeOf<ModelCaller<Question, { answer: number }, never>>();
-    // @ts-expect-error -- of other results
-    createModelCaller({ call, parse: ({ answer }) => answer, cache: { key: ({ text }) => text, storage: store } });
     // @ts-expect-error -- no text
-    createModelCaller({ call, cache: { key: ({ text }: Question) => text.length } });
+    createModelCaller({ call, cache: answerCache({ key: ({ text }: Question) => text.length }) });
     createModelCaller({
       call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }),
-      cache: { key: ({ messages }) => JSON.stringify(messages) },
+      cache: answerCache({ key: ({ messages }: ChatRequest) => JSON.stringify(messages) }),
     });
   });
 
@@ -130,6 +137,25 @@ describe('createModelCaller', () => {
     expectTypeOf(createModelCaller({ call: client })).toEqualTypeOf<ModelCaller<string, number, string>>();
     expectTypeOf(client).toExtend<ModelClient<string, number, string>>();
     expectTypeOf(chatCompletions).returns.toEqualTypeOf<ModelClient<ChatRequest, ChatCompletion, ChatChunk>>();
+    const inPlace = createModelCaller({
+      call: {
+        send: (question: Question, { signal }) => {
+          expectTypeOf(signal).toEqualTypeOf<AbortSignal>();
+          return of({ text: question.text, used: 5 });
+        },
+        stream: ({ text }) => of(text.length),
+        usage: (answer) => {
+          expectTypeOf(answer).toEqualTypeOf<{ text: string; used: number } | number>();
+          return undefined;
+        },
+        cost: (question) => question.text.length,
+        model: ({ text }) => text,
+      },
+      parse: ({ used }) => used > 1,
+    });
+    expectTypeOf(inPlace).toEqualTypeOf<ModelCaller<Question, boolean, number>>();
+    // @ts-expect-error -- a field of the client
+    createModelCaller({ call, usage: () => undefined });
     // @ts-expect-error -- it sends nothing
     createModelCaller({ call: { stream: (question: string) => of(question) } });
   });

@@ -103,7 +103,7 @@ describe('createToolRunner', () => {
     // @ts-expect-error a guard answers
     createToolRunner({ tools: [read], guard: () => undefined });
     // @ts-expect-error not a number
-    createToolRunner({ tools: [read], perTool: { read: '1' } });
+    createToolRunner({ tools: [{ ...read, concurrency: '1' }] });
     // @ts-expect-error not an option
     createToolRunner({ tools: [read], timeout: 5 });
     // @ts-expect-error not a call

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { NativeObservable } from '../../src/interop.js';
-import { fromNative } from '../../src/interop.js';
+import type { NativeObservable } from '../../operators/interop.js';
+import { fromNative } from '../../operators/interop.js';
 
 declare const numbers: NativeObservable<number>;
 /** As the type packages write the platform's: the observer may be a function as well. */

@@ -6,8 +6,8 @@ import type { Observable as Observable5 } from 'rxjs5';
 import type { Observable as Observable6 } from 'rxjs6';
 import { describe, expectTypeOf, it } from 'vitest';
 import { coalesce, switchLatest } from '../../operators/index.js';
-import type { SubscribableLike } from '../../src/interop.js';
-import { fromSubscribable } from '../../src/interop.js';
+import type { SubscribableLike } from '../../operators/interop.js';
+import { fromSubscribable } from '../../operators/interop.js';
 
 declare const agent: AbstractAgent;
 declare const input: RunAgentInput;

@@ -22,9 +22,8 @@ describe('hedge', () => {
   it('takes its options', () => {
     void hedge(() => of(1), {
       delayMs: () => 50,
-      backend: {},
       maxShare: 0.2,
-      maxHedges: 2,
+      maxAttempts: 3,
       limiter: createLimiter(),
       job: { lane: 'p0' },
     });
@@ -32,8 +31,6 @@ describe('hedge', () => {
     void hedge(() => of(1), { delayMs: '50' });
     // @ts-expect-error not an option
     void hedge(() => of(1), { max: 1 });
-    // @ts-expect-error a backend is an object
-    void hedge(() => of(1), { backend: 'api' });
   });
 
   it('has readonly options', () => {

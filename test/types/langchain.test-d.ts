@@ -2,8 +2,9 @@ import type { Embeddings, EmbeddingsInterface } from '@langchain/core/embeddings
 import { OpenAIEmbeddings } from '@langchain/openai';
 import { createAgent, fakeModel, tool } from 'langchain';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Drained, Handle, Settled } from '../../operators/index.js';
-import { createLimiter } from '../../operators/index.js';
+import type { Handle, Settled } from '../../operators/index.js';
+import { createAccount, createLimiter } from '../../operators/index.js';
+import type { Drained } from '../../operators/options/types.js';
 import type { LimitEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { limitEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
@@ -25,14 +26,14 @@ describe('limitEmbeddings', () => {
 
   it('takes embeddings, or what makes some around a fetch', () => {
     limitEmbeddings((fetch) => new OpenAIEmbeddings({ configuration: { fetch } }), { queries: 'alone' });
-    limitEmbeddings(inner, { requestsPerMinute: 60, tokensPerMinute: 6000, burstSeconds: 5 });
+    limitEmbeddings(inner, { limiter: createAccount({ requestsPerMinute: 60, tokensPerMinute: 6000, burstSeconds: 5 }) });
     expectTypeOf<LimitEmbeddingsOptions>().toExtend<EmbedderRules>();
     // @ts-expect-error -- no embeddings
     limitEmbeddings(undefined);
     // @ts-expect-error -- not a word it knows
     limitEmbeddings(inner, { queries: 'apart' });
-    // @ts-expect-error -- a rate is a number
-    limitEmbeddings(inner, { requestsPerMinute: '60' });
+    // @ts-expect-error -- a rate is one of its limiter
+    limitEmbeddings(inner, { requestsPerMinute: 60 });
     // @ts-expect-error -- an option of LangChain's own
     limitEmbeddings(inner, { maxRetries: 2 });
     const limited = limitEmbeddings(inner);

@@ -1,16 +1,8 @@
 import type { Observable, ObservableInput, OperatorFunction } from 'rxjs';
 import { from, mergeMap, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type {
-  BatchWork,
-  HedgeAttempt,
-  ItemContext,
-  LeaseContext,
-  Settled,
-  SpeculateContext,
-  SwitchLatestOptions,
-  WorkResult,
-} from '../../operators/index.js';
+import type { HedgeAttempt } from '../../operators/hedge.js';
+import type { BatchWork, ItemContext, Settled, SwitchLatestOptions, WorkResult } from '../../operators/index.js';
 import {
   batchMap,
   batchMapFrom,
@@ -25,6 +17,8 @@ import {
   speculate,
   switchLatest,
 } from '../../operators/index.js';
+import type { LeaseContext } from '../../operators/options/limiter.js';
+import type { SpeculateContext } from '../../operators/speculate.js';
 import { createStages } from '../../src/index.js';
 
 type Mixed = string | number;
@@ -111,29 +105,29 @@ describe('work whose branches have different results', () => {
       expectTypeOf(context).toEqualTypeOf<LeaseContext>();
       return context.signal.aborted ? of('a') : of(1);
     });
-    const guessed = speculate({
-      predict: of('a'),
-      confirm: of({ text: 'a' }),
-      match: (guess, { text }) => guess === text,
-      run: (call, context) => {
+    const guessed = speculate(
+      (call, context) => {
         expectTypeOf(call).toEqualTypeOf<string | { text: string }>();
         expectTypeOf(context).toEqualTypeOf<SpeculateContext>();
         return context.isSpeculative ? of('a') : Promise.resolve(1);
       },
-    });
+      {
+        predict: of('a'),
+        confirm: of({ text: 'a' }),
+        match: (guess, { text }) => guess === text,
+      },
+    );
     expectTypeOf(guessed).toEqualTypeOf<Observable<Mixed>>();
-    createStages({
-      stages: [
-        {
-          name: 'ask',
-          steps: async (text: string, { request, requestAsync }) => {
-            expectTypeOf(request(() => answers(1))).toEqualTypeOf<Observable<Mixed>>();
-            expectTypeOf(requestAsync(() => answers(1))).toEqualTypeOf<Promise<Mixed>>();
-            return Promise.resolve(text);
-          },
+    createStages([
+      {
+        name: 'ask',
+        steps: async (text: string, { request, requestAsync }) => {
+          expectTypeOf(request(() => answers(1))).toEqualTypeOf<Observable<Mixed>>();
+          expectTypeOf(requestAsync(() => answers(1))).toEqualTypeOf<Promise<Mixed>>();
+          return Promise.resolve(text);
         },
-      ],
-    });
+      },
+    ]);
   });
 
   it('refuses what it would refuse otherwise', () => {

@@ -3,8 +3,9 @@ import { Agent, OpenAIProvider, OpenAIResponsesModel, Runner } from '@openai/age
 import OpenAI from 'openai';
 import { describe, expectTypeOf, it } from 'vitest';
 import { createLimiter } from '../../operators/index.js';
-import type { CallRules, ModelRules } from '../../src/adapters/openai-agents.js';
+import type { ModelRules } from '../../src/adapters/openai-agents.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';
+import type { CallRules } from '../../src/adapters/support/call-rules.js';
 
 const model = new OpenAIResponsesModel(new OpenAI({ apiKey: 'none' }), 'm');
 

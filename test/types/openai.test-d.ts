@@ -43,7 +43,9 @@ describe('sluice/openai', () => {
   });
 
   it('is the client of an embedder', () => {
-    expectTypeOf(createEmbedder({ ...openAIEmbeddings(client, { model: 'm', dimensions: 3 }), concurrency: 2 })).toEqualTypeOf<Embedder>();
+    expectTypeOf(
+      createEmbedder({ call: openAIEmbeddings(client, { model: 'm', dimensions: 3 }), concurrency: 2 }),
+    ).toEqualTypeOf<Embedder>();
     // @ts-expect-error -- which model?
     openAIEmbeddings(client, {});
     // @ts-expect-error -- the key is the client's

@@ -1,8 +1,9 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { FallbackContext, Policy, PolicyContext, PolicyOptions } from '../../operators/index.js';
+import type { Policy, PolicyOptions } from '../../operators/index.js';
 import { createBreaker, createLimiter, hedge, policy, retryFailed } from '../../operators/index.js';
+import type { FallbackContext, PolicyContext } from '../../operators/shell/policy/policy-rules.js';
 
 describe('policy', () => {
   it('makes what the work makes', () => {

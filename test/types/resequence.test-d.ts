@@ -7,29 +7,27 @@ import { resequence } from '../../operators/index.js';
 describe('resequence', () => {
   it('emits what the source emits, and tells `sequence` its type', () => {
     const ordered = of({ seq: 0 }).pipe(
-      resequence({
-        sequence: (item) => {
-          expectTypeOf(item).toEqualTypeOf<{ seq: number }>();
-          return item.seq;
-        },
+      resequence((item) => {
+        expectTypeOf(item).toEqualTypeOf<{ seq: number }>();
+        return item.seq;
       }),
     );
     expectTypeOf(ordered).toEqualTypeOf<Observable<{ seq: number }>>();
-    expectTypeOf(resequence({ sequence: Number })).toExtend<MonoTypeOperatorFunction<string>>();
+    expectTypeOf(resequence(Number)).toExtend<MonoTypeOperatorFunction<string>>();
   });
 
   it('refuses wrong options', () => {
     // @ts-expect-error sequence is required
-    resequence({});
+    resequence();
     // @ts-expect-error a number is a number
-    resequence<{ id: string }>({ sequence: ({ id }) => id });
+    resequence<{ id: string }>(({ id }) => id);
     // @ts-expect-error waiting is a matter of the bounds
-    resequence<number>({ sequence: (n) => n, onGap: 'wait' });
+    resequence<number>((n) => n, { onGap: 'wait' });
     // @ts-expect-error not an option
-    resequence<number>({ sequence: (n) => n, start: 1 });
+    resequence<number>((n) => n, { start: 1 });
   });
 
   it('has readonly options', () => {
-    expectTypeOf<ResequenceOptions<number>>().toEqualTypeOf<Readonly<ResequenceOptions<number>>>();
+    expectTypeOf<ResequenceOptions>().toEqualTypeOf<Readonly<ResequenceOptions>>();
   });
 });

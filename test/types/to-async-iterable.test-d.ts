@@ -1,7 +1,8 @@
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from '../../operators/index.js';
+import type { ObservableIterable, ToAsyncIterableOptions } from '../../operators/index.js';
 import { toAsyncIterable } from '../../operators/index.js';
+import type { ObservableIterator } from '../../operators/to-async-iterable.js';
 
 describe('toAsyncIterable', () => {
   it('reads what the source emits', async () => {

@@ -1,7 +1,8 @@
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { NativeObservable, NativeObservableClass, ToNativeOptions } from '../../src/interop.js';
-import { toNative } from '../../src/interop.js';
+import type { NativeObservable, ToNativeOptions } from '../../operators/interop.js';
+import { toNative } from '../../operators/interop.js';
+import type { NativeObservableClass } from '../../operators/shell/streams/native.js';
 
 declare const observableClass: NativeObservableClass;
 

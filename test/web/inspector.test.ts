@@ -1,7 +1,8 @@
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { importRecording, replay } from '../../src/inspector/index.js';
+import { importRecording } from '../../src/inspector/index.js';
+import { replay } from '../../src/inspector/recording.js';
 import { sized } from '../support/deep.js';
 import { rounded } from '../support/recorded-run.js';
 import type {} from './pages/inspector.js';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FlowCounters, SluiceInspector } from '../../src/inspector/index.js';
+import type { FlowCounters } from '../../src/inspector/counters.js';
+import type { SluiceInspector } from '../../src/inspector/index.js';
 import { countersOf, recordedRun, rounded } from '../support/recorded-run.js';
 import type {} from './pages/places.js';
 import { startWeb, until, type Web, type WebPage } from './support/browser.js';

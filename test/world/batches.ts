@@ -72,7 +72,7 @@ const REPAIR = ['repair', 'none', 'retry', 'divide', 'both', 'sequential'] as co
 
 function repairOf({ choose }: World): Pick<make.BatcherOptions<Item, string>, 'repair'> {
   const repair = choose(...REPAIR);
-  const again = make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 3, 50), maxAttempts: choose('attempts', 3, 2, 5), jitter: 'none' });
+  const again = make.retryFailed({ delayMs: choose('pauseMs', 7, 1, 3, 50), maxAttempts: choose('attempts', 3, 2, 5), jitter: 'none' });
   switch (repair) {
     case 'none':
       return {};
@@ -104,18 +104,16 @@ function windowOf({ choose }: World, { callback }: Puts): make.Window {
 
 /** Items that are too heavy go in two parts. */
 function splitting(world: World, { callback }: Puts) {
-  return make.splitItem<Item, string>({
-    into: callback('splitItem.into', (item: Item) =>
-      [1, 2].map((part) => ({ ...item, weight: Math.ceil(item.weight / 2), part: `/${part}` })),
-    ),
-    join: callback('splitItem.join', (results: readonly string[]) => {
+  return make.splitItem<Item, string>(
+    callback('splitItem.into', (item: Item) => [1, 2].map((part) => ({ ...item, weight: Math.ceil(item.weight / 2), part: `/${part}` }))),
+    callback('splitItem.join', (results: readonly string[]) => {
       const [first = '', second = ''] = results;
       const whole = first.split('/')[0] ?? '';
       if (results.length !== 2 || first !== `${whole}/1` || second !== `${whole}/2`)
         world.problem(`parts joined wrongly: ${results.join()}`);
       return whole;
     }),
-  });
+  );
 }
 
 export function batchMapActor(

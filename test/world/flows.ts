@@ -146,7 +146,7 @@ export function mergeLanesActor(world: World, supply: Supply): Pipe {
           maxQueued: choose('maxQueued', 100, 1, 2),
           overflow,
           flush,
-          laneError: choose('laneError', 'propagate', 'isolate'),
+          errors: choose('errors', 'propagate', 'isolate'),
           onSourceError: choose('onSourceError', 'flush', 'abort'),
         },
       ),
@@ -261,11 +261,6 @@ export function backpressureActor(world: World, supply: Supply): Pipe {
           overflow: choose('overflow', 'error', 'dropOldest', 'dropNewest', 'latest'),
           weigh: pipe.callback('weigh', ({ weight }: Item) => weight),
           maxWeight: choose('maxWeight', 100, 2, 4),
-          pressure: {
-            next: () => {
-              world.at('pressure', pipe.index);
-            },
-          },
           onDrop: ({ n }) => {
             passing.drop(n);
             world.at('onDrop', pipe.index);
@@ -334,17 +329,15 @@ export function resequenceActor(world: World, supply: Supply): Pipe {
   pipe.start(
     (source) =>
       source.pipe(
-        make.resequence<Item>({
+        make.resequence<Item>(pipe.callback('sequence', sequence), {
           scheduler: pipe.timers,
           onEvent: (event) => {
             if (event.type === 'dropped') dropped++;
             pipe.onEvent(event);
           },
-          sequence: pipe.callback('sequence', sequence),
           maxQueued: choose('maxQueued', 100, 0, 1, 2),
-          maxGapWaitMs: choose('maxGapWaitMs', 10, 0, 50, Infinity),
+          maxWaitMs: choose('maxWaitMs', 10, 0, 50, Infinity),
           onGap: choose('onGap', 'skip', 'error'),
-          onDuplicate: choose('onDuplicate', 'drop', 'error'),
           onSourceError: choose('onSourceError', 'abort', 'flush'),
         }),
       ),

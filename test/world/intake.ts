@@ -39,24 +39,26 @@ export class IntakeActor implements Actor {
     this.#intake = make.createIntake<Item>({
       scheduler: this.timers,
       maxQueued: this.#maxQueued,
-      maxWaiting: choose('maxWaiting', 100, 0, 1, 2),
       onEvent: ({ type }) => {
         if (type === 'drained' && ++this.#told > 1) world.problem('`drained` is told twice');
         world.at(`event:${type}`, this.index);
       },
       ...(choose('lanes', false, true) && {
-        queue: make.lanes([{ name: 'urgent' }, { name: 'later' }], {
-          by: (item: Item) => {
-            world.at('lane', this.index);
-            return item.lane;
-          },
-          ...(choose('sharing', false, true) && {
-            key: (item: Item) => {
-              world.at('lane.key', this.index);
-              return item.key;
+        queue: make.lanes(
+          ['urgent', 'later'].map((name) => ({ name, maxQueued: choose(`${name} waiting`, 100, 1, 2) })),
+          {
+            by: (item: Item) => {
+              world.at('lane', this.index);
+              return item.lane;
             },
-          }),
-        }),
+            ...(choose('sharing', false, true) && {
+              key: (item: Item) => {
+                world.at('lane.key', this.index);
+                return item.key;
+              },
+            }),
+          },
+        ),
       }),
     });
     this.acts = {

@@ -196,6 +196,8 @@ export class SharedLimiter implements Actor {
         ...(isNew ? [tokenBucket({ unit: 'pages', amount: pages, windowMs: 50, burst: Math.min(pages, 12) })] : []),
       ],
     });
+    // A timer ends where a slot is in the way, though the next change may come in the same instant.
+    if (this.limiter.executing >= slots) this.#heldSince = undefined;
   }
 
   /**

@@ -96,7 +96,7 @@ export class BatcherActor implements Actor {
       ...options,
       ...(this.#dedupes && { dedupe: callback('dedupe', ({ key }: Item) => key) }),
       ...(sharing === 'cache' && {
-        cache: make.lruCache({ maxEntries: choose('maxEntries', 2, 1, 100), ttlMs: choose('ttlMs', 30, Infinity, 5) }),
+        cache: make.lruCache(choose('maxEntries', 2, 1, 100), { ttlMs: choose('ttlMs', 30, Infinity, 5) }),
       }),
     });
     this.#watchShared();

@@ -1,5 +1,5 @@
 import { of, Subject } from 'rxjs';
-import { statsOf } from '../../operators/hedge.js';
+import { HedgeStats, hedgeWith } from '../../operators/hedge.js';
 import * as make from '../../operators/index.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
@@ -46,15 +46,13 @@ export function switchLatestActor(world: World, supply: Supply, script: Script):
 export function hedgeActor(world: World, supply: Supply, script: Script, limiter: SharedLimiter | undefined): Shots {
   const { choose } = world;
   const shots = new Shots(world, 'hedge', script);
-  const backend = {};
-  const stats = statsOf(backend);
-  const maxHedges = choose('maxHedges', 1, 2, 3);
-  shots.rules = { limit: () => 1 + maxHedges, repeats: true, ...(limiter && { limiter }) };
+  const stats = new HedgeStats();
+  const maxAttempts = choose('maxAttempts', 2, 3, 4);
+  shots.rules = { limit: () => maxAttempts, repeats: true, ...(limiter && { limiter }) };
   const options = {
     scheduler: shots.timers,
     onEvent: shots.onEvent,
-    maxHedges,
-    backend,
+    maxAttempts,
     delayMs: choose('delay', 'number', 'function') === 'number' ? choose('delayMs', 3, 0, 20) : shots.callback('delayMs', () => 3),
     classify: shots.callback('classify', make.classifyError),
     ...(limiter && { limiter: limiter.limiter }),
@@ -62,7 +60,7 @@ export function hedgeActor(world: World, supply: Supply, script: Script, limiter
   shots.begin = (shot) => {
     const item = supply.next();
     return {
-      answer: make.hedge((_attempt, context) => shot.calls.make([item], context.signal, () => valueOf(item)) as never, options),
+      answer: hedgeWith<unknown>(stats, (_attempt, context) => shot.calls.make([item], context.signal, () => valueOf(item)), options),
       ended: () => {
         checkValues(world, shot, [valueOf(item)]);
       },
@@ -100,7 +98,7 @@ export function policyActor(world: World, supply: Supply, script: Script, limite
     random: shots.callback('random', () => 0.5),
     classify: shots.callback('classify', make.classifyError),
     ...(choose('repair', 'retry', 'none') === 'retry' && {
-      retry: make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none', maxAttempts: 3, maxShare: 0.2 }),
+      retry: make.retryFailed({ delayMs: choose('pauseMs', 7, 1, 50), jitter: 'none', maxAttempts: 3, maxShare: 0.2 }),
     }),
     ...(limiter && { limiter: limiter.limiter }),
     ...(breaker && { breaker: breaker.breaker }),
@@ -235,7 +233,7 @@ export function speculateActor(world: World, supply: Supply, script: Script): Pi
       pipe.push(item);
     } else predict.next(item);
   };
-  const maxInFlight = choose('maxInFlight', 1, 2);
+  const concurrency = choose('concurrency', 1, 2);
   const calls = new Calls(world, { actor: pipe.index, over: () => pipe.over(), limit: () => Infinity }, script);
   pipe.calls = calls;
   pipe.onFinish = () => {
@@ -247,7 +245,7 @@ export function speculateActor(world: World, supply: Supply, script: Script): Pi
   const run = calls.singles();
   pipe.start(
     (confirm) =>
-      make.speculate<Item, string>({
+      make.speculate<Item, string>(run, {
         scheduler: pipe.timers,
         onEvent: pipe.onEvent,
         predict,
@@ -256,9 +254,8 @@ export function speculateActor(world: World, supply: Supply, script: Script): Pi
           'match',
           (predicted: Item, wanted: Item) => predicted.key === wanted.key || choose('matches', true, true, false),
         ),
-        run,
-        maxInFlight,
-        maxHeld: choose('maxHeld', 1000, 1000, 1),
+        concurrency,
+        maxQueued: choose('maxQueued', 1000, 1000, 1),
         ttlMs: choose('ttlMs', 30_000, 10),
       }),
     (value) => {

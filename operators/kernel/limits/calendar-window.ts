@@ -31,13 +31,9 @@ export class CalendarWindow implements Meter {
     return this.most - this.used;
   }
 
-  /** True when the cost can be paid; one above the capacity when nothing is spent, one of 0 when there is no debt. */
-  canPay(cost: number, now: number): boolean {
-    return Math.min(cost, this.most) - this.level(now) <= EPSILON;
-  }
-
+  /** A cost above the capacity is payable when nothing is spent, one of 0 when there is no debt. */
   payableAt(cost: number, now: number): number {
-    return this.canPay(cost, now) ? now : this.endsAt;
+    return Math.min(cost, this.most) - this.level(now) <= EPSILON ? now : this.endsAt;
   }
 
   fullAt(now: number): number {

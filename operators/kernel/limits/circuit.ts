@@ -32,7 +32,10 @@ export interface CircuitOptions {
 
 export type CircuitState = 'closed' | 'open' | 'halfOpen';
 
-/** What can be seen of a circuit. */
+/**
+ * What can be seen of a circuit.
+ * @stable
+ */
 export interface CircuitSnapshot {
   /** What the next call would find. */
   readonly state: CircuitState;

@@ -3,7 +3,10 @@ import { fieldOf, tryRead } from '../repair/field-of.js';
 /** The headers of a response: a `Headers` object, or a record as Node and SDKs have it. */
 export type HeadersLike = { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** What a limiter learns from: the status and headers of a response, as `fetch` and every SDK error carry them. */
+/**
+ * What a limiter learns from: the status and headers of a response, as `fetch` and every SDK error carry them.
+ * @stable
+ */
 export interface ResponseLike {
   readonly status: number;
   readonly headers: HeadersLike;
@@ -27,16 +30,51 @@ const FIRST_EPOCH_S = 1e9;
 const LONGEST_MS = 2_147_483_647;
 
 /**
- * Reads headers by their lower-case names, in whatever spelling a record has them; the first of several values. None of what is no record, or cannot be
- * read. A record is gone through once, and not for every name.
+ * Reads one header by its lower-case name: the first of several values, trimmed; undefined when there is none.
+ * @beta
  */
-export function headerReader(given: HeadersLike): (name: string) => string | undefined {
+export type HeaderReader = (name: string) => string | undefined;
+
+/**
+ * Makes a reader of response headers that ignores the case of their names: of a `Headers` object, or of a record as Node and SDKs have it.
+ *
+ * - **Reads** all names in one pass, once, when it is made; an object that can only be asked by name is asked at each read.
+ * - **Never throws:** headers that cannot be read have no values.
+ *
+ * @beta
+ * @param part - lower-case part of a name: the reader is undefined when no header name contains it, and reads only headers that do. @defaultValue ''
+ * @example
+ * ```ts
+ * import { headerReader } from 'sluice/operators/build';
+ *
+ * const read = headerReader({ 'X-RateLimit-Remaining': '12' });
+ * [read('x-ratelimit-remaining'), read('retry-after')]; // => ['12', undefined]
+ * headerReader(new Headers({ date: 'today' }), 'ratelimit'); // => undefined
+ * ```
+ */
+export function headerReader(given: HeadersLike): HeaderReader;
+export function headerReader(given: HeadersLike, part: string): HeaderReader | undefined;
+export function headerReader(given: HeadersLike, part = ''): HeaderReader | undefined {
   const headers = Object(given) as HeadersLike;
   const get = fieldOf(headers, 'get');
-  if (typeof get === 'function') return (name) => tryRead(() => textOf(get.call(headers, name)));
-  const lowered = Object.create(null) as Record<string, unknown>;
-  for (const name of tryRead(() => Object.keys(headers)) ?? []) lowered[name.toLowerCase()] ??= fieldOf(headers, name);
-  return (name) => tryRead(() => textOf(lowered[name]));
+  const isAsked = typeof get === 'function';
+  const values = tryRead(() => valuesOf(headers, isAsked, part));
+  if (values) return part === '' || Object.keys(values).length > 0 ? (name) => tryRead(() => textOf(values[name])) : undefined;
+  return (name) => (isAsked ? tryRead(() => textOf(get.call(headers, name))) : undefined);
+}
+
+/** The values by lower-case name; undefined for an object that can only be asked by name. */
+function valuesOf(headers: object, isAsked: boolean, part: string): Record<string, unknown> | undefined {
+  if (isAsked && !(Symbol.iterator in headers)) return undefined;
+  const values = Object.create(null) as Record<string, unknown>;
+  const all = isAsked
+    ? (headers as Iterable<[string, unknown]>)
+    : Object.keys(headers).map((name) => [name, fieldOf(headers, name)] as const);
+  for (const [name, value] of all) {
+    const key = name.toLowerCase();
+    if (key.includes(part)) values[key] ??= value;
+  }
+  return values;
 }
 
 /**

@@ -41,7 +41,6 @@ export interface Meter {
   readonly capacity: number;
   /** What may be spent now; negative in debt. Without a lane: all that is left, reserves less debt. */
   level(now: number, lane?: number): number;
-  canPay(cost: number, now: number, lane?: number): boolean;
   /** When the cost can be paid if nothing else is paid before; `now` when it can be already. */
   payableAt(cost: number, now: number, lane?: number): number;
   /** When all of it can be spent again if nothing is paid before; `now` when it can be already. */
@@ -72,14 +71,6 @@ export interface ReserveRule {
   readonly share: number;
 }
 
-/** Internal side of `ReserveRule`: makes the meters of a rate. */
-export interface ReserveSpec extends ReserveRule {
-  /** Makes the meter of a rate. */
-  meterOf(rule: RateSpec, perMinute: number, capacity: number, now: number): Meter;
-  /** Makes the meter of what lanes may spend while a lower lane has its turn and waits for the rate. */
-  passesOf(rule: RateSpec, perMinute: number, now: number): Meter;
-}
-
 /** What tells rates apart: two of one unit and window are the same, unless they are counted in different ways. */
 export function isSameRate(one: RateKey, other: RateKey): boolean {
   return one.unit === other.unit && one.windowMs === other.windowMs && one.isStrict === other.isStrict;
@@ -105,6 +96,6 @@ export interface RateSpec {
   /** Whether a job that costs more than can be saved up may go into debt. */
   readonly borrows: boolean;
   meter(perMinute: number, capacity: number, now: number): Meter;
-  /** Of windows on a calendar, such as days: when the one ends that contains a time. */
-  readonly endOf?: ((at: number) => number) | undefined;
+  /** The same where lanes keep shares of the rate. */
+  reservedMeter(shares: readonly number[], perMinute: number, capacity: number, now: number): Meter;
 }

@@ -1,9 +1,6 @@
-import type { HeadersLike } from './headers.js';
+import type { HeaderReader, HeadersLike } from './headers.js';
 import { DECIMAL, headerReader, parseRetryAfterMs } from './headers.js';
 import type { RateReport, RateUnit } from './rate-lesson.js';
-
-/** Reads one header of a limit, by the part of its name that says what it is. */
-type Read = (field: string) => string | undefined;
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60_000;
@@ -41,7 +38,8 @@ const WINDOWS: readonly (readonly [suffix: string, windowMs: number | undefined]
  * unknown. Dates need `epochMs`, the time now in ms since 1970, and are unknown when they are more than 25 days from it. Never throws.
  */
 export function parseRateReports(headers: HeadersLike, epochMs?: number): RateReport[] {
-  const read = headerReader(headers);
+  const read = headerReader(headers, 'ratelimit-');
+  if (read === undefined) return [];
   const x = (unit: RateUnit, of: string, windowMs?: number): RateReport | undefined =>
     reportOf((field) => read(`x-ratelimit-${field}-${of}`), unit, epochMs, windowMs);
   const anthropic = (unit: RateUnit, of: string = unit): RateReport | undefined =>
@@ -63,7 +61,7 @@ function isMirror(tokens: RateReport | undefined, input: RateReport | undefined,
   return all !== undefined && (all === one || all === other || all === (one ?? NaN) + (other ?? NaN));
 }
 
-function reportOf(read: Read, unit: RateUnit, epochMs: number | undefined, namedMs?: number): RateReport | undefined {
+function reportOf(read: HeaderReader, unit: RateUnit, epochMs: number | undefined, namedMs?: number): RateReport | undefined {
   // A limit of less than one cannot be kept to: whoever says so means that there is none.
   const limit = amount(read('limit'), 1);
   const remaining = amount(read('remaining'));

@@ -25,7 +25,7 @@ export interface RateReport {
 const MINUTE_MS = 60_000;
 
 /** Pauses after a refusal that does not say how long to wait; never near 0, because a pause is what ends an epoch. */
-const BACKOFF: BackoffOptions = { initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'equal' };
+const BACKOFF: BackoffOptions = { delayMs: 200, maxMs: 20_000, jitter: 'equal' };
 
 /** With fewer successes than this for each refusal, next to nothing goes through. */
 const NEXT_TO_NOTHING = 0.25;

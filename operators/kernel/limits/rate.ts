@@ -1,5 +1,6 @@
-import type { Charge, Meter, RateSpec, ReserveSpec } from './limit.js';
+import type { Charge, Meter, RateSpec, ReserveRule } from './limit.js';
 import { amountOf, isTokenUnit } from './limit.js';
+import { ReservedBucket } from './reserved-bucket.js';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -17,14 +18,14 @@ export class Rate {
   /** What lanes may spend of their reserves while a lower lane has its turn; only with reserves. */
   passes: Meter | undefined = undefined;
   private readonly headroom: number;
-  private readonly reserve: ReserveSpec | undefined;
+  private readonly reserve: ReserveRule | undefined;
   /** What was learned, per minute. */
   private learned = Infinity;
   private share = 1;
   /** Most in one window, by rule and by what was learned. */
   private limit = Infinity;
 
-  constructor(rule: RateSpec, headroom: number, now: number, reserve?: ReserveSpec) {
+  constructor(rule: RateSpec, headroom: number, now: number, reserve?: ReserveRule) {
     this.rule = rule;
     this.headroom = headroom;
     this.reserve = reserve;
@@ -200,10 +201,13 @@ export class Rate {
     const { passes, reserve } = this;
     if (spent) {
       spent.resize(perMinute, room, now);
-      passes?.resize(perMinute * (reserve as ReserveSpec).share, 0, now);
+      passes?.resize(perMinute * (reserve as ReserveRule).share, 0, now);
     } else if (reserve) {
-      this.spent = reserve.meterOf(this.rule, perMinute, room, now);
-      this.passes = reserve.passesOf(this.rule, perMinute, now);
+      const { shares, share } = reserve;
+      this.spent = this.rule.reservedMeter(shares, perMinute, room, now);
+      // Nothing but reserves, each of which comes in at its share of the rate.
+      const parts = shares.map((each) => each / share);
+      this.passes = new ReservedBucket(parts, windowMs, perMinute * share, 0, now);
     } else this.spent = this.rule.meter(perMinute, room, now);
   }
 }

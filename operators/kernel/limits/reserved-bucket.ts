@@ -59,10 +59,6 @@ export class ReservedBucket implements Meter {
     return 1 - this.level(now, Infinity) / this.common.capacity;
   }
 
-  canPay(cost: number, now: number, lane = 0): boolean {
-    return this.payableAt(cost, now, lane) <= now;
-  }
-
   payableAt(cost: number, now: number, lane = 0): number {
     this.refill(now);
     const most = Math.min(cost, this.capacityOf(lane));

@@ -44,10 +44,6 @@ export class ReservedDay implements Meter {
     return 1 - this.level(now, Infinity) / this.capacityOf(Infinity);
   }
 
-  canPay(cost: number, now: number, lane = 0): boolean {
-    return this.payableAt(cost, now, lane) <= now;
-  }
-
   payableAt(cost: number, now: number, lane = 0): number {
     // One that is heavier than what the lane can have goes when that is there.
     const least = Math.min(cost, this.capacityOf(lane));

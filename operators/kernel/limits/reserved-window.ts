@@ -80,10 +80,6 @@ export class ReservedWindow implements Meter {
     }
   }
 
-  canPay(cost: number, now: number, lane = 0): boolean {
-    return this.payableAt(cost, now, lane) <= now;
-  }
-
   payableAt(cost: number, now: number, lane = 0): number {
     let at = this.all.payableAt(cost, now);
     for (const part of this.partsFor(lane)) at = Math.max(at, this.partPayableAt(part, cost, now), part.pace.payableAt(cost, now));

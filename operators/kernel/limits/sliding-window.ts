@@ -47,12 +47,10 @@ export class SlidingWindow implements Meter {
     return this.most - this.used;
   }
 
-  /** True when the cost can be paid; one above the capacity when the window is empty, one of 0 when there is no debt. */
-  canPay(cost: number, now: number): boolean {
-    return this.missing(cost, now) <= EPSILON;
-  }
-
-  /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
+  /**
+   * When the cost can be paid if nothing else is paid before; `now` when it can be already. A cost above the capacity is payable
+   * when the window is empty, one of 0 when there is no debt.
+   */
   payableAt(cost: number, now: number): number {
     const missing = this.missing(cost, now);
     return missing <= EPSILON ? now : this.leavesAt(missing - EPSILON / 2);

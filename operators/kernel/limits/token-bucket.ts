@@ -34,12 +34,10 @@ export class TokenBucket implements Meter {
     return this.saved;
   }
 
-  /** True when the cost can be paid; one above the capacity when the bucket is full, one of 0 when there is no debt. */
-  canPay(cost: number, now: number): boolean {
-    return this.missing(cost, now) <= 0;
-  }
-
-  /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
+  /**
+   * When the cost can be paid if nothing else is paid before; `now` when it can be already. A cost above the capacity is payable
+   * when the bucket is full, one of 0 when there is no debt.
+   */
   payableAt(cost: number, now: number): number {
     const missing = this.missing(cost, now);
     return missing <= 0 ? now : now + missing / this.perMs;

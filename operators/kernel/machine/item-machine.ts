@@ -1,7 +1,8 @@
 import type { LaneItem } from '../queues/key-lane.js';
 import { KeyLane } from '../queues/key-lane.js';
 import { Chain } from '../queues/line.js';
-import type { Overflow } from '../queues/queue.js';
+import type { Bounds, Refusal } from '../waiting/bounds.js';
+import { evictableKey, holdsTooMuch, refusal, tooManyKeys } from '../waiting/bounds.js';
 
 /** What a machine goes by. */
 export interface ItemRules {
@@ -9,14 +10,9 @@ export interface ItemRules {
   readonly concurrency: number;
   /** Whether items have keys; without them all stand in one lane. */
   readonly isKeyed: boolean;
-  readonly maxKeys: number;
-  /** Most items waiting, with what the owner holds back of others. */
-  readonly maxQueued: number;
-  readonly overflow: Overflow;
+  /** Of keys, and of the items that wait, with the results that the owner holds back. */
+  readonly bounds: Bounds;
 }
-
-/** Why an item is not accepted; undefined when it is. */
-export type Refusal = 'maxKeys' | 'maxQueued' | undefined;
 
 /**
  * Decides about single items: who is accepted, who has to go for it, and who is next. One item may be under way for each free place, and so many of
@@ -54,27 +50,22 @@ export class ItemMachine<T> {
 
   /** Whether one more item in this lane, or in a new one, would start now. Those that wait have not had their turn yet. `held` counts as queued. */
   isNext(lane: KeyLane<T> | undefined, held: number): boolean {
-    if (held > 0 && held >= this.rules.maxQueued) return false;
+    if (holdsTooMuch(this.rules.bounds, held)) return false;
     if (lane && lane.running + lane.length >= lane.limit) return false;
     const ahead = this.turns.size === 0 ? 0 : this.queued;
     return ahead < this.concurrency - this.running;
   }
 
-  /** Which bound keeps one more item of this lane, or of a new one, from waiting. */
-  refusal(lane: KeyLane<T> | undefined, held: number): Refusal {
-    const { maxKeys, maxQueued } = this.rules;
-    if (lane === undefined && this.lanes.size >= maxKeys) return 'maxKeys';
-    return this.queued + held < maxQueued ? undefined : 'maxQueued';
+  /** Which bound keeps one more item of this lane, or of a new one, from waiting; undefined when none does. */
+  refusal(lane: KeyLane<T> | undefined, held: number): Refusal | undefined {
+    const { bounds } = this.rules;
+    const ofKeys = lane === undefined ? tooManyKeys(bounds, this.lanes.size) : undefined;
+    return ofKeys ?? refusal(bounds, this.queued + held);
   }
 
-  /** Of whose items some go for one more of this lane: of its own where some wait, else of the one with the longest queue. */
-  victim(lane: KeyLane<T> | undefined): KeyLane<T> | undefined {
-    const { overflow } = this.rules;
-    if (overflow !== 'dropOldest' && overflow !== 'latest') return undefined;
-    if (lane?.length) return lane;
-    let full: KeyLane<T> | undefined;
-    for (const other of this.lanes.values()) if (other.length > (full?.length ?? 0)) full = other;
-    return full;
+  /** The lane whose oldest items go for one more of this lane, and how many; undefined when the newcomer goes. */
+  evictable(lane: KeyLane<T> | undefined, refused: Refusal): { readonly line: KeyLane<T>; readonly count: number } | undefined {
+    return evictableKey(this.lanes.values(), lane, refused);
   }
 
   accept(lane: KeyLane<T>, input: T, index: number, at: number, note: unknown): void {

@@ -107,6 +107,9 @@ export class Job<T, R> implements Waiter<Entry<T, R>>, FailedJob {
   }
 }
 
+/** Why a batch leaves. */
+export type CloseReason = 'size' | 'weight' | 'complete' | 'flush' | 'urgent' | 'time' | 'retry' | 'split';
+
 /** Items that travel together: fresh ones once they have their permit, and those that are sent again, from then on. */
 export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   previous: Entry<T, R> | undefined = undefined;
@@ -122,6 +125,8 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   /** Stands in the queue; or until when it does not. */
   isReady = false;
   readyAt = 0;
+  /** Why it was closed; kept only where there is a listener. */
+  reason: CloseReason | undefined = undefined;
   /** It is a call, which has not ended. */
   isUnderWay = false;
   startedAt = 0;
@@ -149,7 +154,17 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
     this.live = jobs.length;
   }
 
-  /** Forgets who left. */
+  /** The work is called now, for the items that have not left. Answers their inputs. */
+  sent(): T[] {
+    if (this.live !== this.jobs.length) this.tidy();
+    return this.jobs.map((job) => {
+      job.attempts++;
+      job.more?.whole?.sent(this);
+      return job.input;
+    });
+  }
+
+  /** Forgets the items that left. */
   tidy(): void {
     if (this.live === this.jobs.length) return;
     this.jobs = this.jobs.filter(({ isDone }) => !isDone);
@@ -158,5 +173,52 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
 }
 
 export function weightOf(jobs: readonly { readonly weight: number }[]): number {
-  return jobs.reduce((sum, { weight }) => sum + weight, 0);
+  let sum = 0;
+  for (const { weight } of jobs) sum += weight;
+  return sum;
+}
+
+/** The result of one item of a call. */
+type Outcome<R> = R | ItemFailure;
+
+/**
+ * Matches the answer of a call to its items, in their order: by position, or by id.
+ *
+ * @throws what `shapeError` makes, when that cannot be done without guessing; results are never shifted to a neighbour
+ */
+export function matchAnswer<T, R>(
+  jobs: readonly Job<T, R>[],
+  answer: unknown,
+  shapeError: (received: number, problem?: string) => unknown,
+): readonly Outcome<R>[] {
+  if (Array.isArray(answer)) {
+    if (answer.length !== jobs.length) throw shapeError(answer.length);
+    // Not one `map` of either: V8 would call it for each.
+    return answer.every(isSettled) ? (answer as PromiseSettledResult<R>[]).map(ofSettled) : (answer as R[]).map(ofEntry);
+  }
+  const { get, has, keys } = Object(answer) as Readonly<Record<string, unknown>>;
+  if ([get, has, keys].some((method) => typeof method !== 'function'))
+    throw shapeError(0, 'expected the work to answer an array, a Map or a list of settled results');
+  const map = answer as ReadonlyMap<string, R>;
+  const wanted = new Set(jobs.map(({ id }) => id));
+  if (wanted.size !== jobs.length)
+    throw shapeError(map.size, 'two items of the batch have the same id, so results by id cannot be matched');
+  for (const id of map.keys()) if (!wanted.has(id)) throw shapeError(map.size, 'the work answered with an id that was not in the batch');
+  return jobs.map(({ id }) =>
+    map.has(id) ? ofEntry(map.get(id) as R) : new ItemFailure(shapeError(map.size, 'the work answered without a result for this item')),
+  );
+}
+
+/** An error in the place of a result is a failure. */
+function ofEntry<R>(entry: R): Outcome<R> {
+  return entry instanceof Error ? new ItemFailure(entry) : entry;
+}
+
+function ofSettled<R>(result: PromiseSettledResult<R>): Outcome<R> {
+  return result.status === 'fulfilled' ? result.value : new ItemFailure(result.reason);
+}
+
+function isSettled(entry: unknown): boolean {
+  if (typeof entry !== 'object' || entry === null || !('status' in entry)) return false;
+  return (entry.status === 'fulfilled' && 'value' in entry) || (entry.status === 'rejected' && 'reason' in entry);
 }

@@ -8,7 +8,10 @@ export interface LaneClaim {
   readonly piggyback?: boolean | undefined;
 }
 
-/** How lanes share turns. Made by `strictWithFloor()`, `weighted()` and `roundRobin()`. */
+/**
+ * How lanes share turns. Made by `strictWithFloor()`, `weighted()` and `roundRobin()`.
+ * @stable
+ */
 export interface Fairness {
   create(...args: never[]): object;
 }

@@ -4,7 +4,10 @@ import type { Linked } from './line.js';
 import { Chain, OneLine } from './line.js';
 import type { GrantQueue, KeyTurn, Waiter } from './queue.js';
 
-/** How the keys of a lane share it. Made by `byCost()`. */
+/**
+ * How the keys of a lane share it. Made by `byCost()`.
+ * @stable
+ */
 export interface KeyFairness {
   keyLines(...args: never[]): object;
 }

@@ -1,11 +1,5 @@
 import type { GrantQueue, GrantQueueRule, Queue, QueueRule, Waiter } from './queue.js';
 
-/** So many that wait without a bound are told of: whoever sends them should be looked at. */
-export const LONG_QUEUE = 10_000;
-
-/** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
-export const MAX_HELD = 1000;
-
 /** Items stand in pieces of so many: a long queue then never moves what it holds, and lets go of it piece by piece. */
 const PIECE = 1024;
 

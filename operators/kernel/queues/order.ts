@@ -1,7 +1,10 @@
 import type { OrderedValues } from './ordered-values.js';
 import type { ReorderBuffer } from './reorder-buffer.js';
 
-/** The value of an `order` option: in which order results go out. Made by `inputOrder()` and `orderPerKey()`; without one results go out as calls end. */
+/**
+ * The value of an `order` option: in which order results go out. Made by `inputOrder()` and `orderPerKey()`; without one results go out as calls end.
+ * @stable
+ */
 export interface Order<in T> {
   /** Results of equal keys keep the order of their items; without it all do. */
   readonly keyOf?: ((item: T) => unknown) | undefined;

@@ -1,6 +1,9 @@
 import type { ReserveRule } from '../limits/limit.js';
 
-/** What a bounded queue does with one item too many. */
+/**
+ * What a bounded queue does with one item too many.
+ * @stable
+ */
 export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
 
 /** What waits in a queue: an item, a batch that came back, somebody who wants a lease. It is in one queue at most, once. */
@@ -94,7 +97,10 @@ export interface LaneRule {
   readonly overflow?: Overflow | undefined;
 }
 
-/** The value of a `queue` option: one line for all, or what `lanes()` makes. Shared by all subscriptions of an operator. */
+/**
+ * The value of a `queue` option: one line for all, or what `lanes()` makes. Shared by all subscriptions of an operator.
+ * @stable
+ */
 export interface QueueRule<in T> {
   /** The lanes, most urgent first; one without a name of its own when none were declared. */
   readonly lanes: readonly LaneRule[];
@@ -114,7 +120,10 @@ export interface QueueRule<in T> {
   create<E extends Waiter<E>>(places: number): Queue<E>;
 }
 
-/** The same for turns of one grant. */
+/**
+ * The same for turns of one grant.
+ * @beta
+ */
 export interface GrantQueueRule<in T> extends Omit<QueueRule<T>, 'create'> {
   create<E extends Waiter<E>>(places: number): GrantQueue<E>;
 }

@@ -1,16 +1,17 @@
 /** How the pauses between the attempts of one call grow. */
 export interface BackoffOptions {
   /** Ceiling of the first pause, in ms. */
-  readonly initialMs: number;
-  /** What the ceiling is multiplied by after every attempt. */
-  readonly factor: number;
+  readonly delayMs: number;
+  /** What the ceiling is multiplied by after every attempt. @defaultValue 2 */
+  readonly factor?: number;
   /** Highest ceiling, in ms. */
   readonly maxMs: number;
   /** `'full'`: anywhere from 0 to the ceiling; `'equal'`: its upper half; `'none'`: the ceiling itself. */
   readonly jitter: 'full' | 'equal' | 'none';
 }
 
-export const BACKOFF_DEFAULTS = { initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'full' } as const satisfies BackoffOptions;
+/** Pauses double. */
+const FACTOR = 2;
 
 /** The longest delay a timer takes (about 25 days); bounds every factor below, or Infinity times 0 would give NaN. */
 const LONGEST_MS = 2_147_483_647;
@@ -24,9 +25,9 @@ const RETRY_AFTER_STRETCH = 0.1;
  * Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015; full jitter needed the fewest calls there.
  */
 export function backoffDelayMs(attempt: number, options: BackoffOptions, random01: number): number {
-  const { initialMs, factor, maxMs, jitter } = options;
+  const { delayMs, factor = FACTOR, maxMs, jitter } = options;
   const growth = Math.min(factor ** (attempt - 1), LONGEST_MS);
-  const ceilingMs = Math.min(Math.min(initialMs, LONGEST_MS) * growth, maxMs, LONGEST_MS);
+  const ceilingMs = Math.min(Math.min(delayMs, LONGEST_MS) * growth, maxMs, LONGEST_MS);
   if (jitter === 'none') return ceilingMs;
   return jitter === 'full' ? ceilingMs * random01 : (ceilingMs * (1 + random01)) / 2;
 }
@@ -42,8 +43,8 @@ export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, 
  * as fast as they can, so it is never below 1.
  */
 export function refusalDelayMs(inARow: number, retryAfterMs: number | undefined, options: BackoffOptions, random01: number): number {
-  const { initialMs, maxMs } = options;
-  return retryDelayMs(inARow, retryAfterMs, { ...options, initialMs: Math.max(1, initialMs), maxMs: Math.max(1, maxMs) }, random01);
+  const { delayMs, maxMs } = options;
+  return retryDelayMs(inARow, retryAfterMs, { ...options, delayMs: Math.max(1, delayMs), maxMs: Math.max(1, maxMs) }, random01);
 }
 
 /**

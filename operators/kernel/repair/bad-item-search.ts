@@ -3,8 +3,6 @@ export interface SearchLimits {
   readonly maxCalls: number;
   readonly maxDepth: number;
   readonly maxBlameRounds: number;
-  /** Whether an item that only inference calls bad is sent alone before it is rejected. */
-  readonly confirm: boolean;
 }
 
 /** What has been spent on the batch so far. */
@@ -19,8 +17,6 @@ export interface SearchSpent {
 export interface SearchStep<T> {
   /** Bad: their own call failed, or the error named them. */
   readonly reject: readonly T[];
-  /** Bad, because all the others of the smallest call that failed with them are good. */
-  readonly infer: readonly T[];
   /** Not resolved, for lack of budget. */
   readonly giveUp: readonly T[];
   /** Goes out now, and nothing else until its end has been told. */
@@ -111,17 +107,14 @@ export class BadItemSearch<T> {
   }
 
   #next(reject: readonly T[], spent: SearchSpent): Omit<SearchStep<T>, 'blamed'> {
-    const { maxCalls, maxDepth, confirm } = this.#limits;
+    const { maxCalls, maxDepth } = this.#limits;
     const suspects = this.#suspects.filter(this.#isHere);
     if (suspects.length < this.#suspects.length) this.#isSure = false;
     this.#suspects = suspects;
     this.#rest = this.#rest.filter(this.#isHere);
-    const step = { reject: reject.filter(this.#isHere), infer: [] as readonly T[], giveUp: [] as readonly T[] };
+    const step = { reject: reject.filter(this.#isHere), giveUp: [] as readonly T[] };
 
-    if (suspects.length === 1 && this.#isSure && !confirm) {
-      step.infer = suspects;
-      this.#suspects = [];
-    } else if (suspects.length > 1 && this.#depth >= maxDepth) {
+    if (suspects.length > 1 && this.#depth >= maxDepth) {
       step.giveUp = suspects;
       this.#suspects = [];
     }

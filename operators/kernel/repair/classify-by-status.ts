@@ -26,7 +26,6 @@ const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   FLOW_ATTEMPT_TIMEOUT: 'timeout',
   FLOW_CLEARED: 'cancelled',
   FLOW_SEQUENCE_GAP: 'contract',
-  FLOW_SEQUENCE_DUPLICATE: 'contract',
   // Another answer may be whole.
   FLOW_TOOL_CALL_UNFINISHED: 'transient',
   FLOW_CALLBACK: 'itemFault',
@@ -59,6 +58,7 @@ export function verdictByCode(code: string, retryAfterMs: unknown): Verdict {
  * Sorts an error by its HTTP status, else by the code of its connection, else by its name; an error without any of them is guessed to be about
  * one of the items. A fraction of `classifyError`, which also reads the bodies and words of SDKs' errors and looks behind causes. Never throws: a
  * field that cannot be read says nothing.
+ * @beta
  */
 export const classifyByStatus: Classify = (error, { aborted, epochMs }) => {
   const of = (name: string): unknown => fieldOf(error, name);

@@ -17,7 +17,7 @@ export interface DivideInput<J> {
 }
 
 export interface DivideLimits {
-  readonly factor: number;
+  readonly parts: number;
   readonly maxCalls: number;
   readonly maxDepth: number;
   readonly maxBlameRounds: number;
@@ -36,7 +36,7 @@ export interface DividePlan<J> {
  * The next step of divide and conquer after a call failed because of some of its items.
  *
  * Blame comes first: what the error names is rejected and the rest is sent again in one call, for at most `maxBlameRounds`.
- * After that, or without blame, the rest is split into `factor` parts of equal count (too-large batches: of equal
+ * After that, or without blame, the rest is split into that many `parts` of equal count (too-large batches: of equal
  * weight, as many as the reported numbers ask for). Four parts need about as many calls as halves in half the rounds.
  *
  * Source: group testing (Dorfman 1943; Hwang 1972), with the difference that a good item must be inside one successful call.
@@ -49,7 +49,7 @@ export function dividePlan<J extends { readonly weight: number }>(input: DivideI
   const blamed = named !== undefined && blameRounds < limits.maxBlameRounds;
   const parts = blamed
     ? [rest].filter(({ length }) => length > 0)
-    : partsOf(rest, tooLarge ? pieces(tooLarge) : limits.factor, tooLarge !== undefined);
+    : partsOf(rest, tooLarge ? pieces(tooLarge) : limits.parts, tooLarge !== undefined);
   const isTooDear = depth >= limits.maxDepth || calls + parts.length > limits.maxCalls;
   return isTooDear ? { reject, parts: [], giveUp: rest, blamed } : { reject, parts, giveUp: [], blamed };
 }

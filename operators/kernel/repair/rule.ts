@@ -97,7 +97,10 @@ export interface Search<J> {
   next(good: readonly J[] | undefined, origin: Origin<J>): Repair<J>;
 }
 
-/** The value of a `repair` option: what may be done about a failed call. Rules are asked in their order; the first that answers has decided. */
+/**
+ * The value of a `repair` option: what may be done about a failed call. Rules are asked in their order; the first that answers has decided.
+ * @stable
+ */
 export interface RepairRule {
   /** Sorts errors when the operator has no `classify` of its own; the first rule that brings one decides. */
   readonly classify?: Classify;
@@ -108,3 +111,6 @@ export interface RepairRule {
   /** A call has succeeded, at least for some of its items. */
   succeeded?<J>(origin: Origin<J>): void;
 }
+
+/** What `policy` takes of a rule: a single call is never divided. */
+export type RetryDecision = Pick<RepairRule, 'failed'>;

@@ -22,10 +22,10 @@ export class SameFault {
   /** Parts that have not failed; Infinity once there are items to be told apart. */
   private untried: number;
 
-  /** @param factor parts that a batch is cut into; 0 when one part after the other is sent */
-  constructor(factor: number) {
-    this.level = factor === 0 ? Infinity : factor >= 4 ? 1 : 2;
-    this.untried = factor === 0 ? ENOUGH_ALONE : 1;
+  /** @param parts how many a batch is cut into; 0 when one part after the other is sent */
+  constructor(parts: number) {
+    this.level = parts === 0 ? Infinity : parts >= 4 ? 1 : 2;
+    this.untried = parts === 0 ? ENOUGH_ALONE : 1;
   }
 
   /** Items that have failed alone with what may be the same fault in all of them, of a batch that is sent one part after the other. */

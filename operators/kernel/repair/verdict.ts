@@ -1,7 +1,13 @@
-/** What kind of failure an error is; decides whether to retry, split, wait or give up. */
+/**
+ * What kind of failure an error is; decides whether to retry, split, wait or give up.
+ * @stable
+ */
 export type ErrorClass = 'throttled' | 'transient' | 'timeout' | 'tooLarge' | 'itemFault' | 'fatal' | 'contract' | 'cancelled';
 
-/** What a classifier answers. */
+/**
+ * What a classifier answers.
+ * @stable
+ */
 export interface Verdict {
   readonly class: ErrorClass;
   /** How long the other side asked us to wait. */
@@ -16,7 +22,10 @@ export interface Verdict {
   readonly unrecognised?: boolean;
 }
 
-/** What a classifier is told. */
+/**
+ * What a classifier is told.
+ * @stable
+ */
 export interface ClassifyContext {
   /** Items in the failed call. */
   readonly size: number;
@@ -27,6 +36,7 @@ export interface ClassifyContext {
   readonly epochMs?: number;
 }
 
+/** @stable */
 export type Classify = (error: unknown, context: ClassifyContext) => Verdict;
 
 /** Whether an error may be gone at another try. */

@@ -20,7 +20,7 @@ export class AccountLimiter extends FlowLimiter {
     super(settings);
     this.pools = makePools(this);
     this.byModel = new Map(this.pools.flatMap(({ models, limiter }) => models.map((model) => [model, limiter])));
-    for (const { limiter } of this.pools) limiter.shareIds(this);
+    for (const { limiter } of this.pools) limiter.grants.gate.byId = this.grants.gate.byId;
   }
 
   /** The limiter of a model that has limits of its own; undefined for the account itself. */
@@ -74,8 +74,8 @@ export class AccountLimiter extends FlowLimiter {
 
   /** The pool in which a job waits. */
   private waitsIn(id: string | number): FlowLimiter | undefined {
-    const owner = this.byId.get(id)?.limiter;
-    return this.pools.find(({ limiter }) => limiter === owner)?.limiter;
+    const owner = this.grants.gate.byId.get(id)?.limiter;
+    return this.pools.find(({ limiter }) => limiter.grants === owner)?.limiter;
   }
 
   override observe(response: ResponseLike, options?: ObserveOptions): void {
@@ -87,9 +87,9 @@ export class AccountLimiter extends FlowLimiter {
   override snapshot(): LimiterSnapshot {
     const own = super.snapshot();
     const models = this.pools.map(({ models: names, limiter }) => ({ ...limiter.snapshot(), model: names }));
-    const { queued } = this;
+    const { queued } = this.grants;
     // The places of pools are counted there.
-    const places = this.pools.reduce((sum, { limiter }) => sum + limiter.placesAbove, 0);
+    const places = this.pools.reduce((sum, { limiter }) => sum + (limiter.grants.above?.size ?? 0), 0);
     const heldHere = Math.max(0, own.heldBySlot - places);
     const heldBySlot = Math.min(
       queued,

@@ -1,13 +1,12 @@
+import { clamped } from '../../kernel/limiter/tree.js';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Slotted } from '../../kernel/queues/bag.js';
 import { Bag } from '../../kernel/queues/bag.js';
-import type { ResponseLike } from '../../options/types.js';
-import { FlowLimiter } from './limiter.js';
-import type { LimiterCapacity } from './limiter-capacity.js';
-import type { LimiterSettings } from './settings.js';
+import type { Above } from './above.js';
+import type { GrantLoop } from './grant-loop.js';
 import type { Lease } from './ticket.js';
-import { Ticket, WAIT } from './ticket.js';
+import { Ticket } from './ticket.js';
 
 /**
  * Most places that a child takes in one lane of its parent's queue. With fewer it would get fewer turns there. With more, taking them again after
@@ -16,13 +15,17 @@ import { Ticket, WAIT } from './ticket.js';
 const MAX_PLACES = 32;
 
 /**
- * A limiter with a parent. A lease is granted by both or by neither: while its own limits let a job go, it has a place in the parent's queue. A place
- * takes no permit. Which ticket is granted is decided when its turn comes, and only if the child's own limits allow it then.
+ * The places of a limiter in the queue of its parent. A lease is granted by both or by neither: while its own limits let a job go, it has a place in the
+ * parent's queue. A place takes no permit. Which ticket is granted is decided when its turn comes, and only if the child's own limits allow it then.
  */
-export class ChildLimiter extends FlowLimiter {
-  override readonly parent: FlowLimiter;
-  /** If the parent has declared no lanes, all places are in its only one. */
+export class Places implements Above<GrantLoop> {
+  readonly parent: GrantLoop;
+  readonly child: GrantLoop;
+  readonly pausesParent: boolean;
+  /** Whether each lane has its places in the lane of the same name above; else all are in one lane. */
   private readonly sharesLanes: boolean;
+  /** That one. */
+  private readonly laneAbove: number;
   /** Where keys share the parent's lanes, each key has places of its own. */
   private readonly isByKey: boolean;
   /** Places taken, by lane of the parent. */
@@ -30,141 +33,67 @@ export class ChildLimiter extends FlowLimiter {
   /** Places taken since the start; numbers them. */
   private taken = 0;
 
-  constructor(limiter: FlowLimiter, settings: LimiterSettings) {
-    super(settings);
-    const { keyOf, lanes } = settings.queue;
-    this.parent = limiter;
-    this.sharesLanes = limiter.settings.queue.isDeclared;
+  /** @param lane - where the child has a queue of its own: the lane of the parent that all its places are in */
+  constructor(parent: GrantLoop, child: GrantLoop, lane?: string, pausesParent = false) {
+    const { keyOf, lanes } = child.settings.queue;
+    this.parent = parent;
+    this.child = child;
+    this.pausesParent = pausesParent;
+    this.sharesLanes = parent.settings.queue.isDeclared && lane === undefined;
+    this.laneAbove = lane === undefined ? 0 : parent.settings.queue.at(lane);
     this.isByKey = this.sharesLanes && keyOf !== undefined;
     this.places = Array.from({ length: this.sharesLanes ? lanes.length : 1 }, () => new Bag());
   }
 
-  override get load(): number {
-    return Math.max(super.load, this.parent.load);
-  }
-
-  override get placesAbove(): number {
+  get size(): number {
     return this.places.reduce((sum, { size }) => sum + size, 0);
   }
 
-  override minOf(of: (limiter: LimiterCapacity) => number): number {
-    return Math.min(of(this), this.parent.minOf(of));
+  has(lane: number): boolean {
+    return this.placesIn(lane).size > 0;
   }
 
-  override canGrant(charge: Charge, lane: number): boolean {
-    return super.canGrant(charge, lane) && this.parent.canGrant(this.clamp(charge), this.parentLane(lane));
+  laneOf(lane: number): number {
+    return this.sharesLanes ? lane : this.laneAbove;
   }
 
-  override refusal(charge: Charge, lane: number): Error | undefined {
-    return super.refusal(charge, lane) ?? this.parent.refusal(charge, this.parentLane(lane));
+  refusal(charge: Charge, lane: number): Error | undefined {
+    return this.parent.refusal(charge, this.laneOf(lane));
   }
 
-  override obstacle(own: Charge, lane: number): { readonly limit: string | undefined; readonly waitMs: number } {
-    const [here, above] = [super.obstacle(own, lane), this.parent.obstacle(own, this.parentLane(lane))];
-    return { limit: here.limit ?? above.limit, waitMs: Math.max(here.waitMs, above.waitMs) };
+  canGrant(charge: Charge, lane: number): boolean {
+    return this.parent.canGrant(clamped(this.child.gate, charge), this.laneOf(lane));
   }
 
-  /** Also called when something comes free in the parent. */
-  override watch(listener: () => void): () => void {
-    const [stop, stopAbove] = [super.watch(listener), this.parent.watch(listener)];
-    return () => {
-      stop();
-      stopAbove();
-    };
+  markBusy(): void {
+    const { child, parent } = this;
+    if (parent.children.has(child)) return;
+    parent.children.add(child);
+    parent.above?.markBusy();
   }
 
-  /** Without a learner of its own the parent learns. */
-  override learn(response: ResponseLike, lease?: Lease, sentAt?: number): boolean {
-    return super.learn(response, lease, sentAt) || this.parent.learn(response, lease?.parent, sentAt);
+  tryGrant(charge: Charge, lane: number, key: unknown): Lease | undefined {
+    return this.parent.tryGrant(clamped(this.child.gate, charge), this.laneOf(lane), this.isByKey ? key : undefined);
   }
 
-  // ---- what the parent is told ----------------------------------------------------------------------------------------
-
-  /** Something waits or runs here: for all limiters above. */
-  private markBusy(): void {
-    if (this.parent.children.has(this)) return;
-    this.parent.children.add(this);
-    for (let at = this.parent; at.parent; at = at.parent) at.parent.children.add(at);
-  }
-
-  protected override enqueue(ticket: Ticket, waitMs: number): void {
-    this.markBusy();
-    super.enqueue(ticket, waitMs);
-  }
-
-  protected override book(lease: Lease, above: Lease | undefined): void {
-    this.markBusy();
-    super.book(lease, above);
-  }
-
-  protected override takeAbove(charge: Charge, lane: number, key: unknown): Lease | typeof WAIT {
-    const above = this.parent.tryGrant(this.clamp(charge), this.parentLane(lane), this.isByKey ? key : undefined);
-    if (above) return above;
-    this.fill();
-    this.parent.flush();
-    return WAIT;
-  }
-
-  override admitPlace(ticket: Ticket): void {
-    super.admitPlace(ticket);
-    this.fill();
-  }
-
-  /** Also takes out the place of the ticket: another ticket would overtake others with it. */
-  protected override withdraw(ticket: Ticket): void {
-    const place = this.placeOf(ticket);
-    super.withdraw(ticket);
-    // Only now: the parent may ask which ticket is next here.
-    place?.withdraw();
-    this.fill();
-  }
-
-  // What a place here has bid may be out of date.
-  override grantLater(): void {
-    super.grantLater();
-    this.parent.grantLater();
-  }
-
-  override grantNow(): void {
-    super.grantNow();
-    this.parent.grantNow();
-  }
-
-  /** If this limiter could pay now and the ticket has a place in the parent's queue, the parent decides when. */
-  protected override grantsAt(ticket: Ticket): number {
-    const at = super.grantsAt(ticket);
-    return at > this.time || this.placesIn(ticket.lane).size === 0 ? at : Infinity;
-  }
-
-  protected override get isQuiet(): boolean {
-    return false;
-  }
-
-  protected override changed(): void {
-    const { parent } = this;
-    if (this.queue.size === 0) {
+  changed(): void {
+    const { child, parent } = this;
+    if (child.gate.queue.size === 0) {
       for (const { items } of this.places) for (const place of [...items]) place.withdraw();
     }
-    if (!this.isBusy && parent.children.delete(this)) parent.arm();
-    for (let at: FlowLimiter | undefined = parent; at; at = at.parent) at.tellChanged();
-    super.changed();
+    if (!child.isBusy && parent.children.delete(child)) parent.arm();
+    for (let at: GrantLoop | undefined = parent; at; at = at.above?.parent) at.tellChanged();
   }
 
-  // ---- places in the parent's queue -----------------------------------------------------------------------------------
-
   /** Takes places for the waiting tickets; none while a limit here is in the way. The caller makes the parent grant what it can. */
-  private fill(): void {
-    const { queue } = this;
-    if (this.isTimed) this.now();
-    const next = this.first;
-    if (next === undefined) return;
-    let lowest = Infinity;
-    if (this.blockedBy(next.charge, next.lane) !== undefined) {
-      const passing = this.passing(next);
-      if (!passing || !this.canPass(passing)) return;
-      lowest = passing.lane;
-    }
-    const most = Math.min(MAX_PLACES, Math.max(1, this.slots - this.executing));
+  fill(): void {
+    const { current: gate } = this.child;
+    const { first, queue } = gate;
+    if (first === undefined) return;
+    const next = gate.candidate(first);
+    if (!gate.lets(next, first)) return;
+    const lowest = next === first ? Infinity : next.lane;
+    const most = Math.min(MAX_PLACES, Math.max(1, gate.slots - gate.executing));
     for (const [lane, places] of this.places.entries()) {
       if (lane > lowest) break;
       if (this.isByKey) this.fillByKey(lane, places, most);
@@ -174,7 +103,7 @@ export class ChildLimiter extends FlowLimiter {
 
   /** The keys get their places in the order of their turns. */
   private fillByKey(lane: number, places: Bag<PlaceTicket>, most: number): void {
-    const turns = this.queue.turns?.(lane, most) ?? [];
+    const turns = this.child.gate.queue.turns?.(lane, most) ?? [];
     const each = Math.ceil(most / turns.length);
     const taken = new Map<unknown, number>();
     for (const { key } of places.items) taken.set(key, (taken.get(key) ?? 0) + 1);
@@ -183,21 +112,22 @@ export class ChildLimiter extends FlowLimiter {
 
   private addPlaces(lane: number, places: Bag<PlaceTicket>, missing: number, key?: unknown): void {
     for (let left = missing; left > 0; left--) {
-      const ticket = new PlaceTicket(this.parent, lane, this, places, this.taken++);
+      const ticket = new PlaceTicket(this, this.laneOf(lane), places, this.taken++);
       if (key !== undefined) ticket.key = key;
       places.add(ticket);
-      this.parent.admitPlace(ticket);
+      this.parent.enqueue(ticket, Infinity);
+      this.parent.above?.fill();
     }
   }
 
   /** The places of a lane stand for the first tickets in it, in their order. A ticket further back has none. */
-  private placeOf(ticket: Ticket): PlaceTicket | undefined {
+  placeOf(ticket: Ticket): PlaceTicket | undefined {
     const { lane, key } = ticket;
-    const { queue, settings } = this;
+    const { queue, rules } = this.child.gate;
     const { items } = this.placesIn(lane);
     let before = -1;
     let isFound = false;
-    if (settings.queue.keyOf) {
+    if (rules.queue.keyOf) {
       before = 0;
       isFound = queue.headOf?.(lane, key) === ticket;
     } else {
@@ -212,11 +142,7 @@ export class ChildLimiter extends FlowLimiter {
   }
 
   private placesIn(lane: number): Bag<PlaceTicket> {
-    return this.places[this.parentLane(lane)] as Bag<PlaceTicket>;
-  }
-
-  private parentLane(lane: number): number {
-    return this.sharesLanes ? lane : 0;
+    return this.places[this.sharesLanes ? lane : 0] as Bag<PlaceTicket>;
   }
 
   /**
@@ -224,84 +150,75 @@ export class ChildLimiter extends FlowLimiter {
    * child is in the way.
    */
   offer(lane: number, key: unknown): Ticket | undefined {
-    if (this.isAborting) return undefined;
-    if (this.isTimed) this.now();
+    const { child } = this;
+    if (child.isAborting) return undefined;
+    const { current: gate } = child;
     // The ticket whose turn it is here must not be overtaken.
-    const first = this.next();
-    const ticket = this.sharesLanes ? this.next(lane, key) : first;
-    const held = [first, ticket].find((each) => each && this.blockedBy(each.charge, each.lane) !== undefined);
+    const first = child.next();
+    const ticket = this.sharesLanes ? child.next(lane, key) : first;
+    const held = [first, ticket].find((each) => each && !gate.lets(each, each));
     if (held === undefined) return ticket;
     const passing = first && this.offerPassing(first, this.sharesLanes ? ticket : undefined);
     if (passing) return passing;
     // The place is given up. A freed slot takes a new one; for a rate the timer has to.
-    if (this.blockedBy(held.charge, held.lane) !== 'concurrency') this.clock.setBy(this.wakesFor(held));
+    if (gate.hasSlots(held.charge)) child.clock.setBy(gate.goesAt(held));
     return undefined;
   }
 
   /** A job that may go from its reserve before the one whose turn it is: this one, if any is offered already. */
   private offerPassing(leader: Ticket, offered: Ticket | undefined): Ticket | undefined {
-    let passing = this.passing(leader);
+    const { child } = this;
+    const { gate } = child;
+    let passing = gate.candidate(leader);
+    while (!offered && passing !== leader && !child.askBid(passing)) passing = gate.candidate(leader);
+    if (passing === leader || (offered && passing.lane !== offered.lane)) return undefined;
     // Where keys share the lane, the place says whose turn it is in the parent.
-    if (offered) passing = passing?.lane === offered.lane ? offered : undefined;
-    else while (passing && !this.askBid(passing)) passing = this.passing(leader);
-    return passing && this.canPass(passing) ? passing : undefined;
-  }
-
-  /** When to look again: the job in the way can be paid, or a more urgent one from its reserve. */
-  private wakesFor(held: Ticket): number {
-    const at = this.payableAt(held.charge, held.lane);
-    const passing = this.passing(held);
-    if (!passing) return at;
-    const { charge, lane } = passing;
-    return Math.min(at, Math.max(this.payableAt(charge, lane), this.passableAt(charge, lane)));
+    const ticket = offered ?? passing;
+    return gate.lets(ticket, leader) ? ticket : undefined;
   }
 
   /** The parent has granted what was offered just before. */
-  accept(ticket: Ticket, parentLease: Lease): void {
-    if (this.passes(ticket.lane)) ticket.passes = true;
-    this.dequeue(ticket, true);
-    this.loop(() => {
-      this.grant(ticket, parentLease);
-    });
+  accept(ticket: Ticket, higher: Lease): void {
+    const { child } = this;
+    if (child.gate.passes(ticket.lane)) ticket.passes = true;
+    child.gate.leave(ticket, true);
+    child.loop(ticket, higher);
   }
 }
 
 /** A place in the parent's queue. */
 class PlaceTicket extends Ticket implements Slotted {
+  override readonly isBidder = true;
   override readonly isPlace = true;
   slot = -1;
-  private readonly child: ChildLimiter;
+  private readonly of: Places;
   private readonly all: Bag<PlaceTicket>;
+  /** How many places were taken before it. */
+  readonly order: number;
   /** The ticket of the child that was offered last. */
   private offered: Ticket | undefined = undefined;
 
-  constructor(
-    limiter: FlowLimiter,
-    lane: number,
-    child: ChildLimiter,
-    all: Bag<PlaceTicket>,
-    /** How many places were taken before it. */
-    readonly order: number,
-  ) {
-    super(limiter, ONE_REQUEST);
+  constructor(of: Places, lane: number, all: Bag<PlaceTicket>, order: number) {
+    super(of.parent, ONE_REQUEST);
     this.lane = lane;
-    this.child = child;
+    this.of = of;
     this.all = all;
+    this.order = order;
   }
 
   override bid(): Charge | undefined {
-    this.offered = this.child.offer(this.lane, this.key);
+    this.offered = this.of.offer(this.lane, this.key);
     if (this.offered === undefined) {
       this.all.delete(this);
       return undefined;
     }
-    this.charge = this.child.clamp(this.offered.charge);
+    this.charge = clamped(this.of.child.gate, this.offered.charge);
     return this.charge;
   }
 
   begin(): void {
     this.all.delete(this);
-    this.child.accept(this.offered as Ticket, this);
+    this.of.accept(this.offered as Ticket, this);
   }
 
   refused(): void {

@@ -1,125 +1,175 @@
 import { Subject } from 'rxjs';
+import { Gate } from '../../kernel/limiter/gate.js';
+import type { Rates } from '../../kernel/limiter/rates.js';
+import { clamped } from '../../kernel/limiter/tree.js';
 import type { Charge } from '../../kernel/limits/limit.js';
-import type { Amounts } from '../../kernel/limits/usage.js';
 import { Chain } from '../../kernel/queues/line.js';
-import { ClosedError, RateLimitError } from '../../options/errors.js';
+import { ClosedError } from '../../options/errors.js';
+import type { Teller } from '../../options/events.js';
+import { teller } from '../../options/events.js';
 import type { Release } from '../../options/limiter.js';
 import { durationMs } from '../../options/options.js';
 import type { Outcome } from '../../options/permits.js';
 import type { ResponseLike } from '../../options/types.js';
-import { Alarm } from '../alarm.js';
-import { Shutdown } from '../shutdown.js';
-import { LimiterCapacity } from './limiter-capacity.js';
+import type { Shutdown } from '../calls/shutdown.js';
+import { Alarm } from '../time/alarm.js';
+import type { Above } from './above.js';
+import { endOf, finish } from './end.js';
+import type { Listeners } from './listeners.js';
+import { endLate, makeRoom } from './refusals.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
-import type { LeaseOwner, RunningWork, Ticket } from './ticket.js';
-import { Lease, WAIT } from './ticket.js';
+import type { RunningWork, Ticket, TicketOwner } from './ticket.js';
+import { Lease } from './ticket.js';
 
 /**
- * The capacity of a limiter (slots, rates, pauses), and the one loop that grants it to the queue. There is one timer, and the clock is only read when
- * something depends on the time. Nothing is granted from inside a grant: a call made there only enqueues, and the loop goes round again.
+ * The one loop that grants what the gate decides, with its timer, its running work and its end. The clock is only read when something depends on the time.
+ * Nothing is granted from inside a grant: a call made there only enqueues, and the loop goes round again.
  */
-export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
+export class GrantLoop implements TicketOwner {
+  readonly settings: LimiterSettings;
+  readonly gate: Gate<Ticket, Lease>;
+  readonly above: Above<GrantLoop> | undefined;
   readonly shutdown: Shutdown;
-  /** Not a `Set`: one through which much goes keeps what it has let go of, until the next full collection. */
+  /** Not a `Set`: one with much traffic keeps deleted members until the next full collection. */
   readonly running = new Chain<RunningWork>();
   /** Limiters under this one that have something waiting or running. */
   readonly children = new Set<GrantLoop>();
-  slots: number;
-  /** Leases granted and not released. */
-  leases = 0;
-  /** Of those: leases that would not be out yet if this limiter held anything back. */
-  private excess = 0;
+  tell: Teller | undefined;
+  /** Those who listen besides the listener of its options. */
+  declare listeners?: Listeners;
   /** Called when something has changed and nothing waits or runs any more. */
   onUnused: (() => void) | undefined = undefined;
+  /** The error for a job that no rate will ever pay. */
+  tooHeavy: ((charge: Charge, lane: number) => Error | undefined) | undefined = undefined;
   /** Looks for deadlocks, while jobs wait whose work holds a lease of this limiter. */
   nesting: { look(): void } | undefined = undefined;
   /** When something waits or runs, or no longer does. */
-  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- a limiter below tells the listeners of those above
+  /* eslint-disable rxjs-x/no-exposed-subjects -- limiters below, leases and the methods of the limiter use them */
   changes = new Subject<void>();
-  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- the methods of the limiter add listeners
-  protected readonly freeings = new Subject<void>();
-  // eslint-disable-next-line rxjs-x/no-exposed-subjects -- the same
-  protected readonly releases = new Subject<Release>();
-  protected isGranting = false;
+  readonly freeings = new Subject<void>();
+  readonly releases = new Subject<Release>();
+  /* eslint-enable rxjs-x/no-exposed-subjects */
+  isGranting = false;
   /** Everything is being cancelled: what a refused job releases must not be granted to the next. */
-  protected isAborting = false;
+  isAborting = false;
   private alarm: Alarm | undefined = undefined;
-  /** Leases of cancelled work that still runs, and when each loses its slot. All get the same grace, so the first is the first to lose it. */
-  private readonly abandoned = new Map<Lease, number>();
   /** Something has changed since the last round of the loop. */
   private again = false;
   /** Something was released or raised, and the listeners have not been called yet. */
   private hasFreed = false;
 
-  constructor(settings: LimiterSettings) {
-    super(settings);
-    const { concurrency, learn, rates, scheduler } = settings;
-    this.slots = concurrency;
-    this.shutdown = new Shutdown({
-      operator: NAME,
-      scheduler,
-      stop: () => {
-        for (const child of [...this.children]) void child.drain();
-        this.finish();
-      },
-      abort: (error) => {
-        this.abort(error);
-      },
-    });
+  constructor(settings: LimiterSettings, above?: (below: GrantLoop) => Above<GrantLoop>) {
+    const { learn, rates } = settings;
+    this.settings = settings;
+    this.tell = teller(NAME, settings, () => this.now());
+    this.above = above?.(this);
+    this.gate = new Gate(settings, this.above?.parent.gate);
+    this.shutdown = endOf(this);
     this.addRates(learn ? [...rates, learn] : rates);
   }
 
-  // ---- capacity ------------------------------------------------------------------------------------------------------
+  /** Reads the clock, and keeps the time. */
+  now(): number {
+    return (this.gate.time = this.clock.now());
+  }
+
+  /** Reads the clock if a grant depends on the time, and answers the gate. */
+  get current(): Gate<Ticket, Lease> {
+    if (this.gate.isTimed) this.now();
+    return this.gate;
+  }
 
   /** Whether anything waits or runs, here or in a child limiter. */
   get isBusy(): boolean {
-    return this.leases > 0 || this.queue.size > 0 || this.children.size > 0;
+    return this.gate.leases > 0 || this.gate.queue.size > 0 || this.children.size > 0;
+  }
+
+  /** Tickets waiting here and in child limiters. */
+  get queued(): number {
+    let tickets = this.gate.queue.size;
+    for (const child of this.children) tickets += child.queued - (child.above?.size ?? 0);
+    return tickets;
+  }
+
+  /** Reads the clocks here and above, as far as something depends on the time, and answers the gate. */
+  upToDate(): Gate<Ticket, Lease> {
+    this.above?.parent.upToDate();
+    return this.current;
   }
 
   /** The error for a job that can never be granted: its cost is too high, or a limiter is closed. */
   refusal(charge: Charge, lane: number): Error | undefined {
-    const tooHeavy = this.settings.enforce ? this.rates?.tooHeavy(charge, lane) : undefined;
-    return tooHeavy ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
+    const tooHeavy = this.settings.enforce ? this.tooHeavy?.(charge, lane) : undefined;
+    return tooHeavy ?? (this.shutdown.isClosed ? new ClosedError(NAME) : this.above?.refusal(charge, lane));
   }
 
-  /** The limit in the way of a job, and for how long: because of its own cost, or that of the ticket whose turn it is. */
-  obstacle(own: Charge, lane: number): { readonly limit: string | undefined; readonly waitMs: number } {
-    this.now();
-    const next = this.next();
-    const first = next === undefined || (next.lane > lane && this.isPassable(next)) ? { charge: own, lane } : next;
-    const at = Math.max(this.payableAt(own, lane), this.payableAt(first.charge, first.lane));
-    return { limit: this.blockedBy(first.charge, first.lane), waitMs: at - this.time };
+  /** Whether a job would be granted now, so that it needs no room in the queue. */
+  canGrant(charge: Charge, lane: number): boolean {
+    return this.current.admits(charge, lane) && this.above?.canGrant(charge, lane) !== false;
   }
 
-  /** Learns from the response to the request under this lease. */
-  abstract learn(response: ResponseLike, lease: Lease): void;
+  /** Adds rates, or what learns from responses. */
+  addRates(rules: readonly { addTo(rates: object | undefined, limiter: object): object }[]): void {
+    for (const rule of rules) this.gate.rates = rule.addTo(this.gate.rates, this) as Rates;
+  }
+
+  /** Whether a limiter learned from a response to the request under this lease, or to one of which nothing is known but maybe when it was sent. */
+  learn(response: ResponseLike, lease?: Lease, sentAt = Infinity): void {
+    const learner = this.gate.rates?.learner;
+    if (learner) learner.read(response, lease, sentAt);
+    else this.above?.parent.learn(response, lease?.parent, sentAt);
+  }
 
   penalize(pauseMs: number): void {
+    if (this.above?.pausesParent) {
+      this.above.parent.penalize(pauseMs);
+      return;
+    }
     durationMs(NAME, 'pauseMs', pauseMs);
-    const now = this.now();
-    // A shorter pause never ends a longer one; one of 0 does.
-    if (pauseMs > 0 ? now + pauseMs <= this.pausedUntil : now >= this.pausedUntil) return;
-    this.pausedUntil = pauseMs > 0 ? now + pauseMs : -Infinity;
-    if (pauseMs === 0) this.rates?.learner?.resumed(now);
+    this.now();
+    if (!this.gate.penalize(pauseMs)) return;
     this.tell?.({ type: 'throttled', pauseMs });
     if (pauseMs === 0) this.freed();
     else this.arm();
   }
 
-  /** Grants nothing until `resume`, whatever `penalize` says. */
-  pause(): void {
-    this.isPaused = true;
-    this.arm();
+  /** Grants the ticket, refuses it, or puts it into the queue. */
+  admit(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
+    const { gate } = this;
+    const { charge, lane } = ticket;
+    const error = this.refusal(charge, lane);
+    const hasSlots = gate.hasSlots(charge);
+    if (error) ticket.refused(error);
+    if (error || (hasSlots && this.grantAtOnce(ticket))) return;
+    const waitMs = gate.isBounded && gate.mayNotWait(lane) ? 0 : deadlineMs;
+    // One that may not wait, or can be granted now, needs no room.
+    const full = waitsForRoom || waitMs === 0 || !gate.isBounded ? undefined : gate.refusal(lane);
+    if (full && !(hasSlots && this.canGrant(charge, lane))) makeRoom(this, ticket, waitMs, full);
+    else this.enqueue(ticket, waitMs);
+    // One more that waits for a slot changes nothing. Whom it evicted may have released one.
+    if (gate.hasSlots(charge) || waitMs < Infinity) this.loop();
+    if (ticket.state === 'waiting') ticket.hooks?.waits(ticket);
   }
 
-  resume(): void {
-    if (!this.isPaused) return;
-    this.isPaused = false;
-    this.freed();
+  /** Puts a ticket into the queue; also after the end has begun, for what was accepted before. */
+  enqueue(ticket: Ticket, waitMs: number): void {
+    const { gate } = this;
+    this.again = true;
+    this.above?.markBusy();
+    if (waitMs < Infinity) this.now();
+    if (gate.enter(ticket, waitMs)) this.tell?.({ type: 'queueLong', lane: gate.nameOf(ticket.lane), queued: gate.waiting });
   }
 
-  // ---- who waits ------------------------------------------------------------------------------------------------------
+  /** Takes out a ticket that leaves, and its place above: another ticket would overtake others with it. */
+  withdraw(ticket: Ticket): void {
+    const { above } = this;
+    const place = above?.placeOf(ticket);
+    this.gate.leave(ticket);
+    // Only now: the parent may ask which ticket is next here.
+    place?.withdraw();
+    above?.fill();
+  }
 
   leave(ticket: Ticket): void {
     if (!ticket.isWaiting) return;
@@ -136,149 +186,87 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     this.grantLater();
   }
 
-  /** Grants the ticket, refuses it, or puts it into the queue. */
-  admit(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
-    const { charge, lane } = ticket;
-    const error = this.refusal(charge, lane);
-    if (error) {
-      ticket.refused(error);
-      return;
-    }
-    const { maxQueued } = this.settings;
-    const { maxQueued: most = Infinity } = this.ruleOf(lane);
-    const bound = Math.min(maxQueued, most);
-    const hasRoom = this.waiting < maxQueued && (this.inLane[lane] as number) < most;
-    const waitMs = bound === 0 ? 0 : deadlineMs;
-    // One that can be granted now, or may not wait, needs no room.
-    if (waitsForRoom || hasRoom || waitMs === 0 || this.canGrant(charge, lane)) this.enqueue(ticket, waitMs);
-    else if (this.makeRoom(ticket, waitMs, bound)) this.grantNow();
-    // One more that waits for a slot changes nothing.
-    if (this.hasSlots(charge) || waitMs < Infinity) this.loop();
-    if (ticket.isWaiting) ticket.hooks?.waits(ticket);
+  tellDropped({ lane }: Ticket, policy: string): void {
+    this.tell?.({ type: 'dropped', lane: this.gate.nameOf(lane), policy });
   }
-
-  /** Enqueues a bidder, or a place of a child; also after the end has begun, for what was accepted before. */
-  admitPlace(ticket: Ticket): void {
-    this.enqueue(ticket, Infinity);
-    this.again = true;
-  }
-
-  // ---- leases ---------------------------------------------------------------------------------------------------------
 
   /** A lease if there is one now, without waiting. */
   tryGrant(charge: Charge, lane: number, key?: unknown): Lease | undefined {
-    const above = !this.canGrant(charge, lane) || this.refusal(charge, lane) ? WAIT : this.takeAbove(charge, lane, key);
-    if (above === WAIT) return undefined;
+    const { above, gate } = this;
+    if (!this.current.admits(charge, lane) || this.refusal(charge, lane)) return undefined;
+    const higher = above?.tryGrant(charge, lane, key);
+    if (above && !higher) return undefined;
     const lease = new Lease(this, charge);
-    if (this.rates || !this.settings.enforce) lease.lane = lane;
-    const othersWait = this.queue.size > 0;
-    if (othersWait && !this.queue.goesFirst(lane)) lease.passes = true;
-    // So that the waiting lanes get their share.
-    if (othersWait) this.queue.turn(lane);
-    this.book(lease, above);
-    this.queue.granted?.(lease, lane, key);
+    if (gate.rates || !this.settings.enforce) lease.lane = lane;
+    gate.overtake(lease, lane);
+    this.book(lease, lane, key, higher);
     // A waiting ticket may be owed the next turn now, or wait for this slot instead of the rate.
-    if (othersWait) this.grantLater();
+    if (gate.queue.size > 0) this.grantLater();
     return lease;
   }
 
-  /** Whether a job would be granted now, so that it needs no room in the queue. */
-  canGrant(charge: Charge, lane: number): boolean {
-    if (!this.hasSlots(charge)) return false;
-    const goesFirst = !this.settings.enforce || this.queue.goesFirst(lane);
-    if (!goesFirst && !this.settings.queue.reserve) return false;
-    if (this.isTimed) this.now();
-    if (goesFirst) return this.blockedBy(charge, lane) === undefined;
-    for (let other = 0; other <= lane; other++) if (this.queue.count(other) > 0) return false;
-    return this.passes(lane) && this.canPass({ charge, lane });
-  }
-
-  /** A lease of the limiter above, WAIT when there is none now, undefined without a limiter above. */
-  protected takeAbove(_charge: Charge, _lane: number, _key: unknown): Lease | typeof WAIT | undefined {
-    return undefined;
+  /** Grants a ticket that has not waited, where nothing waits and nothing is in the way. Answers whether it did. */
+  private grantAtOnce(ticket: Ticket): boolean {
+    const { above, gate } = this;
+    const { charge, key, lane } = ticket;
+    if (this.isGranting || gate.queue.size > 0 || !this.current.admits(charge, lane)) return false;
+    const higher = above?.tryGrant(charge, lane, key);
+    if (above && !higher) return false;
+    this.loop(ticket, higher);
+    return true;
   }
 
   /** Takes the slots, and pays the rates. */
-  protected book(lease: Lease, above: Lease | undefined): void {
-    if (!this.settings.enforce) this.tellExcess(lease);
-    this.leases++;
-    if (lease.charge.slots > 1) lease.charge = this.clamp(lease.charge);
-    this.executing += lease.charge.slots;
-    if (above) lease.parent = above;
-    if (this.releases.observed) lease.grantedAt = this.isTimed ? this.time : this.now();
-    this.rates?.take(lease);
+  private book(lease: Lease, lane: number, key: unknown, higher: Lease | undefined): void {
+    const { gate } = this;
+    this.above?.markBusy();
+    if (lease.charge.slots > 1) lease.charge = clamped(gate, lease.charge);
+    if (higher) lease.parent = higher;
+    if (this.releases.observed) lease.grantedAt = gate.isTimed ? gate.time : this.now();
+    const held = gate.take(lease, lane, key);
+    if (held) this.tell?.({ type: 'wouldWait', lane: gate.nameOf(lane), ...held });
+    if (gate.rates) this.tellNotes();
   }
 
-  /** Counts and tells a lease that only goes because nothing is enforced. */
-  private tellExcess(lease: Lease): void {
-    const { charge, lane = 0 } = lease;
-    const held = this.wouldWait(charge, lane);
-    if (held === undefined) return;
-    lease.wouldWait = true;
-    this.excess++;
-    this.tell?.({ type: 'wouldWait', lane: this.ruleOf(lane).name, ...held, queued: this.excess });
+  tellNotes(): void {
+    for (const note of this.gate.rates?.takeNotes() ?? []) this.tell?.(note);
   }
 
-  released(lease: Lease, outcome: Outcome, error: unknown): void {
-    const { executing, releases } = this;
-    if (releases.observed) {
-      const releasedAt = this.now();
-      releases.next({ outcome, error, grantedAt: lease.grantedAt ?? releasedAt, releasedAt, executing });
-    }
-    const isGivenUp = this.abandoned.size > 0 && this.abandoned.delete(lease);
-    if (isGivenUp) this.clock.clear();
+  freedBy(outcome: Outcome, wasAbandoned: boolean): void {
+    if (wasAbandoned) this.clock.clear();
     else if (this.shutdown.isClosed && !this.isAborting && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
-    this.leases--;
-    if (this.excess > 0 && lease.wouldWait) this.excess--;
-    this.executing -= lease.charge.slots;
-    this.freed(outcome === 'cancelled');
+    this.hasFreed = true;
+    if (outcome === 'cancelled') this.grantLater();
+    else this.loop();
   }
 
-  refund(lease: Lease): void {
-    this.rates?.refund(lease);
-  }
-
-  settled(lease: Lease, used: Amounts): boolean {
-    return this.rates?.settle(lease, used) === true;
-  }
-
-  abandon(lease: Lease): void {
-    const { abortGraceMs } = this.settings;
-    if (this.isAborting || abortGraceMs === 0) lease.release('cancelled');
-    else if (!this.abandoned.has(lease)) {
-      this.abandoned.set(lease, this.now() + abortGraceMs);
-      this.arm();
-    }
-  }
-
-  // ---- the loop -------------------------------------------------------------------------------------------------------
-
-  /** The loop. A call from inside it only makes it go round again. `first` is done before anything is granted. */
-  loop(first?: () => void): void {
+  /** The loop. A call from inside it only makes it go round again. `ticket` is granted before any other, under this lease of the parent. */
+  loop(ticket?: Ticket, higher?: Lease): void {
     this.again = true;
     if (this.isGranting) {
-      first?.();
+      if (ticket) this.grant(ticket, higher);
       return;
     }
     // The usual release: nobody waits, and nobody is to be told.
-    if (first === undefined && this.isQuiet) {
+    if (!ticket && this.isQuiet) {
       this.again = this.hasFreed = false;
       if (!this.isBusy) this.onUnused?.();
       return;
     }
     this.isGranting = true;
+    const { gate } = this;
     try {
-      first?.();
+      if (ticket) this.grant(ticket, higher);
       while (this.again) {
         this.again = false;
-        const isTimed = this.isTimed || this.expiring !== undefined || this.abandoned.size > 0;
+        const isTimed = gate.isTimed || gate.hasEnds;
         if (isTimed) this.now();
         // Grants come first: a ticket whose deadline is now still gets a permit that is free now.
-        while (this.queue.size > 0 && !this.isAborting && this.grantNext()) {
+        while (gate.queue.size > 0 && !this.isAborting && this.grantNext()) {
           // What was granted may have begun with work that took its time.
           if (isTimed) this.now();
         }
-        if (isTimed && !this.isAborting) this.endDue();
+        if (isTimed && !this.isAborting) endLate(this);
       }
     } finally {
       this.isGranting = false;
@@ -289,41 +277,44 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     }
   }
 
+  /** Grants the next ticket; false when nothing more can be granted now. */
   private grantNext(): boolean {
-    const leader = this.queue.head(this.queue.lead()) as Ticket;
+    const { above, gate } = this;
+    const leader = gate.first;
+    // A comparison of `ranked` has taken jobs out.
+    if (leader === undefined) return true;
     if (leader.bid && !this.askBid(leader)) return true;
-    const passing = this.settings.queue.reserve && this.passing(leader);
-    if (passing?.bid && !this.askBid(passing)) return true;
-    if (passing ? !this.canPass(passing) : this.blockedBy(leader.charge, leader.lane) !== undefined) return false;
-    const ticket = passing ?? leader;
-    const above = this.takeAbove(ticket.charge, ticket.lane, ticket.key);
-    if (above === WAIT) return false;
-    if (passing) passing.passes = true;
-    this.dequeue(ticket, true);
-    this.grant(ticket, above);
+    const ticket = gate.rules.queue.reserve ? gate.candidate(leader) : leader;
+    if (ticket !== leader && !this.askBid(ticket)) return true;
+    if (!gate.lets(ticket, leader)) return false;
+    const higher = above?.tryGrant(ticket.charge, ticket.lane, ticket.key);
+    if (above && !higher) {
+      above.fill();
+      above.parent.flush();
+      return false;
+    }
+    if (ticket !== leader) ticket.passes = true;
+    gate.leave(ticket, true);
+    this.grant(ticket, higher);
     return true;
   }
 
-  protected grant(ticket: Ticket, above: Lease | undefined): void {
-    this.book(ticket, above);
-    this.queue.granted?.(ticket, ticket.lane, ticket.key);
+  private grant(ticket: Ticket, higher: Lease | undefined): void {
+    this.book(ticket, ticket.lane, ticket.key, higher);
     ticket.hooks?.granted(ticket);
     ticket.begin();
   }
 
   /** The ticket whose turn it is, in any lane or in this one; there, first of those with this key. A bidder has been asked for its bid. */
-  protected next(lane?: number, key?: unknown): Ticket | undefined {
-    const { queue, settings } = this;
+  next(lane?: number, key?: unknown): Ticket | undefined {
     for (;;) {
-      const at = lane ?? queue.lead();
-      const ofKey = lane !== undefined && settings.queue.keyOf ? queue.headOf?.(lane, key) : undefined;
-      const ticket = ofKey ?? (at === -1 ? undefined : queue.head(at));
+      const ticket = lane === undefined ? this.gate.first : this.gate.firstIn(lane, key);
       if (!ticket || this.askBid(ticket)) return ticket;
     }
   }
 
   /** Asks a bidder what it wants. False when it gives up its place or throws; then it is taken out of the queue. */
-  protected askBid(ticket: Ticket): boolean {
+  askBid(ticket: Ticket): boolean {
     if (!ticket.bid) return true;
     let failure: { readonly error: unknown } | undefined;
     try {
@@ -332,9 +323,9 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
       failure = { error };
     }
     if (ticket.isWaiting) {
-      this.dequeue(ticket);
+      this.gate.leave(ticket);
       // The parent may be asking: what follows must not run inside its loop.
-      if (!this.isGranting) this.clock.setBy(this.time);
+      if (!this.isGranting) this.clock.setBy(this.gate.time);
     }
     if (failure) {
       this.shutdown.count('done');
@@ -342,22 +333,6 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     }
     return false;
   }
-
-  /** Refuses the tickets whose deadline is over, and releases the leases whose grace is over. */
-  private endDue(): void {
-    while (this.nextExpiry <= this.time) {
-      const ticket = this.expiring?.pop() as Ticket;
-      const { limit, waitMs } = this.obstacle(ticket.charge, ticket.lane);
-      // The next one may cost less.
-      this.refuse(ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
-    }
-    for (const [lease, until] of this.abandoned) {
-      if (until > this.time) return;
-      lease.release('cancelled');
-    }
-  }
-
-  // ---- notifying, timer -----------------------------------------------------------------------------------------------
 
   /** A slot or rate may have come free: grants what it can, now or at the end of the frame. */
   freed(isLater = false): void {
@@ -370,11 +345,14 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
   grantLater(): void {
     this.again = true;
     this.arm();
+    // What a place has bid above may be out of date.
+    this.above?.parent.grantLater();
   }
 
   /** Grants at once: a waiting ticket wants something else, or was moved. */
   grantNow(): void {
     this.loop();
+    this.above?.parent.grantNow();
   }
 
   /** Grants now what was put off to the end of the frame. */
@@ -387,13 +365,9 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     if (this.isGranting) return;
     const at = this.wakesAt();
     if (at < Infinity || this.alarm) this.clock.set(at);
-    this.changed();
-  }
-
-  /** Tells that something may have begun or ended to wait or run. */
-  protected changed(): void {
-    this.tellChanged();
-    this.finish();
+    this.above?.changed();
+    if (this.changes.observed || this.nesting) this.tellChanged();
+    if (this.shutdown.isClosed) finish(this);
     if (!this.isBusy) this.onUnused?.();
   }
 
@@ -403,62 +377,28 @@ export abstract class GrantLoop extends LimiterCapacity implements LeaseOwner {
     this.nesting?.look();
   }
 
-  protected get clock(): Alarm {
+  get clock(): Alarm {
     return (this.alarm ??= new Alarm(this.settings.scheduler, () => {
       this.loop();
     }));
   }
 
   /** Nothing waits or is to end, and nobody listens: a freed slot has no consequences. */
-  protected get isQuiet(): boolean {
-    const { abandoned, changes, freeings, nesting, queue, shutdown } = this;
-    return queue.size === 0 && abandoned.size === 0 && !nesting && !changes.observed && !freeings.observed && !shutdown.isClosed;
+  private get isQuiet(): boolean {
+    const { above, changes, freeings, gate, nesting, shutdown } = this;
+    return gate.queue.size === 0 && !gate.hasEnds && !above && !nesting && !changes.observed && !freeings.observed && !shutdown.isClosed;
   }
 
   /** When the timer is to fire: for a rate, a deadline, or a given up lease, whichever comes first. */
   private wakesAt(): number {
-    const { first } = this;
+    const { above, gate } = this;
     if (this.hasFreed && this.freeings.observed) return this.now();
-    const [graceEndsAt = Infinity] = this.abandoned.values();
-    const at = Math.min(this.nextExpiry, graceEndsAt);
-    if (first === undefined || this.isAborting) return at;
+    const { endsAt } = gate;
+    const first = gate.queue.size === 0 || this.isAborting ? undefined : gate.first;
+    if (!first) return endsAt;
     // A ticket that needs more slots than are free is granted when a lease is released, not by the timer.
-    const next = first.isPlace || this.hasSlots(first.charge) ? this.next() : undefined;
-    if (!next || !this.hasSlots(next.charge)) return at;
-    const passing = this.settings.queue.reserve && this.passing(next);
-    const passesAt = passing ? Math.max(this.grantsAt(passing), this.passableAt(passing.charge, passing.lane)) : Infinity;
-    return Math.min(at, this.grantsAt(next), passesAt);
-  }
-
-  /** When the timer is to see to a ticket whose turn it is. */
-  protected grantsAt({ charge, lane }: Ticket): number {
-    return this.payableAt(charge, lane);
-  }
-
-  private abort(error: unknown): void {
-    this.stopGranting();
-    this.shutdown.count('aborted', this.leases - this.abandoned.size);
-    this.shutdown.count('dropped', this.queued);
-    for (const child of [...this.children]) child.shutdown.close(error);
-    for (const ticket of this.allWaiting()) {
-      if (!ticket.isWaiting) continue;
-      this.dequeue(ticket);
-      ticket.refused(error);
-    }
-    for (const lease of this.abandoned.keys()) lease.release('cancelled');
-    for (const work of this.running.members) work.failWith(error);
-    this.loop();
-    this.finish(true);
-  }
-
-  /** Here and in child limiters, before any ticket is refused. */
-  stopGranting(): void {
-    this.isAborting = true;
-    for (const child of this.children) child.stopGranting();
-  }
-
-  /** Finishes a shutdown when everything accepted before it is over. */
-  private finish(isOver = this.shutdown.isClosed && !this.isAborting && !this.isBusy): void {
-    if (isOver && this.shutdown.finish()) this.tell?.({ type: 'drained' });
+    const next = first.isPlace || gate.hasSlots(first.charge) ? this.next() : undefined;
+    if (!next || !gate.hasSlots(next.charge)) return endsAt;
+    return Math.min(endsAt, gate.goesAt(next, above));
   }
 }

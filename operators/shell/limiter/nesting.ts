@@ -1,17 +1,14 @@
-import type { Charge } from '../../kernel/limits/limit.js';
+import type { Gate } from '../../kernel/limiter/gate.js';
+import { leastOf } from '../../kernel/limiter/tree.js';
 import { NestedAcquireError } from '../../options/errors.js';
 import { NAME } from './settings.js';
-import type { Lease, LeaseOwner, Ticket } from './ticket.js';
+import type { Lease, Ticket, TicketOwner } from './ticket.js';
 
 /** A limiter whose jobs may wait for each other, as far as deadlocks are concerned. */
-export interface NestingLimiter extends LeaseOwner {
-  readonly parent?: NestingLimiter;
-  /** Leases granted and not released. */
-  readonly leases: number;
+export interface NestingLimiter extends TicketOwner {
+  readonly gate: Gate<Ticket, Lease>;
+  readonly above?: { readonly parent: NestingLimiter };
   nesting: Nesting | undefined;
-  readonly first: Ticket | undefined;
-  hasSlots(charge: Charge): boolean;
-  minOf(of: (limiter: { readonly slots: number }) => number): number;
 }
 
 /** A waiting job; its order is higher than those of earlier ones. */
@@ -89,7 +86,7 @@ function refuse(ticket: Ticket): void {
     ticket,
     new NestedAcquireError(
       NAME,
-      limiter.minOf(({ slots }) => slots),
+      leastOf(limiter.gate, ({ slots }) => slots),
     ),
   );
 }
@@ -102,7 +99,7 @@ function deadlocked(first: readonly NestingLimiter[]): ReadonlySet<NestingLimite
   for (const limiter of limiters) {
     const jobs = isFull(limiter) ? (limiter.nesting?.waiting() ?? []) : [];
     // With fewer, somebody else holds a lease, and will release it.
-    if (jobs.length === 0 || jobs.length < limiter.leases) continue;
+    if (jobs.length === 0 || jobs.length < limiter.gate.leases) continue;
     held.set(limiter, jobs);
     for (const { ticket } of jobs.flat()) for (const next of limitersOf(ticket)) limiters.add(next);
   }
@@ -112,15 +109,15 @@ function deadlocked(first: readonly NestingLimiter[]): ReadonlySet<NestingLimite
   for (let before = Infinity; stuck.size < before; ) {
     before = stuck.size;
     for (const [limiter, jobs] of all)
-      if (jobs.filter((each) => each.some(({ ticket }) => waitsFor(ticket, stuck))).length < limiter.leases) stuck.delete(limiter);
+      if (jobs.filter((each) => each.some(({ ticket }) => waitsFor(ticket, stuck))).length < limiter.gate.leases) stuck.delete(limiter);
   }
   return stuck;
 }
 
 /** Whether it has no slot for whoever is next, and so for nobody behind. */
-function isFull(limiter: NestingLimiter): boolean {
-  const { first } = limiter;
-  return first !== undefined && !limiter.hasSlots(first.charge);
+function isFull({ gate }: NestingLimiter): boolean {
+  const { first } = gate;
+  return first !== undefined && !gate.hasSlots(first.charge);
 }
 
 function waitsFor(ticket: Ticket, limiters: ReadonlySet<NestingLimiter>): boolean {
@@ -130,6 +127,6 @@ function waitsFor(ticket: Ticket, limiters: ReadonlySet<NestingLimiter>): boolea
 /** The limiters that a job waits for: its own, and those above. */
 function limitersOf({ limiter, isWaiting }: Ticket): readonly NestingLimiter[] {
   const all: NestingLimiter[] = [];
-  for (let at = isWaiting ? (limiter as NestingLimiter) : undefined; at; at = at.parent) all.push(at);
+  for (let at = isWaiting ? (limiter as NestingLimiter) : undefined; at; at = at.above?.parent) all.push(at);
   return all;
 }

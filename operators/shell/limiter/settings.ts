@@ -2,8 +2,10 @@ import type { Charge, RateSpec } from '../../kernel/limits/limit.js';
 import { isSameRate, ONE_REQUEST } from '../../kernel/limits/limit.js';
 import { ONE_LINE } from '../../kernel/queues/line.js';
 import type { GrantQueueRule } from '../../kernel/queues/queue.js';
+import { CREATE_LIMITER } from '../../options/defaults.js';
 import { FlowConfigError } from '../../options/errors.js';
 import { EVENT_CHECKS } from '../../options/events.js';
+import { LIMITER_HINTS } from '../../options/hints.js';
 import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
 import type { Checked } from '../../options/options.js';
 import {
@@ -15,6 +17,7 @@ import {
   durationMs,
   flag,
   madeBy,
+  misused,
   nonEmpty,
   object,
   oneOf,
@@ -24,26 +27,20 @@ import {
   requiredFunction,
   startingRate,
 } from '../../options/options.js';
-import { requiredSignal } from '../abort.js';
-import { schedulerOption } from '../alarm.js';
+import { requiredSignal } from '../calls/abort.js';
+import { schedulerOption } from '../time/alarm.js';
 
 /** What the limiter calls itself in errors and events. */
 export const NAME = 'createLimiter';
 
-const DEFAULTS = {
-  concurrency: Infinity,
+const DEFAULTS = /* @__PURE__ */ (() => ({
+  ...CREATE_LIMITER,
   rates: [] as readonly RateRule[],
-  headroom: 0.9,
   queue: ONE_LINE as GrantQueueRule<LimiterJob>,
-  maxQueued: Infinity,
-  overflow: 'error',
-  refunds: true,
-  enforce: true,
-  abortGraceMs: 1000,
   random: Math.random,
-} as const;
+}))();
 
-const JOB = ['id', 'lane', 'key', 'model', 'cost', 'signal', 'deadlineMs', 'holder'] as const;
+const JOB = ['id', 'lane', 'key', 'model', 'cost', 'signal', 'deadlineMs', 'waitsForRoom', 'holder'] as const;
 
 /** The options, checked and with their defaults. */
 export interface LimiterSettings extends Omit<Checked<LimiterOptions, typeof DEFAULTS>, 'queue'> {
@@ -55,15 +52,15 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   concurrency: count,
   rates: ratesOption,
   headroom: (operator: string, option: string, value: number) => ratio(operator, option, value, 0.01),
-  queue: madeBy<GrantQueueRule<LimiterJob>>('create', 'a queue made by lanes'),
+  queue: madeBy<GrantQueueRule<LimiterJob>>('create', 'lanes([…])'),
   maxQueued: countFromZero,
   overflow: oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-  learn: madeBy<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
+  learn: madeBy<LearnRule | undefined>('addTo', 'fromHeaders()', undefined),
   refunds: flag,
   enforce: flag,
   abortGraceMs: durationMs,
   restore: optional(
-    check<SavedLimits>('what `save` has answered', function isSaved(saved): boolean {
+    check<SavedLimits>('the result of `save()`', function isSaved(saved): boolean {
       const { at, pausedForMs, rates, models = [] } = Object(saved) as SavedLimits;
       if (!Array.isArray(rates) || !Array.isArray(models)) return false;
       // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
@@ -80,24 +77,24 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
 }))();
 
 /** @throws FlowConfigError */
-export function limiterSettings(options: LimiterOptions): LimiterSettings {
-  const settings = checked(NAME, options, DEFAULTS, LIMITER_CHECKS);
+export function limiterSettings(options: LimiterOptions, operator = NAME): LimiterSettings {
+  const settings = checked(operator, options, DEFAULTS, LIMITER_CHECKS, '', LIMITER_HINTS);
   for (const [i, rate] of (settings.rates as readonly (RateRule & RateSpec)[]).entries())
-    startingRate(NAME, `rates[${i}].amount`, rate.amount);
+    startingRate(operator, `rates[${i}].amount`, rate.amount);
   return settings;
 }
 
 /** @throws FlowConfigError */
 export function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
-  if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
-  const rate = madeBy<RateRule & RateSpec>('addTo', 'made by perMinute, tokenBucket or slidingWindow');
+  if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, "a list of rates such as perMinute('requests', 600)", rates);
+  const rate = madeBy<RateRule & RateSpec>('addTo', "a rate such as perMinute('requests', 600)");
   const rules: (RateRule & RateSpec)[] = [];
   // Not `forEach`, which passes over holes.
   for (const [i, rule] of (rates as readonly (RateRule & RateSpec)[]).entries()) {
     const name = `${option}[${i}]`;
     rate(operator, name, rule);
     if (rules.some((other) => isSameRate(other, rule)))
-      throw new FlowConfigError(operator, `${name}.unit`, 'one that no other rate of the same window has', rule.unit);
+      throw misused(operator, `${name}.unit`, `two rates of \`${rule.unit}\` have the same window`, 'Remove one of them.');
     rules.push(rule);
   }
   return rules;
@@ -109,11 +106,14 @@ export function checkJob(job: LimiterJob): void {
   if (job.signal !== undefined) requiredSignal(NAME, 'signal', job.signal);
   if (job.model !== undefined) nonEmpty(NAME, 'model', job.model);
   if (job.deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', job.deadlineMs);
-  if (job.holder !== undefined) madeBy('granted', 'made by heldBy')(NAME, 'holder', job.holder);
+  if (job.waitsForRoom !== undefined) flag(NAME, 'waitsForRoom', job.waitsForRoom);
+  if (job.holder !== undefined) madeBy('granted', 'heldBy(lease)')(NAME, 'holder', job.holder);
 }
 
 const UNITS = ['slots', 'requests', 'tokens'] as const;
 const PARTS: readonly string[] = ['inputTokens', 'outputTokens'];
+/** For every name. */
+const COST_HINTS = { '': 'Use `slots`, `requests`, `tokens`, `inputTokens` or `outputTokens`, or add a rate of that unit.' };
 
 /** What a cost amounts to; `counts` says which units of your own there are. @throws FlowConfigError */
 export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit: string) => boolean, within = 'cost.'): Charge {
@@ -125,12 +125,7 @@ export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit
     const isOurs = (UNITS as readonly string[]).includes(unit);
     const given = cost[unit];
     if (!isOurs && !PARTS.includes(unit) && !counts(unit))
-      throw new FlowConfigError(
-        operator,
-        within + unit,
-        'absent: slots, requests, tokens, inputTokens, outputTokens, or a unit that a rate counts',
-        given,
-      );
+      onlyKnown(operator, { [unit]: given }, [...UNITS, ...PARTS], 'cost', within, COST_HINTS);
     if (given !== undefined) (isOurs ? charge : (others ??= {}))[unit] = amount(operator, within + unit, given);
   }
   if (cost.tokens === undefined && others) charge.tokens = (others['inputTokens'] ?? 0) + (others['outputTokens'] ?? 0);

@@ -1,90 +1,66 @@
 import type { Subscriber, Unsubscribable } from 'rxjs';
-import { Subscription } from 'rxjs';
 import type { AsyncContext } from '#async-context';
+import type { Gate, GateJob, GatePermit, PermitState } from '../../kernel/limiter/gate.js';
+import type { TreeGate } from '../../kernel/limiter/tree.js';
+import { leftOf } from '../../kernel/limiter/tree.js';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { amountOf, ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Amounts } from '../../kernel/limits/usage.js';
 import { usedOf } from '../../kernel/limits/usage.js';
 import type { LeaseShare } from '../../kernel/queues/keyed-line.js';
 import type { Chain, Linked } from '../../kernel/queues/line.js';
-import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
 import { ask } from '../../options/ask.js';
 import { FlowConfigError } from '../../options/errors.js';
-import type { LeaseContext, LeasedWork } from '../../options/limiter.js';
+import type { LeaseContext, LeasedWork, Release } from '../../options/limiter.js';
 import type { Bidder, Outcome, Permit, Place } from '../../options/permits.js';
 import type { ResponseLike, Usage, WorkResult } from '../../options/types.js';
-import { PermittedCall } from '../call.js';
-import { rejectEmpty } from '../last-value.js';
-import { report } from '../report.js';
+import { PermittedCall } from '../calls/call.js';
+import { rejectEmpty } from '../calls/last-value.js';
+import { report } from '../calls/report.js';
 import { NAME } from './settings.js';
 
-/** The limiter of a lease or ticket, as that sees it. */
+/** The limiter of a lease, as that sees it. */
 export interface LeaseOwner {
-  /** Corrects what the lease has paid. Answers whether something came back, which `grantNow` may grant. */
-  settled(lease: Lease, used: Amounts): boolean;
-  /** Refunds what was paid for an unused lease; grants nothing. */
-  refund(lease: Lease): void;
-  released(lease: Lease, outcome: Outcome, error: unknown): void;
+  readonly gate: Pick<Gate<never, Lease>, 'abandon' | 'executing' | 'free' | 'rates'>;
+  readonly settings: { readonly abortGraceMs: number };
+  readonly releases: { readonly observed: boolean; next(release: Release): void };
+  /** Everything is being cancelled. */
+  readonly isAborting: boolean;
+  /** Reads the clock, and keeps the time. */
+  now(): number;
   learn(response: ResponseLike, lease: Lease): void;
-  /** What a batch of a lane may cost of a unit to go at once, here and above. */
-  affordable(unit: string, lane: number): number;
-  /** The work was cancelled but still runs: the lease keeps its slot for a while. */
-  abandon(lease: Lease): void;
-  /** The ticket leaves the queue. */
-  leave(ticket: Ticket): void;
-  /** A bid has changed: grants at once what can be granted. */
+  /** Tells which amounts the rates have bounded. */
+  tellNotes(): void;
+  /** The lease has given back its slots. */
+  freedBy(outcome: Outcome, wasAbandoned: boolean): void;
+  /** Grants at once what can be granted. */
   grantNow(): void;
-  /** Takes the ticket out of the queue and rejects it with the error. */
-  refuse(ticket: Ticket, error: unknown, how?: 'dropped'): void;
-  /** Work that runs under its leases. */
-  readonly running: Chain<RunningWork>;
-}
-
-/** Running work, which is cancelled when the limiter is closed. */
-export interface RunningWork extends Linked<RunningWork> {
-  /** Rejects the caller with the error and cancels the work. */
-  failWith(error: unknown): void;
-}
-
-/** Tells when a limiter of ours ends the work of `run`, until that is unsubscribed: for calls that have no other handle than it. */
-export function whenGivenUp(limiter: object, giveUp: (error: unknown) => void): Subscription {
-  const { running } = limiter as Partial<LeaseOwner>;
-  const work: RunningWork = { previous: undefined, next: undefined, failWith: giveUp };
-  running?.push(work);
-  return new Subscription(() => {
-    running?.remove(work);
-  });
+  /** Sets the timer for what comes next. */
+  arm(): void;
 }
 
 /** A granted permit: the right to what was charged for it. */
-export class Lease implements Permit {
+export class Lease implements Permit, GatePermit {
   readonly limiter: LeaseOwner;
   /** What it takes from the limits; for a bidder, its last bid. */
   charge: Charge;
-  isReleased = false;
+  state: PermitState = 'new';
   // Few leases have the fields below, so they are not made for all.
   /** The lease of the parent limiter; settled and released together with this one. */
   declare parent?: Lease;
-  /** Position of the lane that pays. */
-  declare lane?: number;
   /** Where keys share a lane by cost: what this lease counts for its key. */
   declare share?: LeaseShare;
-  /** Granted while a lower lane had its turn and waited for a rate. */
+  declare lane?: number;
   declare passes?: true;
-  /** Under rates: what was reported to be used, by unit, when it paid, the number of the payment, and a mark for whoever learns from responses. */
   declare used?: Amounts;
   declare grantedAt?: number;
   declare payment?: number;
-  /** When it was first corrected, where it had been granted before there was a limit. */
   declare settledAt?: number;
-  /** The number of its last correction, in the order of all payments. */
   declare correction?: number;
   declare mark?: unknown;
-  /** Granted by a limiter that would have held it back, if it did that. */
-  declare wouldWait?: true;
-  /** Its charge is less than its estimate. */
   declare isBounded?: boolean;
+  declare wouldWait?: true;
   /** The lease of the work that asked for this one. */
   declare holder?: Lease | undefined;
   /** Why the work was cancelled. */
@@ -95,39 +71,57 @@ export class Lease implements Permit {
     this.charge = charge;
   }
 
+  get isReleased(): boolean {
+    return this.state === 'over';
+  }
+
+  boundedTo(unit: string): number | undefined {
+    const above = this.parent?.boundedTo(unit);
+    return this.isBounded ? Math.min(above ?? Infinity, amountOf(this.charge, unit)) : above;
+  }
+
   settle(usage: Usage): void {
-    const used = usedOf(usage);
-    if (used === undefined) return;
+    const reported = usedOf(usage);
+    if (reported === undefined) return;
     let isRefunded = false;
     // All limiters are corrected before any of them grants: a full bucket above would lose the refund to the next grant.
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
     for (let lease: Lease | undefined = this; lease; lease = lease.parent) {
-      if (lease.limiter.settled(lease, used)) isRefunded = true;
+      const { limiter, share }: Lease = lease;
+      if (limiter.gate.rates?.settle(lease, reported, limiter.now())) isRefunded = true;
+      limiter.tellNotes();
       // By what the rates count of it, where there are any.
-      if (lease.share?.settled(lease.used ?? used)) isRefunded = true;
+      if (share?.settled(lease.used ?? reported)) isRefunded = true;
     }
     if (isRefunded) this.limiter.grantNow();
   }
 
   release(outcome: Outcome = 'ok', error?: unknown): void {
-    if (this.isReleased) return;
+    if (this.state === 'over') return;
     const { failure } = this;
     if (this.holder) this.holder = undefined;
     const [how, why] = failure === undefined ? [outcome, error] : (['error', failure] as const);
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the first of the chain
     for (let lease: Lease | undefined = this; lease; lease = lease.parent) {
-      lease.isReleased = true;
-      lease.share?.released(how === 'unused');
+      const { limiter, share }: Lease = lease;
+      lease.state = 'over';
+      share?.released(how === 'unused');
       // All limiters are refunded before any of them grants: a full bucket above would lose the refund to the next grant.
-      if (how === 'unused') lease.limiter.refund(lease);
+      if (how === 'unused') limiter.gate.rates?.refund(lease, limiter.now());
     }
     this.end(how, why);
   }
 
   private end(outcome: Outcome, error: unknown): void {
-    const { parent } = this;
+    const { limiter, parent } = this;
+    const { gate, releases } = limiter;
     try {
-      this.limiter.released(this, outcome, error);
+      if (releases.observed) {
+        const releasedAt = limiter.now();
+        const { grantedAt = releasedAt } = this;
+        releases.next({ outcome, error, grantedAt, releasedAt, executing: gate.executing });
+      }
+      limiter.freedBy(outcome, gate.free(this));
     } finally {
       // Also when a callback of the next grant throws.
       parent?.end(outcome, error);
@@ -143,7 +137,7 @@ export class Lease implements Permit {
       throw new FlowConfigError(NAME, 'work', 'a promise', work);
     if (this.isReleased) return;
     if (error !== undefined) this.failure ??= error;
-    this.limiter.abandon(this);
+    this.abandon();
     const failed = (reason: unknown): void => {
       this.release('error', reason);
     };
@@ -156,10 +150,35 @@ export class Lease implements Permit {
       failed(reason);
     }
   }
+
+  /** The work was cancelled but still runs: the lease keeps its slots for a while. */
+  private abandon(): void {
+    const { limiter } = this;
+    if (limiter.isAborting || limiter.settings.abortGraceMs === 0) this.release('cancelled');
+    else {
+      limiter.now();
+      if (limiter.gate.abandon(this)) limiter.arm();
+    }
+  }
 }
 
-/** The answer when no lease can be given now. */
-export const WAIT = 'wait';
+/** The limiter of a ticket, as that sees it. */
+export interface TicketOwner extends LeaseOwner {
+  /** Reads the clocks here and above, and answers the gate. */
+  upToDate(): TreeGate;
+  /** The ticket leaves the queue. */
+  leave(ticket: Ticket): void;
+  /** Takes the ticket out of the queue and rejects it with the error. */
+  refuse(ticket: Ticket, error: unknown, how?: 'dropped'): void;
+  /** Work that runs under its leases. */
+  readonly running: Chain<RunningWork>;
+}
+
+/** Running work, which is cancelled when the limiter is closed. */
+export interface RunningWork extends Linked<RunningWork> {
+  /** Rejects the caller with the error and cancels the work. */
+  failWith(error: unknown): void;
+}
 
 /** Made by `heldBy`: told what becomes of a job whose work already holds a lease. */
 export interface HolderHooks {
@@ -168,19 +187,25 @@ export interface HolderHooks {
 }
 
 /** A request for a lease; once granted, the lease itself. A hundred thousand of them may wait, so each kind has the fields it needs and no more. */
-export abstract class Ticket extends Lease implements Waiter<Ticket> {
+export abstract class Ticket extends Lease implements GateJob<Ticket> {
+  declare readonly limiter: TicketOwner;
   previous: Ticket | undefined = undefined;
   next: Ticket | undefined = undefined;
   override lane = 0;
-  isWaiting = false;
   declare key?: unknown;
   declare index?: number;
   declare id?: string | number;
+  declare deadlineMs?: number;
+  declare readonly isBidder?: true;
   declare hooks?: HolderHooks;
   /** Stands for a job of a child limiter. */
   declare readonly isPlace?: true;
   // Only queues that form batches read this.
   declare readonly weight: number;
+
+  get isWaiting(): boolean {
+    return this.state === 'waiting';
+  }
 
   /**
    * What it wants now; undefined to leave the queue. Only bidders have it. All other tickets are jobs, which count towards the bounds.
@@ -196,10 +221,11 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
 
 /** The ticket of a bidder, which decides what it wants when its turn comes. */
 export class BidderTicket extends Ticket implements Place {
+  override readonly isBidder = true;
   private readonly bidder: Bidder;
   private isWithdrawn = false;
 
-  constructor(limiter: LeaseOwner, lane: number, bidder: Bidder) {
+  constructor(limiter: TicketOwner, lane: number, bidder: Bidder) {
     super(limiter, ONE_REQUEST);
     this.lane = lane;
     this.bidder = bidder;
@@ -208,8 +234,10 @@ export class BidderTicket extends Ticket implements Place {
   override bid(): Charge | undefined {
     const { bidder, lane, limiter } = this;
     // What is bid is input; output may be reserved beside it.
-    const affordable = (): number =>
-      Math.min(limiter.affordable('inputTokens', lane), limiter.affordable('tokens', lane) - reservedOutput(bidder));
+    const affordable = (): number => {
+      const gate = limiter.upToDate();
+      return Math.min(leftOf(gate, 'inputTokens', lane, true), leftOf(gate, 'tokens', lane, true) - reservedOutput(bidder));
+    };
     const bid = bidder.bid ? ask(NAME, 'bid', () => bidder.bid?.(affordable())) : 0;
     if (bid === undefined) return undefined;
     if (!isAmount(bid) || bid === Infinity) throw unusable(NAME, 'bid', 'a finite number >= 0 or undefined', bid);
@@ -265,7 +293,7 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
   declare reject: (error: unknown) => void;
   declare private call?: Unsubscribable;
 
-  constructor(limiter: LeaseOwner, charge: Charge, lane: number, fn: LeasedWork<R> | undefined, to?: Subscriber<R>) {
+  constructor(limiter: TicketOwner, charge: Charge, lane: number, fn: LeasedWork<R> | undefined, to?: Subscriber<R>) {
     super(limiter, charge);
     this.lane = lane;
     this.fn = fn;
@@ -283,11 +311,6 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
       call.begin(context);
     } else if (context) context.run(handOver, this as unknown as JobTicket<Lease>);
     else handOver(this as unknown as JobTicket<Lease>);
-  }
-
-  work(context: LeaseContext): WorkResult<R> {
-    const { fn } = this;
-    return (fn as LeasedWork<R>)(context);
   }
 
   /** Emits one of several values; false for a promise, for which only the last counts. */
@@ -309,7 +332,7 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
 
   /** Leaves the queue, or cancels the work. */
   unsubscribe(): void {
-    if (this.isWaiting) this.limiter.leave(this);
+    if (this.state === 'waiting') this.limiter.leave(this);
     this.call?.unsubscribe();
   }
 }
@@ -317,16 +340,6 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
 function handOver(ticket: JobTicket<Lease>): void {
   ticket.emit(ticket);
   ticket.ended(ticket, false);
-}
-
-/** A call of a function made by `wrap`, with its `this` and its arguments. */
-export class WrappedTicket<R> extends JobTicket<R> {
-  declare self: unknown;
-  declare args: unknown[];
-
-  override work(): WorkResult<R> {
-    return (this.fn as (...args: unknown[]) => WorkResult<R>).apply(this.self, this.args);
-  }
 }
 
 /** Running work under a lease; also the context that the work gets. */
@@ -343,7 +356,8 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
   }
 
   work(): WorkResult<R> {
-    return this.lease.work(this);
+    const { fn } = this.lease;
+    return (fn as LeasedWork<R>)(this);
   }
 
   override got(value: R): void {
@@ -378,13 +392,4 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
   private isOver(): void {
     this.lease.limiter.running.remove(this);
   }
-}
-
-/** What a lease was charged of a unit when it was granted, where the rates of a limiter bounded its estimate; undefined where none did. */
-export function boundedTo(lease: object | undefined, unit: string): number | undefined {
-  let least: number | undefined;
-  // A lease of another copy of the package counts too, and a lease of a caller's own limiter has neither field.
-  for (let at = lease as Partial<Lease> | undefined; at; at = at.parent)
-    if (at.isBounded && at.charge) least = Math.min(least ?? Infinity, amountOf(at.charge, unit));
-  return least;
 }

@@ -27,6 +27,7 @@ const DELTA = /_(CONTENT|ARGS|CHUNK)$/;
  * - **Completes when** the source completes, after what waits; **errors when** it errors, with the same error, after what waits.
  * - **On unsubscribe** what waits is dropped, and its timer is cleared.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts

@@ -1,11 +1,14 @@
-import { isAmount } from '../../../operators/toolkit.js';
-import type { Usage } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { Usage } from '../../../operators/index.js';
 import type { AguiEvent } from './types.js';
 
 /** How a run ended. `'superseded'` by a newer one, `'left'` by whoever listened; `'failed'` for `RUN_ERROR` and for what the agent threw. */
 export type AguiOutcome = 'finished' | 'interrupted' | 'cancelled' | 'superseded' | 'left' | 'failed';
 
-/** What `events` of `aguiFlow` tells: names and numbers, no texts. */
+/**
+ * What `events` of `aguiFlow` tells: names and numbers, no texts.
+ * @beta
+ */
 export type AguiFlowEvent =
   | { readonly type: 'runStarted'; readonly at: number; readonly threadId: string; readonly runId: string }
   | {
@@ -40,7 +43,7 @@ export function usageOf(event: AguiEvent | undefined): Usage | undefined {
   for (const entry of [event?.['usage']].flat()) {
     for (const name of ['inputTokens', 'outputTokens'] as const) {
       const count = (entry as Record<string, unknown> | undefined)?.[name];
-      if (isAmount(count)) all = { ...all, [name]: (all?.[name] ?? 0) + count };
+      if (check.isAmount(count)) all = { ...all, [name]: (all?.[name] ?? 0) + count };
     }
   }
   return all;

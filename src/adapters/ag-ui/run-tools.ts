@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
-import { attach, trampoline } from '../../../operators/toolkit.js';
+import { connect, trampoline } from '../../../operators/build.js';
 import type { ToolRunner } from '../../pipelines/create-tool-runner.js';
 import { inputOf } from '../../pipelines/tools/tool-formats.js';
 import type { OpenPart } from './open-parts.js';
@@ -43,7 +43,7 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
   const enqueue = trampoline(to);
 
   to.add(giveUp);
-  attach(source, to, {
+  connect(source, to, {
     next: (event) => {
       enqueue(handOn, event);
     },

@@ -1,10 +1,13 @@
 import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { attach } from '../../../operators/toolkit.js';
+import { connect } from '../../../operators/build.js';
 import { lostRun, ours } from './streams.js';
 import type { AguiInput, AguiNext, AguiStream, EventOf } from './types.js';
 
-/** An agent, by shape: what `run$` uses of it. */
+/**
+ * An agent, by shape: what `run$` uses of it.
+ * @beta
+ */
 export interface AguiAgent<I, O> extends AguiNext<I, O> {
   /** The one its requests are sent with, when it has one. */
   abortController?: AbortController;
@@ -26,6 +29,7 @@ export interface RunOptions {
  * - **Errors when** the agent does, or its `run` throws, with the same error.
  * - **On unsubscribe** the request is aborted. An agent without an `abortController` is told by its `abortRun`, so it should have one run at a time.
  *
+ * @beta
  * @example
  * ```ts
  * import { of } from 'rxjs';
@@ -64,7 +68,7 @@ export function run$<I extends AguiInput, O extends AguiStream>(
     if (to.closed) return;
     // Read when the request is made, and that is in `run`; another run of this agent has its own.
     if (own) agent.abortController = own;
-    attach(ours(agent.run(input)), to as Subscriber<unknown>, {
+    connect(ours(agent.run(input)), to as Subscriber<unknown>, {
       next: (event) => {
         // What it says to being stopped is not its answer.
         if (!isOver) to.next((lostRun(event['rawEvent']) ?? event) as EventOf<O>);

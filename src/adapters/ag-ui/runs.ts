@@ -1,7 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { defer, mergeMap, Observable, Subject } from 'rxjs';
-import { attach } from '../../../operators/toolkit.js';
-import type { Lease, Limiter, LimiterJob } from '../../../operators/types.js';
+import { connect } from '../../../operators/build.js';
+import type { Lease, Limiter, LimiterJob } from '../../../operators/index.js';
 import type { Run } from './agent-fetch.js';
 import { agentFetch } from './agent-fetch.js';
 import type { OpenPart } from './open-parts.js';
@@ -11,7 +11,10 @@ import { endOf, usageOf } from './run-events.js';
 import { lostRun, ours } from './streams.js';
 import type { AguiEvent, AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
 
-/** A run that was given up before its end. */
+/**
+ * A run that was given up before its end.
+ * @beta
+ */
 export interface AbandonedRun {
   readonly threadId: string;
   readonly runId: string;
@@ -81,7 +84,7 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
           lease = permit;
           return ours(next.run(input));
         });
-        attach(defer(() => (limiter ? limiter.acquire(wanted) : [undefined])).pipe(begin), to, { next: take, error: fail, complete });
+        connect(defer(() => (limiter ? limiter.acquire(wanted) : [undefined])).pipe(begin), to, { next: take, error: fail, complete });
 
         function take(told: AguiEvent): void {
           if (isOver) return;

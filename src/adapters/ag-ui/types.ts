@@ -3,19 +3,28 @@
  * beside it, and its versions name their types differently.
  */
 
-/** An event. */
+/**
+ * An event.
+ * @beta
+ */
 export interface AguiEvent {
   readonly type: string;
   readonly [field: string]: unknown;
 }
 
-/** What a run is started with. */
+/**
+ * What a run is started with.
+ * @beta
+ */
 export interface AguiInput {
   readonly threadId: string;
   readonly runId: string;
 }
 
-/** An Observable of events, of any copy of RxJS. */
+/**
+ * An Observable of events, of any copy of RxJS.
+ * @beta
+ */
 export interface AguiStream {
   subscribe(observer: { next(event: AguiEvent): void; error(error: unknown): void; complete(): void }): { unsubscribe(): void };
 }
@@ -25,7 +34,10 @@ export interface AguiNext<I, O> {
   run(input: I): O;
 }
 
-/** What `agent.use` takes; its answer is an Observable of the same RxJS as that of the agent, as far as types go. */
+/**
+ * What `agent.use` takes; its answer is an Observable of the same RxJS as that of the agent, as far as types go.
+ * @beta
+ */
 export type AguiMiddleware = <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>) => O;
 
 /** What an Observable emits. */

@@ -1,6 +1,5 @@
 import { APICallError } from 'ai';
-import { fieldOf } from '../../../operators/toolkit.js';
-import type { ResponseLike } from '../../../operators/types.js';
+import type { ResponseLike } from '../../../operators/index.js';
 import { lessonOf } from '../../pipelines/provider-error.js';
 
 interface Answer {
@@ -31,7 +30,8 @@ export async function dealtWith<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (error) {
-    if (fieldOf(error, 'isRetryable') === true) Reflect.defineProperty(error as object, 'isRetryable', { value: false });
+    if (Reflect.get(Object(error) as object, 'isRetryable') === true)
+      Reflect.defineProperty(error as object, 'isRetryable', { value: false });
     throw error;
   }
 }

@@ -1,9 +1,10 @@
 import type { StreamTextTransform, TextStreamPart, ToolSet } from 'ai';
 import type { SchedulerLike } from 'rxjs';
-import { checked, count, durationMs, schedulerOption } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
 import { coalesceDeltas } from '../support/coalesce-deltas.js';
 import { drawnStream } from '../support/drawn.js';
 
+/** @beta */
 export interface CoalesceTextOptions {
   /** Longest a delta waits for others, in ms; 0 = to the end of the current frame, Infinity = no limit. @defaultValue 16 */
   readonly maxWaitMs?: number;
@@ -30,6 +31,7 @@ type Delta = Extract<Part, { readonly type: 'text-delta' | 'reasoning-delta' | '
  * - **Holds at most** `maxChars` characters (or one delta that is longer), and reads on only while its own reader waits.
  * - **On cancel** what waits is dropped and the timer is gone.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -46,10 +48,10 @@ type Delta = Extract<Part, { readonly type: 'text-delta' | 'reasoning-delta' | '
  * @see `coalesce` of `sluice/operators` for the same on an Observable of any events.
  */
 export function coalesceText<TOOLS extends ToolSet>(options: CoalesceTextOptions = {}): StreamTextTransform<TOOLS> {
-  const { maxWaitMs, maxChars, scheduler } = checked('coalesceText', options, COALESCE_TEXT_DEFAULTS, {
-    maxWaitMs: durationMs,
-    maxChars: count,
-    scheduler: schedulerOption,
+  const { maxWaitMs, maxChars, scheduler } = check.options('coalesceText', options, COALESCE_TEXT_DEFAULTS, {
+    maxWaitMs: check.durationMs,
+    maxChars: check.count,
+    scheduler: check.scheduler,
   });
   const merging = coalesceDeltas<TextStreamPart<TOOLS>>(
     'coalesceText',

@@ -1,8 +1,8 @@
 import type { wrapEmbeddingModel } from 'ai';
 import * as ai from 'ai';
-import { FlowConfigError } from '../../../operators/errors.js';
-import { requiredSignal } from '../../../operators/toolkit.js';
-import type { Settled } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { Settled } from '../../../operators/index.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import { needsPeer } from '../../peer-version.js';
 import { checkTextList, settleTexts } from '../../pipelines/text-check.js';
 import { relayedSignal } from '../support/relayed-signal.js';
@@ -12,6 +12,7 @@ import { opener } from './embeddings.js';
 // Version 5 has neither it nor the middleware for embeddings.
 needsPeer('sluice/ai-sdk', 'ai', '^6.0.0 || ^7.0.0', (ai as Partial<typeof ai>).wrapEmbeddingModel !== undefined);
 
+/** @beta */
 export interface EmbedSettledOptions extends EmbeddingRules, Pick<Params, 'headers' | 'providerOptions'> {
   // Not picked: the parameters of AI SDK 6 have none.
   /** Length of the vectors, for models that can shorten them; read by those of AI SDK 7. @defaultValue the model's own */
@@ -33,6 +34,7 @@ const NAME = 'embedSettled';
  * - **Answers** when every value has settled, in the order of the values. Never rejects because of what the model says.
  * - **Sends** nothing for no values, and nothing more once `signal` has aborted.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -56,7 +58,7 @@ export function embedSettled(options: EmbedSettledOptions): Promise<Settled<stri
   if (typeof (Object(model) as Partial<Model>).doEmbed !== 'function')
     throw new FlowConfigError(NAME, 'model', 'an embedding model of a provider', model);
   checkTextList(NAME, 'values', values);
-  if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
+  if (signal !== undefined) check.requiredSignal(NAME, 'signal', signal);
   const params = {
     ...(dimensions !== undefined && { dimensions }),
     ...(headers !== undefined && { headers }),

@@ -1,6 +1,6 @@
 import type { EmbeddingModel } from 'ai';
-import { classifyError } from '../../../operators/classify-error.js';
-import { oneOf, orDefault, verdictOrFatal } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
+import { classifyError } from '../../../operators/index.js';
 import { checkTexts } from '../../pipelines/text-check.js';
 import { relayedSignal } from '../support/relayed-signal.js';
 import { dealtWith } from './answers.js';
@@ -10,6 +10,7 @@ import { limited } from './limited-model.js';
 
 type Embeddable = Exclude<EmbeddingModel, string>;
 
+/** @stable */
 export interface LimitEmbeddingModelOptions extends EmbeddingRules {
   /**
    * What becomes of a value that the model refuses. `'throw'` fails the call with the error of that value. `'empty'` gives it an empty vector,
@@ -32,6 +33,7 @@ const NAME = 'limitEmbeddingModel';
  *   `SplitLimitError`, `OverflowError`, `ClosedError`.
  * - **Loses** the other vectors with `rejected: 'throw'`, because `embedMany` has no place for them: see `embedSettled`.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is not an embedding model of a provider.
  * @example
  * ```ts
@@ -50,10 +52,10 @@ const NAME = 'limitEmbeddingModel';
  */
 export function limitEmbeddingModel<M extends Embeddable>(model: M, options: LimitEmbeddingModelOptions = {}): M {
   const open = opener(NAME, options, ['rejected']);
-  const rejected = oneOf('throw', 'empty')(NAME, 'rejected', orDefault(options.rejected, 'throw'));
+  const rejected = check.oneOf('throw', 'empty')(NAME, 'rejected', check.orDefault(options.rejected, 'throw'));
   const { retry, classify = classifyError } = options;
   const isItsFault = (error: unknown, isAlone: boolean): boolean => {
-    const verdict = verdictOrFatal(NAME, classify, error, { size: 1, attempt: 1, aborted: false });
+    const verdict = check.verdict(NAME, classify, error, { size: 1, attempt: 1, aborted: false });
     // Only others that succeed show that an error which says nothing is about the value.
     return verdict.class === 'tooLarge' || (verdict.class === 'itemFault' && !(verdict.unrecognised && isAlone));
   };

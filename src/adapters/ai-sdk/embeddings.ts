@@ -1,31 +1,14 @@
 import type { EmbeddingModelMiddleware } from 'ai';
-import { classifyError } from '../../../operators/classify-error.js';
-import { FlowBatcher } from '../../../operators/create-batcher.js';
-import { lanes } from '../../../operators/lanes.js';
-import type { DivideOptions } from '../../../operators/repair.js';
-import { DIVIDE_OPTIONS, divideAndConquer } from '../../../operators/repair.js';
-import {
-  batchConfig,
-  callback,
-  durationMs,
-  group,
-  limiterOption,
-  onlyKnown,
-  orDefault,
-  positive,
-  schedulerOption,
-  verdictOrFatal,
-  whenGivenUp,
-} from '../../../operators/toolkit.js';
-import type { CallContext, ErrorClass, GateOptions } from '../../../operators/types.js';
-import { natural } from '../../../operators/windows.js';
+import { check, listenTo } from '../../../operators/build.js';
+import type { Batcher, BatcherOptions, CallContext, DivideOptions, ErrorClass } from '../../../operators/index.js';
+import { classifyError, createBatcher, divideAndConquer, lanes, natural } from '../../../operators/index.js';
 import { enteredBatch } from '../../account/entered-batch.js';
-import { ledgerOf } from '../../account/ledger.js';
 import type { ProviderRules } from '../../account/providers.js';
-import { providerNamed, providerOption, providers } from '../../account/providers.js';
+import { providerNamed, providerOption } from '../../account/providers.js';
 import { untilClosed } from '../../pipelines/connection.js';
 import { permitAround, underPermit } from '../../pipelines/limited.js';
-import { retryOf } from '../../retry.js';
+import { TEXT_HINTS } from '../../pipelines/text-batches.js';
+import { repairOf } from '../../retry.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
 import type { CallJob } from '../support/call-job.js';
 import { ambientIn, jobOption } from '../support/call-job.js';
@@ -58,8 +41,11 @@ const RULES: readonly string[] = [
   ...['job', 'provider', 'countTokens', 'deadlineMs', 'timeoutMs'],
 ];
 
+const SPLIT: readonly string[] = ['parts', 'maxCalls', 'strategy'] satisfies readonly (keyof DivideOptions)[];
+const HINTS = { ...TEXT_HINTS, etries: 'Use `retry: { maxAttempts }`.' };
+
 export interface Opened {
-  readonly batcher: FlowBatcher<string, number[]>;
+  readonly batcher: Batcher<string, number[]>;
   /** To be called at the end. */
   readonly close: () => void;
   /** Of the requests that were answered well. */
@@ -72,29 +58,31 @@ export function opener(
   rules: EmbeddingRules,
   own: readonly string[],
 ): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
-  onlyKnown(name, rules, [...RULES, ...own]);
+  check.onlyKnown(name, rules, [...RULES, ...own], 'options', '', HINTS);
   const { limiter, concurrency, countTokens } = rules;
-  limiterOption(name, limiter, concurrency);
+  check.limiter(name, 'limiter', limiter, concurrency);
   const jobOf = jobOption<Omit<Params, 'values' | 'abortSignal'>>(name, rules.job, limiter);
   const provider = providerOption(name, 'provider', rules.provider);
-  const ledger = ledgerOf(limiter);
   const { retry, split } = rules;
-  const rule = retryOf(name, retry, Infinity) ?? [];
-  if (split !== undefined && split !== false) onlyKnown(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
-  const weigh = callback(name, 'countTokens', countTokens);
-  const options: GateOptions<string> = {
+  const rule = repairOf(name, retry) ?? [];
+  if (split !== undefined && split !== false) check.onlyKnown(name, check.group(name, 'split', split), SPLIT, 'split', 'split.');
+  const weigh = check.callback(name, 'countTokens', countTokens);
+  check.optional(check.count)(name, 'concurrency', concurrency);
+  for (const callback of ['classify', 'onEvent'] as const) check.callback(name, callback, rules[callback]);
+  if (rules.random !== undefined) check.requiredFunction(name, 'random', rules.random);
+  const options: BatcherOptions<string> = {
+    operator: name,
     classify: classifyError,
     ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),
     repair: [rule, split === false ? [] : divideAndConquer(split)],
-    deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
-    timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
+    deadlineMs: check.durationMs(name, 'deadlineMs', check.orDefault(rules.deadlineMs, Infinity)),
+    timeoutMs: check.positive(name, 'timeoutMs', check.orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
     // All values are here already: nothing is gained by waiting, nor by refusing some.
     window: natural(),
     maxQueued: Infinity,
     maxWeight: Infinity,
   };
-  batchConfig(name, options);
-  const scheduler = schedulerOption(name, 'scheduler', rules.scheduler);
+  const scheduler = check.scheduler(name, 'scheduler', rules.scheduler);
 
   const held = limiter && ({ operator: name, kind: 'request', limiter } as const);
 
@@ -104,40 +92,30 @@ export function opener(
     const maxSize = (await model.maxEmbeddingsPerCall) ?? Infinity;
     const oneByOne = limiter === undefined && concurrency === undefined && !(await model.supportsParallelCalls);
     const { lane, key, model: named = model.modelId, name: called = name } = { ...ambientIn(limiter), ...jobOf(params) };
-    const rulesOf = provider ?? ledger.provider ?? providerNamed(model.provider) ?? providers.other;
-    const facts = { name: called, model: named, key, provider: rulesOf };
+    const facts = { name: called, model: named, key, provider, api: providerNamed(model.provider) };
     const classOf = (error: unknown, { attempt }: CallContext): ErrorClass =>
-      verdictOrFatal(name, rules.classify ?? classifyError, error, { size: 1, attempt, aborted: false, epochMs: scheduler.now() }).class;
-    const batcher = new FlowBatcher<string, number[]>(
-      enteredBatch(
-        ledger,
-        facts,
-        () => scheduler.now(),
-        classOf,
-        async (values, call) => {
-          const send = () => shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
-          const answer = await untilClosed(held ? (underPermit(held, undefined, send) as Promise<Result>) : send(), call, scheduler);
-          if (answer.usage) call.settle({ inputTokens: answer.usage.tokens });
-          answers.push(answer);
-          return answer.embeddings;
-        },
-      ),
-      {
-        ...options,
-        weigh: weigh ?? estimatorFor(model.modelId),
-        ...(lane !== undefined && { queue: lanes([{ name: lane }]) }),
-        maxSize,
-        ...(oneByOne && { concurrency: 1 }),
-      },
-      name,
-      { model: named, key },
-    );
+      check.verdict(name, rules.classify ?? classifyError, error, { size: 1, attempt, aborted: false, epochMs: scheduler.now() }).class;
+    const work = async (values: readonly string[], call: CallContext): Promise<number[][]> => {
+      const send = () => shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
+      const answer = await untilClosed(held ? (underPermit(held, undefined, send) as Promise<Result>) : send(), call, scheduler);
+      if (answer.usage) call.settle({ inputTokens: answer.usage.tokens });
+      answers.push(answer);
+      return answer.embeddings;
+    };
+    const batcher = createBatcher<string, number[]>(limiter ? enteredBatch(limiter, facts, () => scheduler.now(), classOf, work) : work, {
+      ...options,
+      weigh: weigh ?? estimatorFor(model.modelId),
+      ...(lane !== undefined && { queue: lanes([{ name: lane }]) }),
+      ...(limiter && { job: { model: named, ...(key !== undefined && { key }) } }),
+      maxSize,
+      ...(oneByOne && { concurrency: 1 }),
+    });
     const close = (): void => {
       batcher.close();
-      stop?.unsubscribe();
+      stop?.();
     };
     // Whoever embeds has no other handle.
-    const stop = limiter && whenGivenUp(limiter, close);
+    const stop = limiter && listenTo(limiter, { ended: close });
     return { batcher, answers, close };
   };
 }

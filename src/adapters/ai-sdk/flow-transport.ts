@@ -1,12 +1,15 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
-import { FlowConfigError } from '../../../operators/errors.js';
-import { checked, flag } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import type { DeltaOptions, DeltaRule } from '../support/coalesce-deltas.js';
 import { coalesceDeltas, DELTA_DEFAULTS, deltaChecks } from '../support/coalesce-deltas.js';
 import { drawnStream } from '../support/drawn.js';
 import { Run } from './latest-run.js';
 
-/** How fast deltas are shown, and what becomes of an answer that is asked for again. */
+/**
+ * How fast deltas are shown, and what becomes of an answer that is asked for again.
+ * @beta
+ */
 export interface FlowTransportOptions extends DeltaOptions {
   /** Whether a new message aborts the answer to the one before it in the same chat. @defaultValue true */
   readonly supersede?: boolean;
@@ -31,6 +34,7 @@ const DEFAULTS = { ...DELTA_DEFAULTS, supersede: true } as const;
  *
  * For AI SDK 6 and 7. Errors of the other transport pass through.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `transport` is none, or an option is unknown or out of range.
  * @example
  * ```ts no-run
@@ -56,7 +60,7 @@ const DEFAULTS = { ...DELTA_DEFAULTS, supersede: true } as const;
  */
 export function flowTransport<M extends UIMessage>(transport: ChatTransport<M>, options: FlowTransportOptions = {}): ChatTransport<M> {
   checkTransport(transport);
-  const { supersede, ...pace } = checked(NAME, options, DEFAULTS, { ...deltaChecks, supersede: flag });
+  const { supersede, ...pace } = check.options(NAME, options, DEFAULTS, { ...deltaChecks, supersede: check.flag });
   const merging = coalesceDeltas(NAME, DELTAS, pace as DeltaOptions);
   const sends = new Map<string, Run>();
   const reconnects = new Map<string, Run>();

@@ -1,6 +1,6 @@
 import type { LanguageModel } from 'ai';
-import { lastOf } from '../../../operators/toolkit.js';
-import type { Usage } from '../../../operators/types.js';
+import { lastValueFrom } from 'rxjs';
+import type { Usage } from '../../../operators/index.js';
 import { providerNamed } from '../../account/providers.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
 import type { AccountedCall } from '../support/accounted-call.js';
@@ -21,7 +21,10 @@ type ModelUsage = Awaited<ReturnType<Newest['doGenerate']>>['usage'];
 /** One call of a model as `job` sees it: the prompt, the settings, the tools. */
 export type LanguageModelParams = Parameters<Newest['doGenerate']>[0];
 
-/** What surrounds each call of a model. */
+/**
+ * What surrounds each call of a model.
+ * @stable
+ */
 export type LimitLanguageModelOptions = ConnectionRules<LanguageModelParams>;
 
 const NAME = 'limitLanguageModel';
@@ -48,6 +51,7 @@ const PARTS_AHEAD = 10_000;
  *
  * Other middleware belongs around it: `wrapLanguageModel({ model: limitLanguageModel(model, { limiter }), middleware })`.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is not a model of a provider.
  * @example
  * ```ts
@@ -58,9 +62,9 @@ const PARTS_AHEAD = 10_000;
  *
  * const answer = { choices: [{ message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
  * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
- * const limiter = createAccount({ concurrency: 2, tokensPerMinute: 200_000 });
+ * const account = createAccount({ concurrency: 2, tokensPerMinute: 200_000 });
  *
- * const model = limitLanguageModel(provider('m'), { limiter });
+ * const model = limitLanguageModel(provider('m'), { limiter: account });
  * const { text } = await generateText({ model, prompt: '2 + 2?' });
  * text; // => 'four'
  * ```
@@ -82,7 +86,7 @@ export function limitLanguageModel<M extends Callable>(model: M, options: LimitL
         attempt.settle(usageOf(result.usage));
         return result;
       });
-      return last(lastOf(held.policy(generate, how(params))));
+      return last(lastValueFrom(held.policy(generate, how(params))));
     },
     doStream: (params: LanguageModelParams, send: Newest['doStream']) =>
       last(

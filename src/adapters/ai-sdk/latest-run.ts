@@ -1,4 +1,4 @@
-import { abortReason, onAbort } from '../../../operators/toolkit.js';
+import { onAbort } from '../../../operators/build.js';
 import type { RelayedSignal } from '../support/relayed-signal.js';
 import { relayedSignal } from '../support/relayed-signal.js';
 
@@ -34,7 +34,7 @@ export class Run {
   }
 
   abort(): void {
-    this.#own.abort(abortReason());
+    this.#own.abort();
   }
 
   /** The stream of the answer, when it is here. Rejects with the reason of the signal, also when `open` does not listen to that. */

@@ -1,4 +1,4 @@
-import { FlowConfigError } from '../../../operators/errors.js';
+import { FlowConfigError } from '../../../operators/index.js';
 
 /** What every request to a model says. */
 export interface Asked {

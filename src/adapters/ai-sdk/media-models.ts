@@ -1,6 +1,6 @@
 import type { ImageModel, RerankingModel, SpeechModel, TranscriptionModel } from 'ai';
-import { lastOf } from '../../../operators/toolkit.js';
-import type { ResponseLike, Usage } from '../../../operators/types.js';
+import { lastValueFrom } from 'rxjs';
+import type { ResponseLike, Usage } from '../../../operators/index.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { EnteredAttempt } from '../support/entered-attempt.js';
 import { heldCall, heldWork } from '../support/held-call.js';
@@ -27,13 +27,25 @@ export type SpeechModelParams = Parameters<Speakable['doGenerate']>[0];
 /** A request for the text of a recording. */
 export type TranscriptionModelParams = Parameters<Transcribable['doGenerate']>[0];
 
-/** What surrounds each request for images. */
+/**
+ * What surrounds each request for images.
+ * @beta
+ */
 export type LimitImageModelOptions = ConnectionRules<ImageModelParams>;
-/** What surrounds each request to a model that ranks documents. */
+/**
+ * What surrounds each request to a model that ranks documents.
+ * @beta
+ */
 export type LimitRerankingModelOptions = ConnectionRules<RerankingModelParams>;
-/** What surrounds each request for speech. */
+/**
+ * What surrounds each request for speech.
+ * @beta
+ */
 export type LimitSpeechModelOptions = ConnectionRules<SpeechModelParams>;
-/** What surrounds each request for the text of a recording. */
+/**
+ * What surrounds each request for the text of a recording.
+ * @beta
+ */
 export type LimitTranscriptionModelOptions = ConnectionRules<TranscriptionModelParams>;
 
 /** Parts of a stream of transcripts that are read ahead of the reader. */
@@ -63,6 +75,7 @@ interface Caller {
  * - **Rejects** with the model's own error, the same object. `isRetryable` on it is false then: the attempts are ours, and the SDK adds none. With
  *   `retry: false` it is left alone. Also with the signal's reason, `DeadlineError`, `AttemptTimeoutError`, `BreakerOpenError`, `OverflowError`, `ClosedError`.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is not an image model of a provider.
  * @example
  * ```ts
@@ -73,9 +86,9 @@ interface Caller {
  *
  * const answer = { data: [{ b64_json: 'iVBORw0KGgo=' }] };
  * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
- * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 50 });
+ * const account = createAccount({ concurrency: 2, requestsPerMinute: 50 });
  *
- * const model = limitImageModel(provider.imageModel('m'), { limiter });
+ * const model = limitImageModel(provider.imageModel('m'), { limiter: account });
  * const { image } = await generateImage({ model, prompt: 'an otter' });
  * image.base64; // => 'iVBORw0KGgo='
  * ```
@@ -89,6 +102,7 @@ export function limitImageModel<M extends Drawable>(model: M, options: LimitImag
  * A model for `rerank` that keeps to a limiter: the SDK has no middleware for these. The same model in all else, under the rules of
  * {@link limitImageModel}.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model of this kind.
  * @example
  * ```ts
@@ -115,6 +129,7 @@ export function limitRerankingModel<M extends Rerankable>(model: M, options: Lim
 /**
  * A model for `generateSpeech` (`experimental_generateSpeech` of AI SDK 6) that keeps to a limiter, likewise.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model of this kind.
  * @example
  * ```ts
@@ -139,6 +154,7 @@ export function limitSpeechModel<M extends Speakable>(model: M, options: LimitSp
  * A model for `transcribe` (`experimental_transcribe` of AI SDK 6) that keeps to a limiter, likewise; also where the provider fetches the recording itself, or
  * answers with a stream, which holds its permit until it ends.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model of this kind.
  * @example
  * ```ts
@@ -174,7 +190,7 @@ function callerOf<Q extends Asked>(name: string, options: ConnectionRules<Q>, to
         attempt.settle(usageOf(result));
         return result;
       });
-      return last(lastOf(held.policy(work, how(params))));
+      return last(lastValueFrom(held.policy(work, how(params))));
     },
     stream: <R extends Streamed>(params: Asked, send: (params: never) => PromiseLike<R>) =>
       last(

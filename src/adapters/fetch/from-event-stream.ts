@@ -1,29 +1,17 @@
-import type { SchedulerLike, Subscriber } from 'rxjs';
-import { Observable } from 'rxjs';
-import { classifyError } from '../../../operators/classify-error.js';
-import { FlowConfigError } from '../../../operators/errors.js';
-import {
-  Alarm,
-  abortReason,
-  checked,
-  count,
-  drawnFrom,
-  flag,
-  mayPass,
-  requiredFunction,
-  retryDelayMs,
-  retryRule,
-  schedulerOption,
-  unchecked,
-  unusable,
-} from '../../../operators/toolkit.js';
-import type { RetryOptions, RetryRule } from '../../../operators/types.js';
+import type { SchedulerLike } from 'rxjs';
+import { catchError, concat, defer, EMPTY, mergeMap, Observable, throwError } from 'rxjs';
+import { check } from '../../../operators/build.js';
+import type { RetryOptions } from '../../../operators/index.js';
+import { classifyError, FlowConfigError, fromStream, policy } from '../../../operators/index.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
 import { keepOrigin } from '../../pipelines/keep-origin.js';
 import { ProviderError, refusalOf } from '../../pipelines/provider-error.js';
 import { eventParser, MAX_EVENT_CHARS } from '../../pipelines/server-events.js';
 
-/** One event of a server, with the names that `EventSource` uses. */
+/**
+ * One event of a server, with the names that `EventSource` uses.
+ * @stable
+ */
 export interface ServerEvent {
   /** `message` when the server names none. */
   readonly type: string;
@@ -33,7 +21,10 @@ export interface ServerEvent {
   readonly lastEventId: string;
 }
 
-/** What the factory of a connection is told. */
+/**
+ * What the factory of a connection is told.
+ * @stable
+ */
 export interface EventStreamContext {
   /** Aborts when the stream is left. Hand it to `fetch`. */
   readonly signal: AbortSignal;
@@ -43,9 +34,13 @@ export interface EventStreamContext {
   readonly attempt: number;
 }
 
-/** Where the events come from: an address, a request, or a function that makes the call itself. */
+/**
+ * Where the events come from: an address, a request, or a function that makes the call itself.
+ * @stable
+ */
 export type EventStreamRequest = string | URL | Request | ((context: EventStreamContext) => Response | PromiseLike<Response>);
 
+/** @stable */
 export interface EventStreamOptions {
   /** What sends the request, for example one made by `limitFetch`; not with a factory. @defaultValue the global `fetch` */
   readonly fetch?: typeof fetch;
@@ -79,6 +74,7 @@ const DEFAULTS = { reconnect: false, reconnectAtEnd: false, maxEventChars: MAX_E
  *   `reconnect` what may pass is tried again first, with the header `Last-Event-ID`.
  * - **On unsubscribe** the signal aborts, and the server sees the connection close; a pause between two connections ends.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `request` is none, or an option is unknown or out of range.
  * @example
  * ```ts
@@ -96,40 +92,34 @@ const DEFAULTS = { reconnect: false, reconnectAtEnd: false, maxEventChars: MAX_E
  */
 export function fromEventStream(request: EventStreamRequest, options: EventStreamOptions = {}): Observable<ServerEvent> {
   const settings = readOptions(request, options);
-  return new Observable((subscriber) => {
-    const connection = new Connection(settings, subscriber);
-    connection.open();
-    return () => {
-      connection.leave();
-    };
-  });
+  return defer(() => eventsOf(settings));
 }
 
 type Settings = ReturnType<typeof readOptions>;
 
 function readOptions(request: EventStreamRequest, options: EventStreamOptions) {
-  const { reconnect, fetch, random, ...rest } = checked(NAME, options, DEFAULTS, {
+  const { reconnect, fetch, random, ...rest } = check.options(NAME, options, DEFAULTS, {
     fetch: (operator: string, option: string, value: typeof globalThis.fetch | undefined) =>
-      value === undefined ? undefined : requiredFunction(operator, option, value),
-    reconnect: unchecked,
-    reconnectAtEnd: flag,
-    maxEventChars: count,
-    scheduler: schedulerOption,
+      value === undefined ? undefined : check.requiredFunction(operator, option, value),
+    reconnect: check.unchecked,
+    reconnectAtEnd: check.flag,
+    maxEventChars: check.count,
+    scheduler: check.scheduler,
     random: (operator: string, option: string, value: (() => number) | undefined) =>
-      value === undefined ? Math.random : requiredFunction(operator, option, value),
+      value === undefined ? Math.random : check.requiredFunction(operator, option, value),
   });
-  const retry: RetryRule | undefined = retryRule(NAME, reconnect, Infinity, 'reconnect');
-  return { ...rest, retry, random: random ?? Math.random, send: sender(request, fetch) };
+  const retry = check.retries(NAME, 'reconnect', reconnect, Infinity);
+  return { ...rest, ...(retry && { retry }), random: random ?? Math.random, send: sender(request, fetch) };
 }
 
 /** Makes one connection. */
 function sender(request: EventStreamRequest, given: typeof fetch | undefined): (context: EventStreamContext) => Promise<Response> {
   if (typeof request === 'function') {
-    if (given !== undefined) throw new FlowConfigError(NAME, 'fetch', 'absent when a function makes the call', given);
+    check.excludes(NAME, 'fetch', given, 'a function that makes the call', 'Call your `fetch` inside the function.');
     return async (context) => answered('request', await request(context));
   }
   if (!(typeof request === 'string' || request instanceof URL || request instanceof Request))
-    throw new FlowConfigError(NAME, 'request', 'an address, a Request or a function', request);
+    throw new FlowConfigError(NAME, 'request', 'a URL, a Request or a function', request);
   const own = request instanceof Request ? request : undefined;
   const send = keepOrigin((input, init) => (given ?? globalThis.fetch)(input, init));
   return async ({ signal, lastEventId }) => {
@@ -146,122 +136,100 @@ function sender(request: EventStreamRequest, given: typeof fetch | undefined): (
 function answered(name: string, response: Response): Response {
   const { status, headers } = Object(response) as Partial<Response>;
   if (typeof status === 'number' && typeof headers?.get === 'function') return response;
-  throw new Final(unusable(NAME, name, 'a Response', response));
+  throw failure(check.unusable(NAME, name, 'a Response', response));
 }
 
-/** Carries an error of an answer that cannot be better another time. */
-class Final extends Error {
-  constructor(readonly error: unknown) {
+/** An end of a connection that is no failure of the network: how the stream ends, if no other connection is made. */
+class Ending extends Error {
+  constructor(
+    readonly stream: Observable<never>,
+    readonly isRetried = false,
+  ) {
     super();
   }
 }
 
-/** One subscription. */
-class Connection {
-  readonly #settings: Settings;
-  readonly #to: Subscriber<ServerEvent>;
-  readonly #pause: Alarm;
-  #controller = new AbortController();
-  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  #lastEventId = '';
-  /** As the server wants it. */
-  #retryMs: number | undefined;
-  #attempt = 1;
+/** An error of an answer that cannot be better another time. */
+function failure(error: unknown): Ending {
+  // eslint-disable-next-line rxjs-x/throw-error -- what was thrown is passed on as it is
+  return new Ending(throwError(() => error));
+}
 
-  constructor(settings: Settings, to: Subscriber<ServerEvent>) {
-    this.#settings = settings;
-    this.#to = to;
-    this.#pause = new Alarm(settings.scheduler, () => {
-      this.open();
-    });
-  }
-
-  open(): void {
-    this.#run()
-      .then(
-        (canGoOn) => {
-          if (this.#to.closed) return;
-          if (canGoOn && this.#settings.reconnectAtEnd && this.#again(undefined)) return;
-          this.#to.complete();
-        },
-        (error: unknown) => {
-          if (this.#to.closed) return;
-          if (error instanceof Final) {
-            this.#to.error(error.error);
-            return;
-          }
-          const verdict = classifyError(error, { aborted: this.#controller.signal.aborted, size: 1, attempt: this.#attempt });
-          if (mayPass(verdict) && this.#again(verdict.retryAfterMs)) return;
-          this.#to.error(error);
-        },
-      )
-      .catch((error: unknown) => {
-        this.#to.error(error);
-      });
-  }
-
-  leave(): void {
-    this.#pause.clear();
-    this.#controller.abort(abortReason());
-    this.#reader?.cancel(this.#controller.signal.reason).catch(() => undefined);
-  }
-
-  /** False when it was tried often enough. */
-  #again(retryAfterMs: number | undefined): boolean {
-    const { retry, random } = this.#settings;
-    if (retry === undefined || this.#attempt >= retry.maxAttempts) return false;
-    const hintMs = retryAfterMs === undefined ? this.#retryMs : Math.max(retryAfterMs, this.#retryMs ?? 0);
-    const delayMs = retryDelayMs(this.#attempt, hintMs, retry, drawnFrom(NAME, random));
-    this.#attempt++;
-    this.#pause.set(this.#pause.now() + delayMs);
-    return true;
-  }
-
-  /** One connection to its end; false when the server says that there is nothing more. */
-  async #run(): Promise<boolean> {
-    this.#controller = new AbortController();
-    const { signal } = this.#controller;
-    const response = await this.#settings.send({ signal, lastEventId: this.#lastEventId, attempt: this.#attempt });
-    if (this.#to.closed) {
-      response.body?.cancel().catch(() => undefined);
-      return false;
-    }
-    if (response.status === 204) return false;
-    if (!response.ok) throw refusalOf(response, (await boundedText(response, REFUSAL_BOUNDS)).text);
-    const type = response.headers.get('content-type') ?? '';
-    if (!/^\s*text\/event-stream\s*(;|$)/i.test(type)) {
-      response.body?.cancel().catch(() => undefined);
-      const problem = `the answer is no text/event-stream but \`${type.slice(0, 100)}\``;
-      throw new Final(new ProviderError(response.status, response.headers, problem, undefined, undefined, undefined));
-    }
-    if (response.body !== null) await this.#read(response.body);
-    return true;
-  }
-
-  async #read(body: ReadableStream<Uint8Array>): Promise<void> {
-    const reader = body.getReader();
-    this.#reader = reader;
+/** One subscription: its connections, each of which continues behind the last event. */
+function eventsOf({ send, retry, reconnectAtEnd, maxEventChars, scheduler, random }: Settings): Observable<ServerEvent> {
+  let lastEventId = '';
+  /** Shortest pause that the server wants. */
+  let retryMs = 0;
+  const connected = policy({
+    ...(retry && { retry }),
+    resumable: true,
+    timeoutMs: Infinity,
+    scheduler,
+    random,
+    classify: (error, context) => {
+      const verdict =
+        error instanceof Ending ? ({ class: error.isRetried ? 'transient' : 'fatal' } as const) : classifyError(error, context);
+      const retryAfterMs = Math.max('retryAfterMs' in verdict ? (verdict.retryAfterMs ?? 0) : 0, retryMs);
+      return { ...verdict, ...(retryAfterMs > 0 && { retryAfterMs }) };
+    },
+  });
+  const connection = (attempt: number): Observable<ServerEvent> => {
+    let events: ServerEvent[] = [];
     const feed = eventParser({
-      maxEventChars: this.#settings.maxEventChars,
+      maxEventChars,
       onEvent: ({ event: type = 'message', data, id }) => {
-        if (id !== undefined) this.#lastEventId = id;
-        this.#attempt = 1;
-        this.#to.next({ type, data, lastEventId: this.#lastEventId });
+        lastEventId = id ?? lastEventId;
+        events.push({ type, data, lastEventId });
       },
       onRetry: (ms) => {
-        this.#retryMs = ms;
+        retryMs = ms;
       },
     });
     const decoder = new TextDecoder();
-    while (!this.#to.closed) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      try {
-        feed(decoder.decode(value, { stream: true }));
-      } catch (error) {
-        reader.cancel(error).catch(() => undefined);
-        throw new Final(error);
-      }
-    }
+    const parsed = fromStream((signal) => opened(send({ signal, lastEventId, attempt }))).pipe(
+      mergeMap((bytes) => {
+        events = [];
+        try {
+          feed(decoder.decode(bytes, { stream: true }));
+          return events;
+        } catch (error) {
+          return concat(
+            events,
+            throwError(() => failure(error)),
+          );
+        }
+      }),
+    );
+    return reconnectAtEnd
+      ? concat(
+          parsed,
+          throwError(() => new Ending(EMPTY, true)),
+        )
+      : parsed;
+  };
+  return connected(({ attempt }) => connection(attempt)).pipe(
+    // eslint-disable-next-line rxjs-x/throw-error -- what was thrown is passed on as it is
+    catchError((error: unknown) => (error instanceof Ending ? error.stream : throwError(() => error))),
+  );
+}
+
+/** The body of an answer that is an event stream. */
+async function opened(answer: Promise<Response>): Promise<ReadableStream<Uint8Array>> {
+  const response = await answer;
+  if (response.status === 204) throw new Ending(EMPTY);
+  if (!response.ok) throw refusalOf(response, (await boundedText(response, REFUSAL_BOUNDS)).text);
+  const type = response.headers.get('content-type') ?? '';
+  if (!/^\s*text\/event-stream\s*(;|$)/i.test(type)) {
+    response.body?.cancel().catch(() => undefined);
+    const problem = `the answer is no text/event-stream but \`${type.slice(0, 100)}\``;
+    throw failure(new ProviderError(response.status, response.headers, problem, undefined, undefined, undefined));
   }
+  return (
+    response.body ??
+    new ReadableStream({
+      start: (controller) => {
+        controller.close();
+      },
+    })
+  );
 }

@@ -1,7 +1,10 @@
 import { RunnableBinding, RunnableSequence } from '@langchain/core/runnables';
 import type { AgentMiddleware } from 'langchain';
 
-/** Middleware that adds nothing to the state and the context of an agent. */
+/**
+ * Middleware that adds nothing to the state and the context of an agent.
+ * @beta
+ */
 export type Middleware = AgentMiddleware<undefined, undefined, unknown, readonly [], readonly []>;
 
 interface CallOptions {

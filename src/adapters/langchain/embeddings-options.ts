@@ -1,12 +1,17 @@
 import type { SchedulerLike } from 'rxjs';
-import { FlowConfigError } from '../../../operators/errors.js';
-import { oneOf, onlyKnown, orDefault, schedulerOption } from '../../../operators/toolkit.js';
-import { EMBEDDER_DEFAULTS } from '../../pipelines/embedder-options.js';
+import { check } from '../../../operators/build.js';
+import type { FlowSink, Limiter } from '../../../operators/index.js';
+import { classifyError, createAccount, FlowConfigError, lanes as queueOf } from '../../../operators/index.js';
+import { EMBEDDER_DEFAULTS } from '../../pipelines/defaults.js';
 import type { EmbedderRules, TextBatches } from '../../pipelines/text-batches.js';
-import { BATCH_RULES, TEXT_RULES, textBatches } from '../../pipelines/text-batches.js';
+import { TEXT_HINTS, TEXT_RULES, textBatches } from '../../pipelines/text-batches.js';
+import { withoutEnd } from '../../pipelines/without-end.js';
+import { encodingOf } from '../../tokenizers/encoding-of.js';
+import { estimatorOf } from '../../tokenizers/estimate.js';
 import type { Inner, InnerEmbeddings } from './inner-embeddings.js';
 import { innerEmbeddings } from './inner-embeddings.js';
 
+/** @stable */
 export interface LimitEmbeddingsOptions extends EmbedderRules {
   /** What sends the requests; for `embeddings` that are made around a `fetch`. @defaultValue the global `fetch` */
   readonly fetch?: typeof globalThis.fetch;
@@ -29,20 +34,37 @@ export const NAME = 'limitEmbeddings';
 interface Parts {
   readonly inner: Inner;
   readonly batches: TextBatches;
+  /** Closed with the rest: it would wait a while for calls that were given up and go on. */
+  readonly ownLimiter: Limiter | undefined;
   readonly areQueriesAlone: boolean;
   readonly scheduler: SchedulerLike;
 }
 
 /** @throws FlowConfigError naming the option */
 export function partsOf(embeddings: InnerEmbeddings, options: LimitEmbeddingsOptions): Parts {
-  onlyKnown(NAME, options, ['fetch', 'queries', 'maxSize', ...TEXT_RULES, ...BATCH_RULES]);
+  check.onlyKnown(NAME, options, ['fetch', 'queries', ...TEXT_RULES], 'options', '', TEXT_HINTS);
   const d = DEFAULTS;
   const inner = innerEmbeddings(NAME, embeddings, options.fetch);
   const most = inner.batchSize ?? d.maxSize;
-  const batches = textBatches(NAME, options, { ...d, maxSize: most }, { model: inner.model });
+  const ownLimiter = options.limiter === undefined ? newLimiter(options) : undefined;
+  const rules = ownLimiter ? { ...options, concurrency: undefined, limiter: ownLimiter } : options;
+  const client = { model: inner.model, classify: classifyError, estimateTokens: estimatorOf(encodingOf(inner.model), 1) };
+  const batches = textBatches(NAME, rules as LimitEmbeddingsOptions, { ...d, maxSize: most }, client);
   const { maxSize } = batches.options;
   if (maxSize > most) throw new FlowConfigError(NAME, 'maxSize', `at most ${String(most)}, the \`batchSize\` of the embeddings`, maxSize);
-  const queries = oneOf('together', 'alone')(NAME, 'queries', orDefault(options.queries, d.queries));
-  const scheduler = schedulerOption(NAME, 'scheduler', options.scheduler);
-  return { inner, batches, areQueriesAlone: queries === 'alone', scheduler };
+  const queries = check.oneOf('together', 'alone')(NAME, 'queries', check.orDefault(options.queries, d.queries));
+  const scheduler = check.scheduler(NAME, 'scheduler', options.scheduler);
+  return { inner, batches, ownLimiter, areQueriesAlone: queries === 'alone', scheduler };
+}
+
+/** Shared by questions and documents. */
+function newLimiter({ concurrency, lanes, scheduler, onEvent }: LimitEmbeddingsOptions): Limiter {
+  const names = queueOf(check.orDefault(lanes, DEFAULTS.lanes), { operator: NAME }).lanes.map(({ name }) => name);
+  const listener: FlowSink | undefined = check.callback(NAME, 'onEvent', onEvent);
+  return createAccount({
+    concurrency: check.count(NAME, 'concurrency', check.orDefault(concurrency, DEFAULTS.concurrency)),
+    lanes: names,
+    scheduler: check.scheduler(NAME, 'scheduler', scheduler),
+    ...(listener && { onEvent: withoutEnd(listener) }),
+  });
 }

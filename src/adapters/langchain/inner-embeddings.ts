@@ -1,9 +1,9 @@
 import type { EmbeddingsInterface } from '@langchain/core/embeddings';
 import { AsyncCaller } from '@langchain/core/utils/async_caller';
 import { noop } from 'rxjs';
-import { FlowConfigError } from '../../../operators/errors.js';
-import { ask, orDefault, requiredFunction } from '../../../operators/toolkit.js';
-import type { CallContext, Usage } from '../../../operators/types.js';
+import { ask, check } from '../../../operators/build.js';
+import type { CallContext, Usage } from '../../../operators/index.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import { keepOrigin } from '../../pipelines/keep-origin.js';
 import { isLimited } from '../../pipelines/limited.js';
 import type { Over } from '../support/held-call.js';
@@ -46,10 +46,17 @@ const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);
 /** @throws FlowConfigError when the embeddings are none */
 export function innerEmbeddings(operator: string, embeddings: InnerEmbeddings, fetch: Fetch | undefined): Inner {
   const isMade = typeof embeddings === 'function';
-  const given = requiredFunction(operator, 'fetch', orDefault(fetch, globalFetch));
+  const given = check.requiredFunction(operator, 'fetch', check.orDefault(fetch, globalFetch));
   const base = keepOrigin(given);
-  if (fetch !== undefined && !isMade) throw new FlowConfigError(operator, 'fetch', 'absent unless `embeddings` is a function', fetch);
-  if (isLimited(fetch)) throw new FlowConfigError(operator, 'fetch', 'one that is not behind a limiter already', fetch);
+  if (!isMade)
+    check.needs(
+      operator,
+      'fetch',
+      fetch,
+      'a function in `embeddings`',
+      'Use `(fetch) => new OpenAIEmbeddings({ configuration: { fetch } })`.',
+    );
+  if (isLimited(fetch)) throw check.misused(operator, 'fetch', '`fetch` has a limiter already', 'Pass the original `fetch`.');
   const around = (its: Fetch): EmbeddingsInterface => checked(operator, isMade ? ask(operator, 'embeddings', embeddings, its) : embeddings);
   const { batchSize, model } = around(base) as { readonly batchSize?: unknown; readonly model?: unknown };
   return {

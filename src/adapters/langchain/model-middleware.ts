@@ -1,8 +1,8 @@
 import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
-import { lastOf } from '../../../operators/toolkit.js';
-import type { Usage } from '../../../operators/types.js';
+import { lastValueFrom } from 'rxjs';
+import type { Usage } from '../../../operators/index.js';
 import { providerNamed } from '../../account/providers.js';
 import type { RequestFacts } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
@@ -14,7 +14,10 @@ import { requestUsage } from '../support/token-counts.js';
 import type { Middleware } from './agent-calls.js';
 import { underSignal } from './agent-calls.js';
 
-/** What surrounds each call of an agent's model. */
+/**
+ * What surrounds each call of an agent's model.
+ * @beta
+ */
 export type ModelMiddlewareOptions = ConnectionRules<ModelRequest>;
 
 interface Told {
@@ -38,6 +41,7 @@ const NAME = 'createModelMiddleware';
  *
  * Put it last in `middleware`, so that others which make a call anew (retry, fallback) wait for a permit each time.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -45,9 +49,9 @@ const NAME = 'createModelMiddleware';
  * import { createAccount } from 'sluice';
  * import { createModelMiddleware } from 'sluice/langchain/agents';
  *
- * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
+ * const account = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const model = fakeModel().respond(new AIMessage('4'));
- * const agent = createAgent({ model, tools: [], middleware: [createModelMiddleware({ limiter })] });
+ * const agent = createAgent({ model, tools: [], middleware: [createModelMiddleware({ limiter: account })] });
  * const { messages } = await agent.invoke({ messages: [{ role: 'user', content: '2 + 2?' }] });
  * messages.at(-1)?.text; // => '4'
  * ```
@@ -58,7 +62,7 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
   return createMiddleware({
     name: 'SluiceModel',
     wrapModelCall: (request, handler) =>
-      lastOf(
+      lastValueFrom(
         held.policy(
           heldWork(held, async (attempt) => {
             const calling = async () => handler({ ...request, model: underSignal(request.model, attempt.signal, { maxRetries: 0 }) });

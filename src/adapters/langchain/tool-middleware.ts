@@ -1,8 +1,8 @@
 import { createMiddleware, MiddlewareError, ToolInvocationError, ToolMessage } from 'langchain';
-import { childOf } from '../../../operators/child-of.js';
-import { createLimiter } from '../../../operators/create-limiter.js';
-import { count, lastOf, limiterOption, oneOf, onlyKnown, orDefault, positive, schedulerOption } from '../../../operators/toolkit.js';
-import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
+import { lastValueFrom } from 'rxjs';
+import { check } from '../../../operators/build.js';
+import { childOf, createLimiter } from '../../../operators/index.js';
+import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/defaults.js';
 import type { CallJob } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { CallPolicy, CallRules } from '../support/call-rules.js';
@@ -13,7 +13,10 @@ import { underSignal } from './agent-calls.js';
 /** One limit for each tool, or limits by name; a tool that is not named has none. */
 export type PerTool = number | Readonly<Record<string, number>>;
 
-/** What surrounds each tool call of an agent. */
+/**
+ * What surrounds each tool call of an agent.
+ * @beta
+ */
 export interface ToolMiddlewareOptions extends Pick<CallRules, 'limiter' | 'onEvent' | 'scheduler'> {
   /** Calls at a time, of all tools and all runs of the agent. Not together with `limiter`. @defaultValue 5 */
   readonly concurrency?: number;
@@ -49,6 +52,7 @@ const NAME = 'createToolMiddleware';
  *
  * All agents that are given the same middleware share its limits. A tool that runs an agent needs other ones: else it can wait for itself.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -64,19 +68,19 @@ const NAME = 'createToolMiddleware';
  * ```
  */
 export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middleware {
-  onlyKnown(NAME, options, ['limiter', 'onEvent', 'scheduler', 'concurrency', 'toolConcurrency', 'job', 'timeoutMs', 'errors']);
+  check.onlyKnown(NAME, options, ['limiter', 'onEvent', 'scheduler', 'concurrency', 'toolConcurrency', 'job', 'timeoutMs', 'errors']);
   const d = TOOL_MIDDLEWARE_DEFAULTS;
   const { concurrency, toolConcurrency, job, timeoutMs, errors, limiter, ...rules } = options;
-  const tells = oneOf('tell', 'throw')(NAME, 'errors', orDefault(errors, d.errors)) === 'tell';
-  const slotsOf = perTool('toolConcurrency', orDefault(toolConcurrency, d.toolConcurrency), d.toolConcurrency, count);
-  const timeoutOf = perTool('timeoutMs', orDefault(timeoutMs, d.timeoutMs), d.timeoutMs, positive);
+  const tells = check.oneOf('tell', 'throw')(NAME, 'errors', check.orDefault(errors, d.errors)) === 'tell';
+  const slotsOf = perTool('toolConcurrency', check.orDefault(toolConcurrency, d.toolConcurrency), d.toolConcurrency, check.count);
+  const timeoutOf = perTool('timeoutMs', check.orDefault(timeoutMs, d.timeoutMs), d.timeoutMs, check.positive);
   const optionsOf = callOptionsOf<string>(NAME, { ...(limiter && { limiter }), ...(job !== undefined && { job }) }, () => undefined);
   const all =
-    limiterOption(NAME, limiter, concurrency) ??
+    check.limiter(NAME, 'limiter', limiter, concurrency) ??
     createLimiter({
-      concurrency: count(NAME, 'concurrency', orDefault(concurrency, d.concurrency)),
+      concurrency: check.count(NAME, 'concurrency', check.orDefault(concurrency, d.concurrency)),
       maxQueued: TOOL_RUNNER_DEFAULTS.maxQueued,
-      scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
+      scheduler: check.scheduler(NAME, 'scheduler', options.scheduler),
     });
   const policyOf = (tool: string): CallPolicy => {
     const slots = slotsOf(tool);
@@ -98,7 +102,7 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
       const { signal } = runtime;
       const call = async (until: AbortSignal) => handler({ ...request, tool: tool && underSignal(tool, until) });
       const calls = policy((attempt) => call(attempt.signal), optionsOf(name, signal));
-      return lastOf(calls).catch((error: unknown) => {
+      return lastValueFrom(calls).catch((error: unknown) => {
         if (!tells || signal?.aborted || isForLangChain(error)) throw error;
         return new ToolMessage({ content: String(error), tool_call_id: toolCall.id ?? '', name: toolCall.name, status: 'error' });
       });

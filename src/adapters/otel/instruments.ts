@@ -1,5 +1,5 @@
 import type { Attributes, Histogram, Meter } from '@opentelemetry/api';
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { nameOf } from '../../metrics/collected.js';
 import type { Observed } from '../../metrics/gauges.js';

@@ -50,6 +50,7 @@ export type OtelNames = Readonly<Record<keyof typeof FLOW_NAMES, string>>;
 /**
  * What the conventions for generative AI have a name for, as `names`. They are in development and being renamed: what is different
  * where you look at it, put behind them, `{ ...GEN_AI_NAMES, modelDuration: 'gen_ai.client.inference.duration' }`.
+ * @beta
  */
 export const GEN_AI_NAMES = {
   modelSpan: 'chat',

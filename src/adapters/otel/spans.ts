@@ -1,6 +1,6 @@
 import type { Attributes, Context, HrTime, SpanContext, Tracer } from '@opentelemetry/api';
 import { context, isValidTraceId, ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api';
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import type { EventOf } from '../../inspector/read-event.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { nameOf } from '../../metrics/collected.js';

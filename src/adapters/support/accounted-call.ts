@@ -1,4 +1,4 @@
-import type { PolicyCallOptions } from '../../../operators/policy.js';
+import type { PolicyCallOptions } from '../../../operators/index.js';
 import type { CallFacts } from '../../account/entry.js';
 
 /** A call, and what is written down about it; nothing about one that no model answers. */

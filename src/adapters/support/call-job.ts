@@ -1,12 +1,12 @@
-import { FlowConfigError } from '../../../operators/errors.js';
-import { ask, DEFAULT_LANE, nonEmpty, onlyKnown } from '../../../operators/toolkit.js';
-import type { Cost, Limiter } from '../../../operators/types.js';
+import { ask, check } from '../../../operators/build.js';
+import type { Cost, Limiter } from '../../../operators/index.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import type { CallFacts } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import { ledgerOf } from '../../account/ledger.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from '../../account/providers.js';
 import { providerOption, providers } from '../../account/providers.js';
-import { ambientJob } from '../../account/with-job.js';
+import { ambientJob, ambientLane } from '../../account/with-job.js';
 import type { AccountedCall } from './accounted-call.js';
 import type { CallRules } from './call-rules.js';
 
@@ -60,12 +60,22 @@ export function callOptionsOf<Q>(
   const jobOf = jobOption(adapter, rules.job, limiter);
   const provider = providerOption(adapter, 'provider', rules.provider);
   const ledger = ledgerOf(limiter);
+  // Where calls without a lane wait.
+  const last = limiter?.lanes?.at(-1);
   return (request, signal) => {
     const job = { ...ambientIn(limiter), ...jobOf(request) };
     const { lane, key } = job;
     const facts = factsOf(request);
     const model = job.model ?? facts?.model;
-    const known = facts && callFacts(adapter, facts, job, ledger, provider ?? ledger.provider ?? facts.provider ?? providers.other);
+    const known =
+      facts &&
+      callFacts(
+        adapter,
+        facts,
+        { ...(last !== undefined && { lane: last }), ...job },
+        ledger,
+        provider ?? ledger.provider ?? facts.provider ?? providers.other,
+      );
     const cost = job.cost ?? known?.charged;
     return {
       ...(limiter && {
@@ -91,7 +101,7 @@ function callFacts(adapter: string, { model, tokens }: RequestFacts, job: CallJo
   return {
     name: job.name ?? adapter,
     model: named,
-    lane: job.lane ?? DEFAULT_LANE,
+    lane: job.lane ?? check.defaultLane,
     key: job.key,
     provider,
     tokens: { ...tokens, inputTokens },
@@ -108,11 +118,12 @@ function given({ inputTokens, outputTokens, tokens }: Cost = {}): Partial<Record
   return { inputTokens: input, outputTokens: output, tokens: tokens ?? input + output };
 }
 
-/** The job of the context. A lane of it that this limiter does not know is for another one. */
+/** The job of the context. A lane of it that this limiter does not know is for another one. @throws LaneUnknownError for a misspelt lane */
 export function ambientIn(limiter: Limiter | undefined): CallJob {
-  const { lane, key, name } = ambientJob();
+  const { key, name } = ambientJob();
+  const lane = ambientLane(limiter?.lanes);
   return {
-    ...(lane !== undefined && limiter?.lanes?.includes(lane) === true && { lane }),
+    ...(lane !== undefined && { lane }),
     ...(key !== undefined && { key }),
     ...(name !== undefined && { name }),
   };
@@ -121,7 +132,10 @@ export function ambientIn(limiter: Limiter | undefined): CallJob {
 /** The `job` option, checked, as a function of the request. @throws FlowConfigError */
 export function jobOption<Q>(adapter: string, job: JobRules<Q>['job'], limiter: Limiter | undefined): (request: Q) => CallJob {
   if (job === undefined) return () => ({});
-  if (limiter === undefined) throw new FlowConfigError(adapter, 'job', 'absent without a `limiter`', job);
+  if (limiter === undefined) {
+    check.needs(adapter, 'job', job, '`limiter`');
+    return () => ({});
+  }
   if (typeof job !== 'function') {
     const checked = checkJob(adapter, job, limiter);
     return () => checked;
@@ -129,18 +143,18 @@ export function jobOption<Q>(adapter: string, job: JobRules<Q>['job'], limiter: 
   // What is in it is for the limiter to judge, when the call is made.
   return (request) => {
     const answer = ask(adapter, 'job', job, request);
-    onlyKnown(adapter, answer, JOB, 'job', 'job.');
+    check.onlyKnown(adapter, answer, JOB, 'job', 'job.');
     return answer;
   };
 }
 
 function checkJob(adapter: string, job: CallJob, { lanes }: Limiter): CallJob {
-  onlyKnown(adapter, job, JOB, 'job', 'job.');
+  check.onlyKnown(adapter, job, JOB, 'job', 'job.');
   const { lane, key, cost } = job;
-  for (const field of ['lane', 'model', 'name'] as const) if (job[field] !== undefined) nonEmpty(adapter, `job.${field}`, job[field]);
+  for (const field of ['lane', 'model', 'name'] as const) if (job[field] !== undefined) check.nonEmpty(adapter, `job.${field}`, job[field]);
   if (lane !== undefined && lanes?.includes(lane) === false)
-    throw new FlowConfigError(adapter, 'job.lane', `a lane the limiter has (${lanes.join()})`, lane);
-  if (key !== undefined && typeof key !== 'number') nonEmpty(adapter, 'job.key', key);
+    throw new FlowConfigError(adapter, 'job.lane', `a lane of the limiter (${lanes.join(', ')})`, lane);
+  if (key !== undefined && typeof key !== 'number') check.nonEmpty(adapter, 'job.key', key);
   if (cost !== undefined && (typeof cost !== 'object' || (cost as unknown) === null))
     throw new FlowConfigError(adapter, 'job.cost', 'an object', cost);
   return cost ? { ...job, cost: { ...cost } } : { ...job };

@@ -1,11 +1,16 @@
 import { Observable } from 'rxjs';
-import { classifyError } from '../../../operators/classify-error.js';
-import { heldBy } from '../../../operators/held-by.js';
-import type { AttemptPolicy, PolicyCallOptions, PolicyOptions } from '../../../operators/policy.js';
-import { policyOf } from '../../../operators/policy.js';
-import type { RepairRule } from '../../../operators/repair.js';
-import { onlyKnown, orDefault, positive, schedulerOption, whenGivenUp } from '../../../operators/toolkit.js';
-import type { Limiter, RetryOptions, WorkResult } from '../../../operators/types.js';
+import { check, listenTo } from '../../../operators/build.js';
+import type {
+  Limiter,
+  Policy,
+  PolicyCallOptions,
+  PolicyContext,
+  PolicyOptions,
+  RepairRule,
+  RetryOptions,
+  WorkResult,
+} from '../../../operators/index.js';
+import { classifyError, heldBy, policy } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
 import type { CallKind } from '../../pipelines/limited.js';
 import { permitAround, underPermit } from '../../pipelines/limited.js';
@@ -53,39 +58,48 @@ export type CallPolicy = <R>(work: (attempt: EnteredAttempt) => WorkResult<R>, c
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range
  */
 export function callPolicy(adapter: string, options: CallRules, others: readonly string[], kind: CallKind = 'request'): CallPolicy {
-  onlyKnown(adapter, options, [...RULES, ...others]);
+  check.onlyKnown(adapter, options, [...RULES, ...others], 'options', '', check.retriedHints);
   const retry = retryOf(adapter, options.retry);
   const rules: Partial<Record<keyof PolicyOptions, unknown>> = {
-    timeoutMs: positive(adapter, 'timeoutMs', orDefault(options.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
+    timeoutMs: check.positive(adapter, 'timeoutMs', check.orDefault(options.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
     classify: classifyError,
     ...(retry && { retry }),
   };
   for (const name of SAME) if (options[name] !== undefined) rules[name] = options[name];
-  const policy = policyOf(adapter, rules as PolicyOptions);
+  const calls = policy({ ...rules, operator: adapter } as PolicyOptions);
   const { limiter, classify = classifyError } = options;
-  const scheduler = schedulerOption(adapter, 'scheduler', options.scheduler);
+  const scheduler = check.scheduler(adapter, 'scheduler', options.scheduler);
   const enters = entering(adapter, { ledger: ledgerOf(limiter), classify, now: () => scheduler.now() });
-  const ending: AttemptPolicy = limiter ? endingWith(adapter, kind, limiter, policy) : policy;
-  return (work, { facts, ...call }) => ending(enters(work, facts), call);
+  return (work, { facts, ...call }) => {
+    const entered = enters(work, facts);
+    return limiter ? endingWith({ operator: adapter, kind, limiter, calls }, entered, call) : calls(entered, call);
+  };
+}
+
+interface Ending {
+  readonly operator: string;
+  readonly kind: CallKind;
+  readonly limiter: Limiter;
+  readonly calls: Policy;
 }
 
 /**
- * The same calls, which also end when the limiter is closed, or its time to drain is over: whoever has a client has no other handle. One that would
- * wait for a permit of the call that it is part of is refused.
+ * A call that also ends when the limiter is closed, or its time to drain is over: the user of a client has no other handle. One that would wait for a
+ * permit of the call that it is part of is refused.
  */
-function endingWith(operator: string, kind: CallKind, limiter: Limiter, policy: AttemptPolicy): AttemptPolicy {
-  return (work, call, id) => {
-    const given: PolicyCallOptions = typeof call === 'object' ? call : {};
-    const rules = { operator, kind, limiter, slots: given.job?.cost?.slots };
-    return new Observable((subscriber) => {
-      const around = permitAround(rules);
-      const how = around ? { ...given, job: { ...given.job, holder: heldBy(around) } } : given;
-      const calls = policy((attempt) => underPermit(rules, attempt.lease, () => work(attempt)), how, id);
-      const giveUp = (error: unknown): void => {
-        subscriber.error(error);
-      };
-      subscriber.add(whenGivenUp(limiter, giveUp));
-      calls.subscribe(subscriber);
-    });
-  };
+function endingWith<R>(
+  { calls, ...held }: Ending,
+  work: (context: PolicyContext) => WorkResult<R>,
+  call: PolicyCallOptions,
+): Observable<R> {
+  const rules = { ...held, slots: call.job?.cost?.slots };
+  return new Observable((subscriber) => {
+    const around = permitAround(rules);
+    const how = around ? { ...call, job: { ...call.job, holder: heldBy(around) } } : call;
+    const ended = (error: unknown): void => {
+      subscriber.error(error);
+    };
+    subscriber.add(listenTo(held.limiter, { ended }));
+    calls<R>((attempt) => underPermit(rules, attempt.lease, () => work(attempt)), how).subscribe(subscriber);
+  });
 }

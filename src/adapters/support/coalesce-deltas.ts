@@ -1,18 +1,12 @@
-import type { MonoTypeOperatorFunction, SchedulerLike } from 'rxjs';
-import { Observable } from 'rxjs';
-import {
-  attach,
-  checked,
-  createPace,
-  durationMs,
-  oneOf,
-  optional,
-  positive,
-  schedulerOption,
-  trampoline,
-} from '../../../operators/toolkit.js';
+import type { MonoTypeOperatorFunction, Observable, SchedulerLike } from 'rxjs';
+import { map, mergeMap } from 'rxjs';
+import { check, streamOf } from '../../../operators/build.js';
+import { coalesce } from '../../../operators/index.js';
 
-/** How fast the deltas of a stream are handed on; the same for every protocol. */
+/**
+ * How fast the deltas of a stream are handed on; the same for every protocol.
+ * @stable
+ */
 export interface DeltaOptions {
   /** What lets deltas go: `'time'`, or `'frame'`: the browser's next animation frame, where frames come. @defaultValue 'time' */
   readonly pace?: 'time' | 'frame';
@@ -41,10 +35,10 @@ export interface DeltaRule<E> {
 
 /** The options of `coalesceDeltas` as they are checked, for an adapter that has more of its own. */
 export const deltaChecks = {
-  pace: /* @__PURE__ */ oneOf('time', 'frame'),
-  maxWaitMs: /* @__PURE__ */ optional(durationMs),
-  maxChars: positive,
-  scheduler: schedulerOption,
+  pace: /* @__PURE__ */ check.oneOf('time', 'frame'),
+  maxWaitMs: /* @__PURE__ */ check.optional(check.durationMs),
+  maxChars: check.positive,
+  scheduler: check.scheduler,
 };
 
 /**
@@ -63,67 +57,39 @@ export function coalesceDeltas<E>(
   within = '',
   defaults: DeltaOptions = DELTA_DEFAULTS,
 ): MonoTypeOperatorFunction<E> {
-  const settings = checked(operator, options, defaults as typeof DELTA_DEFAULTS, deltaChecks, within);
-  const { maxChars } = settings;
+  const { maxChars, maxWaitMs, pace, scheduler } = check.options(operator, options, defaults as typeof DELTA_DEFAULTS, deltaChecks, within);
+  const merging = coalesce<Waiting<E>>({
+    pace,
+    scheduler,
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+    maxSize: Infinity,
+    maxWeight: maxChars,
+    weigh: ({ name, event }) => (name === undefined ? 0 : text(event).length),
+    passThrough: ({ name }) => name === undefined,
+    compatible: (waiting, next) => eventsOf(waiting).every(([name, event]) => name === next.name || beside(event, next.event)),
+    merge: (waiting, next) => {
+      const all = waiting.all ?? new Map([[waiting.name, waiting.event]]);
+      const before = all.get(next.name);
+      all.set(next.name, before === undefined ? next.event : join(before, next.event));
+      return { ...waiting, all };
+    },
+  });
   return (source) =>
-    new Observable((to) => {
-      /** By key, in the order of their first pieces. */
-      const waiting = new Map<string, E>();
-      let chars = 0;
+    (streamOf<E>(source) as Observable<E>).pipe(
+      map((event) => ({ name: key(event), event })),
+      merging,
+      mergeMap(({ event, all }) => all?.values() ?? [event]),
+    );
+}
 
-      const enqueue = trampoline(to);
-      const pace = createPace(settings, 16, () => {
-        enqueue(flush);
-      });
+/** The deltas that wait: the first one, and with others all of them by their keys, in the order of their first pieces. */
+interface Waiting<E> {
+  /** Undefined for an event that never waits. */
+  readonly name: string | undefined;
+  readonly event: E;
+  readonly all?: Map<string | undefined, E>;
+}
 
-      const flush = (): void => {
-        const ready = [...waiting.values()];
-        forget();
-        for (const event of ready) to.next(event);
-      };
-      const forget = (): void => {
-        waiting.clear();
-        chars = 0;
-      };
-
-      const accept = (event: E): void => {
-        const name = key(event);
-        if (name === undefined) {
-          flush();
-          to.next(event);
-          return;
-        }
-        const added = text(event).length;
-        if (chars + added > maxChars || [...waiting].some(([other, held]) => other !== name && !beside(held, event))) flush();
-        // Who was handed that may have left.
-        if (to.closed) return;
-        if (waiting.size === 0) pace.arm();
-        const before = waiting.get(name);
-        waiting.set(name, before === undefined ? event : join(before, event));
-        chars += added;
-        if (chars >= maxChars) flush();
-      };
-
-      to.add(() => {
-        pace.stop();
-        forget();
-      });
-      attach(source, to, {
-        next: (event) => {
-          enqueue(accept, event);
-        },
-        error: (error) => {
-          enqueue(() => {
-            flush();
-            to.error(error);
-          });
-        },
-        complete: () => {
-          enqueue(() => {
-            flush();
-            to.complete();
-          });
-        },
-      });
-    });
+function eventsOf<E>({ name, event, all }: Waiting<E>): readonly (readonly [string | undefined, E])[] {
+  return all === undefined ? [[name, event]] : [...all];
 }

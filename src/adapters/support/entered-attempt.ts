@@ -1,14 +1,13 @@
 import { noop, tap } from 'rxjs';
-import type { AttemptContext, AttemptWork } from '../../../operators/policy.js';
-import { isPromise, streamOf, verdictOrFatal } from '../../../operators/toolkit.js';
-import type { Classify, ResponseLike, Usage, WorkResult } from '../../../operators/types.js';
+import { check, streamOf } from '../../../operators/build.js';
+import type { Classify, PolicyContext, ResponseLike, Usage, WorkResult } from '../../../operators/index.js';
 import type { EntryEnd, Progress } from '../../account/entry.js';
 import { asGranted, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import type { AccountedCall } from './accounted-call.js';
 
 /** What the work of an adapter is told of its attempt. */
-export interface EnteredAttempt extends AttemptContext {
+export interface EnteredAttempt extends Omit<PolicyContext, 'restartTimeout' | 'pauseTimeout'> {
   /** How far the answer is, for one that may break off. */
   readonly follow: (progress: Progress) => void;
   /** The answer has said its last word, though its connection may not have ended. */
@@ -31,7 +30,10 @@ export function entering(adapter: string, rules: EntryRules) {
   let made = 0;
   const nextId = (): string => prefix + (++made).toString(16).padStart(8, '0');
 
-  return <R>(work: (attempt: EnteredAttempt) => WorkResult<R>, facts: AccountedCall['facts']): AttemptWork<R> => {
+  return <R>(
+    work: (attempt: EnteredAttempt) => WorkResult<R>,
+    facts: AccountedCall['facts'],
+  ): ((context: PolicyContext) => WorkResult<R>) => {
     if (facts === undefined) return (context) => work(notEntered(context));
     const traceId = facts.traceId ?? prefix + prefix + nextId();
     return (context) => {
@@ -52,12 +54,12 @@ class EntryOf {
     readonly rules: EntryRules,
     readonly facts: NonNullable<AccountedCall['facts']>,
     readonly about: ConstructorParameters<typeof Entry>[2],
-    readonly context: AttemptContext,
+    readonly context: PolicyContext,
   ) {}
 }
 
 /** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
-function enter({ rules, facts, about, context }: EntryOf, { lease }: AttemptContext): Entry {
+function enter({ rules, facts, about, context }: EntryOf, { lease }: PolicyContext): Entry {
   try {
     const entry = new Entry(rules.ledger, asGranted(facts, lease), about, context.settle, () => rules.now());
     context.whenAborted = () => {
@@ -71,7 +73,7 @@ function enter({ rules, facts, about, context }: EntryOf, { lease }: AttemptCont
 }
 
 /** Undefined when the caller has left. */
-function cutOff({ deadlineAt }: AttemptContext, now: number): EntryEnd | undefined {
+function cutOff({ deadlineAt }: PolicyContext, now: number): EntryEnd | undefined {
   return now + TOLERANCE_MS >= deadlineAt ? { status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT' } : undefined;
 }
 
@@ -91,7 +93,7 @@ function settledBy<R>(entry: Entry, work: () => WorkResult<R>, judge: (error: un
     throw error;
   }
   // A promise stays one: it keeps its permit until it is really over.
-  if (isPromise(answer)) {
+  if (check.isPromise(answer)) {
     answer.then(answered, failed);
     return answer;
   }
@@ -102,7 +104,7 @@ function settledBy<R>(entry: Entry, work: () => WorkResult<R>, judge: (error: un
 }
 
 function classOf(operator: string, rules: EntryRules, error: unknown, attempt: number) {
-  return verdictOrFatal(operator, rules.classify, error, { size: 1, attempt, aborted: false, epochMs: rules.now() }).class;
+  return check.verdict(operator, rules.classify, error, { size: 1, attempt, aborted: false, epochMs: rules.now() }).class;
 }
 
 /** The attempt, whose usage goes to the ledger. */
@@ -110,14 +112,14 @@ class Entered implements EnteredAttempt {
   readonly attempt: number;
   readonly deadlineAt: number;
   readonly queuedMs: number;
-  readonly lease: AttemptContext['lease'];
+  readonly lease: PolicyContext['lease'];
   readonly settle: (usage: Usage) => void;
   readonly observe: (response: ResponseLike) => void;
   readonly follow: (progress: Progress) => void;
   readonly whole: () => void;
-  readonly #context: AttemptContext;
+  readonly #context: PolicyContext;
 
-  constructor(context: AttemptContext, entry: Entry) {
+  constructor(context: PolicyContext, entry: Entry) {
     this.#context = context;
     ({ attempt: this.attempt, deadlineAt: this.deadlineAt, queuedMs: this.queuedMs, lease: this.lease } = context);
     this.observe = (response) => {
@@ -139,30 +141,30 @@ class Entered implements EnteredAttempt {
     return this.#context.signal;
   }
 
-  get whenAborted(): AttemptContext['whenAborted'] {
+  get whenAborted(): PolicyContext['whenAborted'] {
     return this.#context.whenAborted;
   }
 
-  set whenAborted(aborted: AttemptContext['whenAborted']) {
+  set whenAborted(aborted: PolicyContext['whenAborted']) {
     this.#context.whenAborted = aborted;
   }
 
-  get giveBack(): AttemptContext['giveBack'] {
+  get giveBack(): PolicyContext['giveBack'] {
     return this.#context.giveBack;
   }
 
-  set giveBack(giveBack: AttemptContext['giveBack']) {
+  set giveBack(giveBack: PolicyContext['giveBack']) {
     this.#context.giveBack = giveBack;
   }
 }
 
 /** Of what no model answers nothing is written down, and what it says of tokens was not spent by it. */
-function notEntered(context: AttemptContext): EnteredAttempt {
+function notEntered(context: PolicyContext): EnteredAttempt {
   return Object.defineProperties(context, {
     settle: { value: noop, configurable: true },
     follow: { value: noop, configurable: true },
     whole: { value: noop, configurable: true },
-  }) as EnteredAttempt;
+  }) as unknown as EnteredAttempt;
 }
 
 function hex(random01: number): string {

@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
-import type { WorkResult } from '../../../operators/types.js';
+import type { WorkResult } from '../../../operators/index.js';
 import { slowly } from '../../pipelines/connection.js';
 import type { AccountedCall } from './accounted-call.js';
 import type { EnteredAttempt } from './entered-attempt.js';

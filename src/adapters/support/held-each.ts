@@ -1,4 +1,3 @@
-import { abortReason } from '../../../operators/toolkit.js';
 import type { AccountedCall } from './accounted-call.js';
 import type { EnteredAttempt } from './entered-attempt.js';
 import type { Over } from './held-call.js';
@@ -63,7 +62,7 @@ async function* eachOf<C>(held: Held, how: AccountedCall, call: EachCall<C>, und
     }
     isLeft = false;
     // There are clients that end a stream as if it were whole when it was aborted.
-    if (attempt.signal.aborted) throw abortReason();
+    attempt.signal.throwIfAborted();
     over?.ended();
   } catch (error) {
     isLeft = false;

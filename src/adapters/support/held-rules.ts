@@ -1,5 +1,5 @@
 import type { SchedulerLike } from 'rxjs';
-import { DEFAULT_LANE, orDefault, ratio, safeSink, schedulerOption } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
 import { CLOSE_GRACE_MS } from '../../pipelines/connection.js';
 import type { JobRules } from './call-job.js';
 import type { CallPolicy } from './call-rules.js';
@@ -30,11 +30,11 @@ export interface Held {
 /** The same as `callPolicy`, for calls that are held. @throws FlowConfigError (`FLOW_CONFIG_INVALID`) */
 export function heldRules<Q>(adapter: string, options: ConnectionRules<Q>, others: readonly string[]): Held {
   const policy = callPolicy(adapter, options, ['job', 'provider', 'closeGraceMs', ...others]);
-  const onEvent = safeSink(options.onEvent);
+  const onEvent = check.listener(adapter, 'onEvent', options.onEvent);
   return {
     policy,
-    closeGraceMs: ratio(adapter, 'closeGraceMs', orDefault(options.closeGraceMs, CONNECTION_DEFAULTS.closeGraceMs), 0, 60_000),
-    scheduler: schedulerOption(adapter, 'scheduler', options.scheduler),
-    abandoned: (lane = DEFAULT_LANE) => onEvent?.({ type: 'abandoned', operator: adapter, lane }),
+    closeGraceMs: check.ratio(adapter, 'closeGraceMs', check.orDefault(options.closeGraceMs, CONNECTION_DEFAULTS.closeGraceMs), 0, 60_000),
+    scheduler: check.scheduler(adapter, 'scheduler', options.scheduler),
+    abandoned: (lane = check.defaultLane) => onEvent?.({ type: 'abandoned', operator: adapter, lane }),
   };
 }

@@ -1,4 +1,4 @@
-import { isFlowError } from '../../../operators/errors.js';
+import { isFlowError } from '../../../operators/index.js';
 import { AnswerReader } from '../../account/answer-reader.js';
 import { providerAt } from '../../account/providers.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
@@ -14,7 +14,10 @@ import { heldRules } from './held-rules.js';
 import { readAhead } from './read-ahead.js';
 import { hasPrompt, requestUsage } from './token-counts.js';
 
-/** A request as `job` sees it. */
+/**
+ * A request as `job` sees it.
+ * @stable
+ */
 export interface HttpRequest {
   readonly url: string;
   readonly method: string;
@@ -23,7 +26,10 @@ export interface HttpRequest {
   readonly json: unknown;
 }
 
-/** What surrounds each HTTP request. */
+/**
+ * What surrounds each HTTP request.
+ * @stable
+ */
 export type HttpRules = ConnectionRules<HttpRequest>;
 
 /** One request to be sent, as often as it takes. */

@@ -1,9 +1,10 @@
-import { orDefault, requiredFunction } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
 import { keepOrigin } from '../../pipelines/keep-origin.js';
 import { markLimited } from '../../pipelines/limited.js';
 import type { HttpRequest, HttpRules } from './http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './http-call.js';
 
+/** @stable */
 export interface LimitFetchOptions extends HttpRules {
   /** What sends the requests. @defaultValue the global `fetch` */
   readonly fetch?: typeof fetch;
@@ -15,7 +16,7 @@ const OTHER_SCHEME = /^\s*(?!https?:)[a-z][a-z\d+.-]*:/i;
 /** A `fetch` under the rules of an adapter, over the one in the options, or another one. */
 export function limitedFetch(adapter: string, options: LimitFetchOptions, other: typeof fetch | undefined): typeof fetch {
   const call = httpCaller(adapter, options, ['fetch']);
-  const base = keepOrigin(requiredFunction(adapter, 'fetch', orDefault(options.fetch, other)) as typeof fetch);
+  const base = keepOrigin(check.requiredFunction(adapter, 'fetch', check.orDefault(options.fetch, other)) as typeof fetch);
 
   return markLimited(async (input, given) => {
     // A Request given as options says all in getters, which a copy of it would lose.

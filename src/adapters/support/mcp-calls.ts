@@ -1,11 +1,8 @@
-import { catchError, Observable, of, ReplaySubject, share, switchMap } from 'rxjs';
+import { catchError, ignoreElements, lastValueFrom, merge, Observable, of, ReplaySubject, share, switchMap, takeUntil } from 'rxjs';
 import { captureContext } from '#async-context';
-import { childOf } from '../../../operators/child-of.js';
-import { classifyError } from '../../../operators/classify-error.js';
-import { createLimiter } from '../../../operators/create-limiter.js';
-import { AttemptTimeoutError, ClosedError, OverflowError } from '../../../operators/errors.js';
-import { AbortCalls, connect, lastOf, nonEmpty, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
-import type { Limiter } from '../../../operators/types.js';
+import { AbortCalls, check, connect, type Shutdown, ShutdownHandle } from '../../../operators/build.js';
+import type { Limiter } from '../../../operators/index.js';
+import { AttemptTimeoutError, ClosedError, childOf, classifyError, createLimiter } from '../../../operators/index.js';
 import { callOptionsOf } from './call-job.js';
 import type { CallPolicy } from './call-rules.js';
 import { callPolicy } from './call-rules.js';
@@ -27,8 +24,6 @@ import { watchedCall } from './mcp-watch.js';
 
 /** Something asked of the caller that is not over. */
 interface Open {
-  /** It waits for the list of tools. */
-  isWaiting: boolean;
   wasSent: boolean;
   giveUp(error: unknown): void;
 }
@@ -42,13 +37,14 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   readonly #config: ReturnType<typeof callerOptions<T>>;
   readonly #reads: Limiter;
   readonly #writes: Limiter;
+  /** Bounds the calls that wait for the list of tools: as many as could run or wait if all of them were read-only. Grants nothing. */
+  readonly #lobby: Limiter;
   /** For the list of tools, for read-only ones, for others that may be called twice, and for all the rest. */
   readonly #policies: Readonly<Record<'list' | 'read' | 'repeat' | 'once', CallPolicy>>;
   readonly #optionsOf: ReturnType<typeof callOptionsOf<string>>;
   readonly #stopListening: () => void;
   readonly #signals = new AbortCalls();
   readonly #open = new Set<Open>();
-  #waiting = 0;
   /** What the tools are; undefined until somebody asks the server. */
   #tools: Observable<Tools<T>> | undefined;
 
@@ -67,6 +63,8 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
     this.#config = config;
     this.#reads = limiterOf(readConcurrency);
     this.#writes = limiterOf(writeConcurrency);
+    this.#lobby = createLimiter({ maxQueued: maxQueued + this.#reads.concurrency });
+    this.#lobby.pause();
     this.#policies = {
       list,
       read: policyOf(this.#reads),
@@ -80,7 +78,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
       : link.onToolsChanged(() => {
           this.refreshTools();
         });
-    this.shutdown = new Shutdown({
+    this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler,
       stop: () => {
@@ -93,7 +91,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   }
 
   callTool(call: McpCall, how: McpCallOptions = {}): Observable<R> {
-    const name = nonEmpty(NAME, 'name', (Object(call) as Partial<McpCall>).name);
+    const name = check.nonEmpty(NAME, 'name', (Object(call) as Partial<McpCall>).name);
     const request = requestOf(how, this.#config.maxSilenceMs);
     const { timeoutMs, scheduler } = this.#config;
     const times: CallTimes = {
@@ -113,20 +111,20 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
       const context = captureContext();
       const send = (signal: AbortSignal): Promise<R> =>
         context.run(() => watchedCall(this.#link.client, times, sendOnce, signal), undefined);
-      return this.#known().pipe(
-        // What is not known is not read-only. When the connection is gone, the call itself tells.
-        catchError(() => of<Tools<T>>(new Map())),
+      // What is not known is not read-only. When the connection is gone, the call itself tells.
+      const known = this.#known().pipe(catchError(() => of<Tools<T>>(new Map())));
+      return merge(known, this.#lobby.acquire().pipe(ignoreElements(), takeUntil(known))).pipe(
         switchMap((tools) => this.#send(open, tools.get(name), send)),
       );
     });
   }
 
   callToolAsync(call: McpCall, how?: McpCallOptions): Promise<R> {
-    return lastOf(this.callTool(call, how));
+    return lastValueFrom(this.callTool(call, how));
   }
 
   async listTools(): Promise<readonly T[]> {
-    const tools = await lastOf(this.#watched(undefined, () => this.#known()));
+    const tools = await lastValueFrom(this.#watched(undefined, () => this.#known()));
     return [...tools.values()];
   }
 
@@ -156,7 +154,6 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   }
 
   #send(open: Open, tool: T | undefined, send: (signal: AbortSignal) => Promise<R>): Observable<R> {
-    this.#placed(open);
     const { readOnlyHint, idempotentHint } = tool?.annotations ?? {};
     const mayRepeat = idempotentHint === true ? 'repeat' : 'once';
     const kind = readOnlyHint === true ? 'read' : mayRepeat;
@@ -175,17 +172,12 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
       const giveUp = (error: unknown): void => {
         subscriber.error(error);
       };
-      const { maxQueued } = this.#config;
       if (this.shutdown.isClosed) giveUp(new ClosedError(NAME));
       else if (signal) this.#signals.stop(signal, subscriber, giveUp);
-      // As many as could run or wait if all of them were read-only.
-      if (this.#waiting >= maxQueued + this.#reads.concurrency) giveUp(new OverflowError(NAME, maxQueued, 'error'));
       if (subscriber.closed) return;
-      const open: Open = { isWaiting: true, wasSent: false, giveUp };
+      const open: Open = { wasSent: false, giveUp };
       this.#open.add(open);
-      this.#waiting++;
       subscriber.add(() => {
-        this.#placed(open);
         this.#open.delete(open);
         this.#checkDrained();
       });
@@ -203,11 +195,6 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
         },
       });
     });
-  }
-
-  #placed(open: Open): void {
-    if (open.isWaiting) this.#waiting--;
-    open.isWaiting = false;
   }
 
   #giveUp(error: unknown): void {

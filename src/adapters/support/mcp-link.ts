@@ -1,5 +1,5 @@
-import { isFlowError } from '../../../operators/errors.js';
-import type { Classify } from '../../../operators/types.js';
+import type { Classify } from '../../../operators/index.js';
+import { isFlowError } from '../../../operators/index.js';
 import { neverArrived } from '../../pipelines/never-arrived.js';
 import type { McpCall, McpProgress, McpResult, McpTool } from './mcp-types.js';
 import { hasAsked } from './mcp-watch.js';

@@ -1,14 +1,5 @@
-import { FlowConfigError } from '../../../operators/errors.js';
-import {
-  callback,
-  count,
-  countFromZero,
-  onlyKnown,
-  orDefault,
-  positive,
-  requiredSignal,
-  schedulerOption,
-} from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';
 import type { McpCallerOptions, McpCallOptions, McpTool } from './mcp-types.js';
@@ -37,23 +28,23 @@ export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, m
   if (tools !== undefined && !areTools) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
   return {
     tools,
-    readConcurrency: count(NAME, 'readConcurrency', orDefault(options.readConcurrency, MCP_RULES.readConcurrency)),
-    writeConcurrency: count(NAME, 'writeConcurrency', orDefault(options.writeConcurrency, MCP_RULES.writeConcurrency)),
-    maxQueued: countFromZero(NAME, 'maxQueued', orDefault(options.maxQueued, MCP_RULES.maxQueued)),
+    readConcurrency: check.count(NAME, 'readConcurrency', check.orDefault(options.readConcurrency, MCP_RULES.readConcurrency)),
+    writeConcurrency: check.count(NAME, 'writeConcurrency', check.orDefault(options.writeConcurrency, MCP_RULES.writeConcurrency)),
+    maxQueued: check.countFromZero(NAME, 'maxQueued', check.orDefault(options.maxQueued, MCP_RULES.maxQueued)),
     maxSilenceMs: silence(options.maxSilenceMs, maxSilenceMs),
-    timeoutMs: orDefault(options.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs),
-    scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
+    timeoutMs: check.orDefault(options.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs),
+    scheduler: check.scheduler(NAME, 'scheduler', options.scheduler),
   };
 }
 
 /** What the client is to be told about a call, apart from its signal. */
 export function requestOf(how: McpCallOptions, maxSilenceMs: number): Omit<McpRequest, 'signal'> {
-  onlyKnown(NAME, how, ['signal', 'onProgress', 'maxSilenceMs'], 'call options');
-  if (how.signal !== undefined) requiredSignal(NAME, 'signal', how.signal);
+  check.onlyKnown(NAME, how, ['signal', 'onProgress', 'maxSilenceMs'], 'call options');
+  if (how.signal !== undefined) check.requiredSignal(NAME, 'signal', how.signal);
   return {
     timeout: Math.min(silenceOf(how, maxSilenceMs), LONGEST_MS),
     resetTimeoutOnProgress: true,
-    onprogress: callback(NAME, 'onProgress', how.onProgress) ?? (() => undefined),
+    onprogress: check.callback(NAME, 'onProgress', how.onProgress) ?? (() => undefined),
   };
 }
 
@@ -63,5 +54,5 @@ export function silenceOf(how: McpCallOptions, maxSilenceMs: number): number {
 }
 
 function silence(given: number | undefined, defaultMs: number): number {
-  return positive(NAME, 'maxSilenceMs', orDefault(given, defaultMs));
+  return check.positive(NAME, 'maxSilenceMs', check.orDefault(given, defaultMs));
 }

@@ -1,11 +1,14 @@
 import { map } from 'rxjs';
-import { nonEmpty, onlyKnown } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
 import type { SchemaAnswer, Tool } from '../../pipelines/tools/tool-types.js';
 import type { McpCaller, McpResult, McpTool } from './mcp-types.js';
 
 type Arguments = Record<string, unknown>;
 
-/** A tool of a server, for `createToolRunner`. */
+/**
+ * A tool of a server, for `createToolRunner`.
+ * @stable
+ */
 export interface McpToolDefinition<R extends McpResult> extends Tool<Arguments, R> {
   readonly parameters: McpParameters;
 }
@@ -17,6 +20,7 @@ export interface McpParameters {
   readonly inputSchema: object;
 }
 
+/** @stable */
 export interface McpToolsOptions {
   /** Put in front of every name, so that tools of several servers have different ones. @defaultValue none */
   readonly prefix?: string;
@@ -33,6 +37,7 @@ const NAME = 'toolsOf';
  *
  * Give the runner a `concurrency` that is large enough, or calls that wait for their turn at a server take its slots.
  *
+ * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`), as a rejection, when an option is unknown or out of range; else what `listTools` rejects with.
  * @example
  * ```ts
@@ -58,9 +63,9 @@ export async function toolsOf<R extends McpResult>(
   caller: McpCaller<R>,
   options: McpToolsOptions = {},
 ): Promise<readonly McpToolDefinition<R>[]> {
-  onlyKnown(NAME, options, ['prefix']);
+  check.onlyKnown(NAME, options, ['prefix']);
   const { prefix } = options;
-  const inFront = prefix === undefined ? '' : nonEmpty(NAME, 'prefix', prefix);
+  const inFront = prefix === undefined ? '' : check.nonEmpty(NAME, 'prefix', prefix);
   return (await caller.listTools()).map((tool) => definition(caller, tool, inFront));
 }
 

@@ -1,9 +1,12 @@
 import type { Observable } from 'rxjs';
-import type { Handle, LimiterSnapshot } from '../../../operators/types.js';
+import type { Handle, LimiterSnapshot } from '../../../operators/index.js';
 import type { CallJob } from './call-job.js';
 import type { CallRules } from './call-rules.js';
 
-/** What a server says about a tool, as both majors of the client type it. Only hints: believe them of servers that you trust. */
+/**
+ * What a server says about a tool, as both majors of the client type it. Only hints: believe them of servers that you trust.
+ * @stable
+ */
 export interface McpTool {
   readonly name: string;
   readonly title?: string | undefined;
@@ -13,7 +16,10 @@ export interface McpTool {
   readonly annotations?: { readonly readOnlyHint?: boolean | undefined; readonly idempotentHint?: boolean | undefined } | undefined;
 }
 
-/** What a tool has answered, as far as it is looked at here. */
+/**
+ * What a tool has answered, as far as it is looked at here.
+ * @stable
+ */
 export interface McpResult {
   readonly content: readonly { readonly type: string; readonly text?: unknown }[];
   readonly structuredContent?: unknown;
@@ -36,7 +42,10 @@ export interface McpProgress {
   readonly message?: string | undefined;
 }
 
-/** What is different for one call. */
+/**
+ * What is different for one call.
+ * @stable
+ */
 export interface McpCallOptions {
   /** Longest silence of this call, in ms. @defaultValue that of the caller */
   readonly maxSilenceMs?: number;
@@ -46,6 +55,7 @@ export interface McpCallOptions {
   readonly onProgress?: (progress: McpProgress) => void;
 }
 
+/** @stable */
 export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules {
   /**
    * Longest silence of an attempt, in ms, after which it fails with the client's own timeout error: it begins with the permit, and anew with every progress that the
@@ -67,6 +77,7 @@ export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules
   readonly job?: CallJob | ((tool: string) => CallJob);
 }
 
+/** @stable */
 export interface McpCallerSnapshot {
   /** Calls accepted and not over, whatever they are doing. */
   readonly open: number;
@@ -76,7 +87,10 @@ export interface McpCallerSnapshot {
   readonly writes: LimiterSnapshot;
 }
 
-/** Calls tools of one server. */
+/**
+ * Calls tools of one server.
+ * @stable
+ */
 export interface McpCaller<R extends McpResult = McpResult, T extends McpTool = McpTool> extends Handle {
   /**
    * Calls the tool for every subscriber, emits its result and completes.

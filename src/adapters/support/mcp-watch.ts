@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { contextVariable } from '#async-context';
-import { Alarm, abortReason, onAbort } from '../../../operators/toolkit.js';
+import { Alarm, onAbort } from '../../../operators/build.js';
 
 type Id = string | number;
 
@@ -183,7 +183,7 @@ class WatchedCall<R> {
   #ring(): void {
     const times = this.#times;
     this.#fail(this.#alarm.now() >= this.#endsAt ? times.late(times.timeoutMs) : times.silent(times.maxSilenceMs));
-    this.#controller.abort(abortReason());
+    this.#controller.abort();
   }
 }
 

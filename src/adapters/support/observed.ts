@@ -1,5 +1,5 @@
-import { isA, linksOf } from '../../../operators/toolkit.js';
-import type { ResponseLike } from '../../../operators/types.js';
+import { evidenceOf } from '../../../operators/build.js';
+import type { ResponseLike } from '../../../operators/index.js';
 import { answerIn, lessonOf, streamFault, withoutPage } from '../../pipelines/provider-error.js';
 
 /** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
@@ -41,7 +41,7 @@ export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T &
     answer = await sent;
   } catch (error) {
     // What the client could not read it quotes.
-    if (!isA(error, SyntaxError)) throw error;
+    if (!isSyntaxError(error)) throw error;
   }
   return answerIn(answer as T, response);
 }
@@ -67,7 +67,7 @@ export async function* partsOf<T extends { readonly type: string }>(
       yield part;
     }
   } catch (error) {
-    throw isA(error, SyntaxError) ? new SyntaxError('a part of the answer is no JSON') : error;
+    throw isSyntaxError(error) ? new SyntaxError('a part of the answer is no JSON') : error;
   }
   // One that was aborted the client ends as if it were whole.
   if (!hasEnded && !context.signal.aborted) throw streamFault(`\`${finish}\``, response.headers, isEmpty ? response : undefined);
@@ -81,13 +81,17 @@ export async function learned<T>(answer: PromiseLike<T>, to: Observer, headersOf
     if (typeof headers === 'object' && headers !== null) to.observe({ status: 200, headers: headers as ResponseLike['headers'] });
     return result;
   } catch (error) {
-    for (const link of linksOf(error)) {
-      const { status, headers } = link as Partial<ResponseLike>;
-      if (typeof status !== 'number' || typeof headers !== 'object') continue;
+    for (const { status, headers } of evidenceOf(error)) {
+      if (status === undefined || headers === undefined) continue;
       const lesson = lessonOf({ status, headers }, error);
       if (lesson) to.observe(lesson);
       break;
     }
     throw error;
   }
+}
+
+/** What a client throws at an answer that it cannot read. */
+function isSyntaxError(error: unknown): boolean {
+  return evidenceOf(error)[0]?.words.includes('SyntaxError') === true;
 }

@@ -1,4 +1,4 @@
-import type { Usage } from '../../../operators/types.js';
+import type { Usage } from '../../../operators/index.js';
 import { answersOf, contentTokens } from '../../tokenizers/content-tokens.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
 

@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 
 /** A call of a recorded run. */
 export interface Call {

@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import { exportRecording } from '../../inspector/export-recording.js';
 import { FlowModel } from '../../inspector/flow-model.js';
 import { replay } from '../../inspector/recording.js';

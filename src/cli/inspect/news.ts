@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import { faultOf } from '../../inspector/event-fault.js';
 import type { Recording } from '../../inspector/export-recording.js';
 import { readEvent } from '../../inspector/read-event.js';

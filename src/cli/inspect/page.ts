@@ -1,5 +1,5 @@
 /** Runs in the browser: in the page that is served, and in the report. */
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import { defineInspector } from '../../inspector/define.js';
 import type { SluiceInspector } from '../../inspector/inspector-types.js';
 import type { RecordingPlayer } from '../../inspector/play-recording.js';

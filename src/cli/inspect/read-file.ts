@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import { open, stat } from 'node:fs/promises';
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import type { Recording } from '../../inspector/export-recording.js';
 import { importRecording, RecordingError } from '../../inspector/recording.js';
 import { CliError, EXIT, errorCode } from '../exit.js';

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { createParser } from 'eventsource-parser';
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import { CliError, EXIT, errorCode } from '../exit.js';
 import { LineSplitter } from '../lines.js';
 import { eventOfLine, MAX_LINE_BYTES, type News, pause, TOO_LONG } from './news.js';

@@ -1,4 +1,4 @@
-import { classifyError } from '../../../operators/classify-error.js';
+import { classifyError } from '../../../operators/index.js';
 import { evidence } from '../provider.js';
 import type { FinishedDocument } from './run-output.js';
 

@@ -4,6 +4,7 @@ import { dirname, relative, resolve } from 'node:path';
 import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config } from '../../edge/config/schema.js';
 import { type Host, pathOf } from '../host.js';
+import { takeLock } from '../lock.js';
 import { identityOf } from '../same-file.js';
 
 /** What a run writes; absolute. */
@@ -92,7 +93,7 @@ export async function faultOf(files: readonly RunFile[]): Promise<Omit<ConfigPro
     const identity = await identityOf(path);
     const same = seen.get(identity);
     if (same !== undefined) {
-      const message = `${same.what} and ${what} are one file; give another name to one of them`;
+      const message = `${same.what} and ${what} are one file. Rename one of them.`;
       return { path: option, expected: 'a file of its own', got: same.what, message };
     }
     seen.set(identity, file);
@@ -110,4 +111,16 @@ function kindOf(found: Stats): string {
   if (found.isDirectory()) return 'a folder';
   if (found.isFIFO()) return 'a pipe';
   return found.isSocket() ? 'a socket' : 'a device';
+}
+
+/** Keeps other runs from the files of this one. @returns gives them free again */
+export async function takeLocks({ lock, failuresLock }: RunPaths): Promise<() => Promise<void>> {
+  const release = await takeLock(lock, 'output');
+  try {
+    const releaseFailures = await takeLock(failuresLock, 'file of failures');
+    return () => releaseFailures().finally(release);
+  } catch (error) {
+    await release();
+    throw error;
+  }
 }

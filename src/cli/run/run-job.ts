@@ -1,34 +1,35 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { first, type Observable, Subject, startWith } from 'rxjs';
-import { createAccount } from '../../../operators/create-account.js';
-import { isFlowError } from '../../../operators/errors.js';
-import { onAbort } from '../../../operators/toolkit.js';
-import type { FlowEvent } from '../../../operators/types.js';
+import type { Observable } from 'rxjs';
+import { onAbort } from '../../../operators/build.js';
+import type { FlowEvent } from '../../../operators/index.js';
+import { createAccount } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
 import type { Config } from '../../edge/config/schema.js';
-import { type Budget, type BudgetLimit, createBudget } from '../../pipelines/create-budget.js';
+import type { CallRecord } from '../../metrics/call-record.js';
+import type { Budget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
 import type { BatchRules, DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
-import { budgetFile } from '../budget-file.js';
-import { CliError, EXIT, type ExitCode, onDisk } from '../exit.js';
+import { EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
-import { takeLock } from '../lock.js';
 import { OWN_FOLDER_MODE, refuseForeignFile } from '../own-file.js';
-import { classifyWhile, explainFailure, type ProviderWords } from '../provider.js';
+import { classifyWhile } from '../provider.js';
+import { InFlight } from './in-flight.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
-import { Doubts, mayBeOfRow } from './run-doubts.js';
-import type { RunPaths } from './run-files.js';
+import { isLimited, openBudget, spentUsd } from './run-budget.js';
+import { Doubts } from './run-doubts.js';
+import { faultOf } from './run-faults.js';
+import { takeLocks } from './run-files.js';
 import { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
 import { checkOutput, type FinishedDocument, RunOutput } from './run-output.js';
-import { priceOfModel, type RunPlan } from './run-plan.js';
-import { openCaller, type RunCaller, type RunDocument, type StageHost, stagesOf } from './run-stages.js';
+import type { RunPlan } from './run-plan.js';
+import { type RunDocument, type StageHost, stagesOf } from './run-stages.js';
 import type { RunSummary, StageSummary } from './run-summary.js';
 import { RunTally } from './run-tally.js';
-import type { LevelView, RunView } from './run-view.js';
+import { levelsOf, type RunView } from './run-view.js';
 
 export interface RunJobOptions {
   readonly plan: RunPlan;
@@ -48,13 +49,6 @@ export interface RunJobSignals {
   readonly abort: AbortSignal;
 }
 
-/** A model that has let so many calls down, and has answered none, will let down all others. */
-const MOST_UNANSWERED = 10;
-
-/** More than anybody spends, and all that a budget can count. */
-const MOST_USD = 9_000_000;
-const MOST_TOKENS = Number.MAX_SAFE_INTEGER;
-
 /** How every line of an events file begins. */
 const EVENT_MARK = '{"type":"';
 
@@ -66,10 +60,7 @@ export class RunJob implements StageHost {
   readonly #startedAtMs = performance.now();
   readonly #tally: RunTally;
   readonly #notes: string[] = [];
-  /** What was sent and is not in the journal, how much that may be, and that it has become less. */
-  readonly #inFlight = new Set<string>();
-  #mostInFlight = Infinity;
-  readonly #landed = new Subject<void>();
+  readonly #inFlight = new InFlight();
   /** Ends the run early from inside: a full disk, a refused key. */
   readonly #failure = new AbortController();
   /** Ends the run gently from inside. */
@@ -111,7 +102,7 @@ export class RunJob implements StageHost {
       tokensPerMinute,
       retries,
       splits,
-      costUsd: this.#costUsd,
+      costUsd: spentUsd(this.#plan, this.#budget),
     };
   }
 
@@ -129,7 +120,7 @@ export class RunJob implements StageHost {
       const { retryFailed } = this.#options;
       const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
       await checkOutput(paths, shownOutput, journal);
-      if (this.#isLimited && journal.hasAnswers && !existsSync(paths.budget))
+      if (isLimited(this.#plan, this.#options.maxUsd) && journal.hasAnswers && !existsSync(paths.budget))
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
       if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
       const events = await this.#openEvents();
@@ -153,46 +144,31 @@ export class RunJob implements StageHost {
     return this.#stop.aborted;
   }
 
+  get hasRoom(): boolean {
+    return this.#inFlight.hasRoom;
+  }
+
   room(): Observable<unknown> {
-    return this.#landed.pipe(
-      startWith(undefined),
-      first(() => this.#inFlight.size < this.#mostInFlight),
-    );
+    return this.#inFlight.room();
   }
 
   sent(item: StageItem<RunDocument>): void {
-    this.#inFlight.add(nameOf(item));
+    this.#inFlight.add(item);
+  }
+
+  estimated(): void {
+    this.#tally.estimatedCalls += 1;
   }
 
   failed(item: StageItem<RunDocument>): void {
     this.#settled(item);
   }
 
-  gaveUp({ document, documentId }: StageItem<RunDocument>, model: string, error: unknown): boolean {
-    if (isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) {
-      this.#spent.abort();
-      return true;
-    }
-    if (error instanceof CliError) {
-      this.#fail(error);
-      return true;
-    }
-    const { shown } = this.#plan;
-    const words = this.#words();
-    const failure = explainFailure(error, { shown, model }, words);
-    if (failure.kind === 'stop' && !mayBeOfRow(error)) this.#fail(failure.error);
-    else if (failure.kind === 'poisoned' || document.hasFailed) return false;
-    else if (this.#doubts.gaveUp(model, documentId) < MOST_UNANSWERED) return false;
-    else if (failure.kind === 'stop') this.#fail(failure.error);
-    else
-      this.#fail(
-        new CliError(
-          EXIT.provider,
-          `${shown.address} has answered nothing of use with \`${model}\` so far: ${failure.reason}. Check ${words.options}`,
-          error,
-        ),
-      );
-    return true;
+  gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean {
+    const fault = faultOf(this.#plan, this.#doubts, item, model, error);
+    if (fault?.kind === 'spent') this.#spent.abort();
+    else if (fault) this.#fail(fault.error);
+    return fault !== undefined;
   }
 
   expanded(items: number): void {
@@ -203,7 +179,7 @@ export class RunJob implements StageHost {
   // ---- the work -------------------------------------------------------------------------------------------------------
 
   async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined): Promise<void> {
-    this.#budget = this.#openBudget();
+    this.#budget = openBudget(this.#plan, this.#options.maxUsd);
     const { batches, limits, lane, name } = this.#plan.config;
     const onEvent = (event: FlowEvent): void => {
       this.#tally.observe(event);
@@ -214,21 +190,13 @@ export class RunJob implements StageHost {
       }
     };
     const limiter = createAccount({ ...limits, onEvent });
-    const ledger = ledgerOf(limiter);
-    const caller = openCaller(this.#plan, {
-      ledger,
-      budget: this.#budget,
-      onRecord: (record) => {
-        if (record.status === 'success') this.#doubts.answered(record.model);
-        this.#tally.record(record);
-      },
-      onEstimate: () => {
-        this.#tally.estimatedCalls += 1;
-      },
-    });
-    this.#mostInFlight = limiter.concurrency;
-    const stages = createStages({
-      stages: stagesOf(this.#plan, caller, ledger, this),
+    this.#inFlight.most = limiter.concurrency;
+    const onRecord = (record: CallRecord): void => {
+      if (record.status === 'success') this.#doubts.answered(record.model);
+      this.#tally.record(record);
+    };
+    const ledger = ledgerOf(limiter).with({ budget: this.#budget, onRecord });
+    const stages = createStages(stagesOf(this.#plan, ledger, this), {
       limiter,
       ...(lane !== undefined && { lane }),
       ...(batches && { batches: batchesOf(batches) }),
@@ -241,16 +209,15 @@ export class RunJob implements StageHost {
     this.#stages = stages;
     try {
       this.#phase = 'running';
-      await this.#take(stages, caller, journal, output);
+      await this.#take(stages, journal, output);
     } finally {
       stages.close();
-      caller.close();
       this.#phase = 'writing';
     }
     if (this.#failure.signal.aborted) throw this.#failure.signal.reason;
   }
 
-  #take(stages: Stages<RunDocument, unknown>, caller: RunCaller, journal: RunJournal, output: RunOutput): Promise<void> {
+  #take(stages: Stages<RunDocument, unknown>, journal: RunJournal, output: RunOutput): Promise<void> {
     return new Promise((resolve, reject) => {
       const results = stages.run(this.#documents(journal, output)).subscribe({
         next: (result) => {
@@ -330,15 +297,15 @@ export class RunJob implements StageHost {
   }
 
   #settled(item: { readonly documentId: string; readonly item: string; readonly stage: string }): void {
-    if (this.#inFlight.delete(nameOf(item))) this.#landed.next();
+    this.#inFlight.delete(item);
     if (this.isStopping) this.#closeWhenIdle();
   }
 
   /** A little later: rows whose last answer has just come are whole then. */
   #closeWhenIdle(): void {
-    if (this.#inFlight.size > 0) return;
+    if (!this.#inFlight.isEmpty) return;
     setImmediate(() => {
-      if (this.#inFlight.size === 0) this.#stages?.close();
+      if (this.#inFlight.isEmpty) this.#stages?.close();
     });
   }
 
@@ -355,36 +322,6 @@ export class RunJob implements StageHost {
     return LineFile.open(events.path, `the events \`${events.shown}\``, 0);
   }
 
-  /** Counts from the first run on that could: a limit may be given later. */
-  #openBudget(): Budget | undefined {
-    const { paths, shownOutput, stages, config } = this.#plan;
-    const { prices, budget } = config;
-    if (prices === undefined && budget === undefined) return undefined;
-    const { usd, tokens, windowMs, warnAt } = budget ?? {};
-    const inAll = windowMs === undefined ? { usd, tokens } : {};
-    const limits: BudgetLimit[] = [{ tokens: inAll.tokens ?? MOST_TOKENS }];
-    if (prices) limits.push({ usd: this.#options.maxUsd ?? inAll.usd ?? MOST_USD });
-    if (windowMs !== undefined && usd !== undefined) limits.push({ usd, windowMs });
-    if (windowMs !== undefined && tokens !== undefined) limits.push({ tokens, windowMs });
-    return createBudget({
-      limits,
-      // Without a limit in USD, a model may have none.
-      ...(prices && { prices: { ...Object.fromEntries(stages.map(({ model = '' }) => [model, {}])), ...prices } }),
-      ...(warnAt !== undefined && { warnAt }),
-      storage: budgetFile(paths.budget, `${shownOutput}.budget`),
-    });
-  }
-
-  get #isLimited(): boolean {
-    const { usd, tokens } = this.#plan.config.budget ?? {};
-    return (this.#options.maxUsd ?? usd ?? tokens) !== undefined;
-  }
-
-  #words(): ProviderWords {
-    const keys = this.#plan.config.model?.apiKeyEnv ?? 'SLUICE_API_KEY or OPENAI_API_KEY';
-    return { keys, options: '`model` in the configuration', start: 'is the server running, and `model.baseUrl` its address?' };
-  }
-
   #etaMs(share: number, nowMs: number): number | undefined {
     const gained = share - this.#shareBefore;
     const { ok, partial, failed } = this.#tally.rows;
@@ -397,13 +334,6 @@ export class RunJob implements StageHost {
     )
       return undefined;
     return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
-  }
-
-  /** What this run was charged; undefined when a price is not known of all that is asked. */
-  get #costUsd(): number | undefined {
-    const { config, stages } = this.#plan;
-    const isPriced = stages.every(({ prompt, model }) => prompt === undefined || priceOfModel(config, model) !== undefined);
-    return isPriced ? (this.#budget?.snapshot().spentUsd ?? 0) : undefined;
   }
 
   /** What the user calls the failures. */
@@ -440,7 +370,7 @@ export class RunJob implements StageHost {
       meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
       stages: sorted(tally.stages(), stages),
       estimatedCalls: tally.estimatedCalls,
-      costUsd: this.#costUsd,
+      costUsd: spentUsd(this.#plan, this.#budget),
       notes: this.#notes,
       durationMs,
     };
@@ -455,10 +385,6 @@ async function closing(file: { close(): Promise<void> }, work: () => Promise<voi
   }
 }
 
-function nameOf({ documentId, stage, item }: { readonly documentId: string; readonly stage: string; readonly item: string }): string {
-  return `${documentId} ${stage} ${item}`;
-}
-
 function batchesOf({ concurrency, scheduling, priority }: NonNullable<Config['batches']>): BatchRules<RunDocument> {
   return {
     ...(concurrency !== undefined && { concurrency }),
@@ -467,27 +393,7 @@ function batchesOf({ concurrency, scheduling, priority }: NonNullable<Config['ba
   };
 }
 
-function levelsOf(pipeline: Stages<RunDocument, unknown>): LevelView[] {
-  const { documents, stages, requests } = pipeline.snapshot();
-  return [
-    { level: 'rows', ...documents },
-    ...Object.entries(stages).map(([level, load]) => ({ level, ...load })),
-    { level: 'requests', ...requests },
-  ];
-}
-
 /** In the order of the configuration, those that ask somebody. */
 function sorted(summaries: readonly StageSummary[], stages: RunPlan['stages']): StageSummary[] {
   return stages.flatMap(({ name, chunk }) => (chunk === undefined && summaries.find(({ stage }) => stage === name)) || []);
-}
-
-async function takeLocks({ lock, failuresLock }: RunPaths): Promise<() => Promise<void>> {
-  const release = await takeLock(lock, 'output');
-  try {
-    const releaseFailures = await takeLock(failuresLock, 'file of failures');
-    return () => releaseFailures().finally(release);
-  } catch (error) {
-    await release();
-    throw error;
-  }
 }

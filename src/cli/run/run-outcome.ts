@@ -1,4 +1,4 @@
-import { isFlowError } from '../../../operators/errors.js';
+import { isFlowError } from '../../../operators/index.js';
 import type { DocumentResult } from '../../pipelines/stages/stages-types.js';
 import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';

@@ -45,7 +45,7 @@ export function priceOfModel({ prices = {} }: Config, model = ''): ModelPrice | 
 const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
 
 /**
- * What no run takes of a configuration, whatever else it needs: a name that is taken, and a limit that cannot be counted, which would hold nobody.
+ * What no run takes of a configuration, whatever else it needs: a name that is taken, and a limit in USD for a model without a price.
  *
  * @param maxUsd in place of `budget.usd`.
  */
@@ -53,15 +53,15 @@ export function refusalOf(config: Config, maxUsd?: number): Omit<ConfigProblem, 
   const { stages = [], model, budget } = config;
   for (const [i, { name }] of stages.entries()) {
     const path = `stages[${String(i)}].name`;
-    const message = `\`${path}\`: \`${name}\` is a field of every output line; give the stage another name`;
-    if (TAKEN.has(name)) return { path, expected: 'a name that no field of every output line has', got: `\`${name}\``, message };
+    const message = `\`${path}\`: \`${name}\` is a field of every output line. Rename the stage.`;
+    if (TAKEN.has(name)) return { path, expected: 'Rename the stage.', got: `\`${name}\` is a field of every output line`, message };
   }
   const [path, limit] = maxUsd === undefined ? ['budget.usd', budget?.usd] : ['--max-usd', maxUsd];
   const models = stages.flatMap((stage) => (stage.prompt === undefined ? [] : [stage.model ?? model?.model]));
   const unpriced = models.find((name) => name !== undefined && priceOfModel(config, name) === undefined);
   if (limit === undefined || unpriced === undefined) return undefined;
-  const message = `\`${path}\` needs a price of the model \`${unpriced}\`: give \`prices\` in the configuration`;
-  return { path, expected: 'a price of each model', got: 'none of one', message };
+  const message = `\`${path}\` needs the price of the model \`${unpriced}\`. Add it to \`prices\` in the configuration.`;
+  return { path, expected: 'Add it to `prices`.', got: `no price of the model \`${unpriced}\``, message };
 }
 
 /**

@@ -1,15 +1,12 @@
-import { defer, NEVER, type Observable, switchMap, tap } from 'rxjs';
-import { isFlowError } from '../../../operators/errors.js';
-import { isAmount, retryRule } from '../../../operators/toolkit.js';
-import type { ResponseLike, Usage } from '../../../operators/types.js';
+import { NEVER, type Observable, switchMap } from 'rxjs';
+import { check } from '../../../operators/build.js';
+import type { ResponseLike, Usage, WorkResult } from '../../../operators/index.js';
+import { classifyError, isFlowError } from '../../../operators/index.js';
 import { type CallFacts, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
-import { providerAt, providers } from '../../account/providers.js';
+import { type ProviderRules, providerAt, providers } from '../../account/providers.js';
 import { readUsage } from '../../account/read-usage.js';
-import type { CallRecord } from '../../metrics/call-record.js';
-import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
-import type { ModelCaller } from '../../pipelines/create-model-caller.js';
-import { createModelCaller } from '../../pipelines/create-model-caller.js';
+import type { Endpoint } from '../../pipelines/endpoint.js';
 import { type ChatCompletion, type ChatRequest, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
@@ -32,71 +29,86 @@ export interface RunDocument extends Row {
 export interface StageHost {
   /** Whether nothing new may be sent. */
   readonly isStopping: boolean;
-  /** Emits once, when another request may go out: no more may be paid twice after a crash than may be under way. */
+  /** Whether another request may go out: no more may be paid twice after a crash than may be under way. */
+  readonly hasRoom: boolean;
+  /** Emits once, when it may. */
   room(): Observable<unknown>;
   /** A request goes out. */
   sent(item: StageItem<RunDocument>): void;
-  /** It has failed, and may be tried again. */
+  /** An answer that does not say how many tokens it took. */
+  estimated(): void;
+  /** A request has failed or was cut off, and may be made again. */
   failed(item: StageItem<RunDocument>): void;
-  /** It will not be tried again. @returns whether the run stops because of that, and the item is to wait for its end */
+  /** It will not be made again. @returns whether the run stops because of that, and the item is to wait for its end */
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean;
   /** An item has become several. */
   expanded(items: number): void;
 }
 
-export interface CallOptions {
-  /** Of the account that grants the permits. */
-  readonly ledger: Ledger;
-  readonly budget: BudgetPort | undefined;
-  readonly onRecord: (record: CallRecord) => void;
-  /** An answer that does not say what it took. */
-  readonly onEstimate: () => void;
-}
-
-/** A request, and the permit it goes with. */
-interface PermittedRequest {
+/** One request: what is sent, and what is written down about it. */
+interface RunRequest {
   readonly body: ChatRequest;
-  readonly permit: RequestContext;
   readonly facts: CallFacts;
 }
 
-export type RunCaller = ModelCaller<PermittedRequest, ChatCompletion, never>;
-
 /** Makes the calls: one attempt each, under the permit that a stage has taken. */
-export function openCaller({ endpoint }: RunPlan, { ledger, budget, onRecord, onEstimate }: CallOptions): RunCaller {
-  return createModelCaller<PermittedRequest, ChatCompletion>({
-    call: async ({ body, permit, facts }, context) => {
-      const { signal, traceId, spanId } = context;
-      const { attempt } = permit;
-      const entry = new Entry(ledger, facts, { traceId, spanId, attempt, queuedMs: 0 }, permit.settle, () => Date.now());
+class RunCalls {
+  private readonly provider: ProviderRules;
+
+  constructor(
+    private readonly endpoint: Endpoint,
+    private readonly ledger: Ledger,
+    private readonly host: StageHost,
+  ) {
+    this.provider = ledger.provider ?? providerAt(endpoint.url) ?? providers.other;
+  }
+
+  /** What is known of a request before it is sent. */
+  request(stage: string, body: ChatRequest): RunRequest {
+    const { endpoint, ledger, provider } = this;
+    const { model = endpoint.model } = body;
+    const { inputTokens, outputTokens: maxOutputTokens } = estimateChat(body, model);
+    const tokens = { inputTokens, maxOutputTokens };
+    const estimate = () => ledger.estimate(provider, model, tokens);
+    return { body, facts: { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate } };
+  }
+
+  /** Sends it, at once or when there is room. */
+  send(request: RunRequest, permit: RequestContext, item: StageItem<RunDocument>): WorkResult<ChatCompletion> {
+    const { host } = this;
+    const sendNow = (): WorkResult<ChatCompletion> => {
+      // What is not sent waits for the end of the run, so that the rest of its document stays.
+      if (host.isStopping) return NEVER;
+      host.sent(item);
+      return this.#attempt(request, permit, item);
+    };
+    return host.hasRoom ? sendNow() : host.room().pipe(switchMap(() => sendNow() as Promise<ChatCompletion>));
+  }
+
+  async #attempt({ body, facts }: RunRequest, permit: RequestContext, item: StageItem<RunDocument>): Promise<ChatCompletion> {
+    const { endpoint, host, ledger } = this;
+    const { attempt, signal } = permit;
+    let entry: Entry | undefined;
+    try {
+      const about = { traceId: item.documentId, spanId: item.item, attempt, queuedMs: 0 };
+      const opened = (entry = new Entry(ledger, facts, about, permit.settle, () => Date.now()));
       const observe = (response: ResponseLike): void => {
-        entry.observe(response);
+        opened.observe(response);
         permit.observe(response);
       };
-      try {
-        const completion = await requestChat(endpoint, body, { signal, observe });
-        const counted = countedIn(completion);
-        if (counted === undefined) onEstimate();
-        const usage = counted ?? estimateOf(body, completion, endpoint.model);
-        context.settle(usage);
-        entry.report(usage);
-        entry.answered();
-        return completion;
-      } catch (error) {
-        if (signal.aborted) entry.left();
-        else entry.failed(error, endOf(error, 'transient'));
-        throw error;
-      }
-    },
-    model: ({ body }) => body.model ?? 'default',
-    estimateTokens: ({ body }) => estimateChat(body, endpoint.model),
-    retry: false,
-    concurrency: Infinity,
-    maxQueued: Infinity,
-    timeoutMs: Infinity,
-    onRecord,
-    ...(budget && { budget }),
-  });
+      const completion = await requestChat(endpoint, body, { signal, observe });
+      const counted = countedIn(completion);
+      if (counted === undefined) host.estimated();
+      entry.report(counted ?? estimateOf(body, completion, facts.model));
+      entry.answered();
+      return completion;
+    } catch (error) {
+      if (signal.aborted) entry?.left();
+      else entry?.failed(error, endOf(error, classifyError(error, { size: 1, attempt, aborted: false }).class));
+      host.failed(item);
+      throw error;
+    }
+  }
 }
 
 /** No call takes so many tokens: what says so cannot count. */
@@ -109,7 +121,7 @@ function countedIn(completion: ChatCompletion): Usage | undefined {
 }
 
 function isCount(tokens: unknown): tokens is number {
-  return isAmount(tokens) && tokens < MOST_TOKENS;
+  return check.isAmount(tokens) && tokens < MOST_TOKENS;
 }
 
 /** What it took by the length of its texts. */
@@ -124,23 +136,15 @@ function estimateOf(
   };
 }
 
-/** The stages of a plan, as `createStages` takes them. */
-export function stagesOf(
-  { stages, config, endpoint }: RunPlan,
-  caller: RunCaller,
-  ledger: Ledger,
-  host: StageHost,
-): AnyStage<RunDocument>[] {
-  const provider = ledger.provider ?? providerAt(endpoint.url) ?? providers.other;
-  const factsOf = (stage: string, body: ChatRequest): CallFacts => {
-    const { model = endpoint.model } = body;
-    const { inputTokens, outputTokens: maxOutputTokens } = estimateChat(body, model);
-    const tokens = { inputTokens, maxOutputTokens };
-    const estimate = () => ledger.estimate(provider, model, tokens);
-    return { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate };
-  };
+/**
+ * The stages of a plan, as `createStages` takes them.
+ *
+ * @param ledger - of the account that grants the permits, with the budget and the records of the run
+ */
+export function stagesOf({ stages, config, endpoint }: RunPlan, ledger: Ledger, host: StageHost): AnyStage<RunDocument>[] {
+  const calls = new RunCalls(endpoint, ledger, host);
   return stages.map((stage) =>
-    stage.chunk === undefined ? asking(stage, config.model ?? {}, caller, factsOf, host) : chunking(stage, stage.chunk, host),
+    stage.chunk === undefined ? asking(stage, config.model ?? {}, calls, host) : chunking(stage, stage.chunk, host),
   );
 }
 
@@ -202,14 +206,13 @@ function chunking(
 function asking(
   stage: PlannedStage,
   model: NonNullable<RunPlan['config']['model']>,
-  caller: RunCaller,
-  factsOf: (stage: string, body: ChatRequest) => CallFacts,
+  calls: RunCalls,
   host: StageHost,
 ): AnyStage<RunDocument> {
   const { answer = 'text', accept = model.accept } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
   const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
-  const retry = retryRule('sluice run', model.retry, Infinity);
+  const retry = check.retry('sluice run', 'retry', model.retry, Infinity);
   return {
     ...(model.deadlineMs !== undefined && { deadlineMs: model.deadlineMs }),
     ...rulesOf(stage),
@@ -218,11 +221,13 @@ function asking(
     retry: retry ?? false,
     steps: async (_item: unknown, context) => {
       const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
-      const facts = factsOf(stage.name, body);
+      const request = calls.request(stage.name, body);
       let completion: ChatCompletion;
-      const request = (permit: RequestContext): Observable<ChatCompletion> => send(caller, { body, permit, facts }, context, host);
       try {
-        completion = await context.requestAsync(request, { requests: 1, ...facts.charged });
+        completion = await context.requestAsync((permit) => calls.send(request, permit, context), {
+          requests: 1,
+          ...request.facts.charged,
+        });
       } catch (error) {
         const refused = isFlowError(error, 'FLOW_RETRY_SHARE') ? error : undefined;
         if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);
@@ -234,24 +239,6 @@ function asking(
       return value;
     },
   };
-}
-
-function send(caller: RunCaller, request: PermittedRequest, item: StageItem<RunDocument>, host: StageHost): Observable<ChatCompletion> {
-  const { permit } = request;
-  const call = defer(() => {
-    // What is not sent waits for the end of the run, so that nothing of its document is given up.
-    if (host.isStopping) return NEVER;
-    host.sent(item);
-    return caller.call(request, { name: item.stage, signal: permit.signal });
-  });
-  return host.room().pipe(
-    switchMap(() => call),
-    tap({
-      error: () => {
-        host.failed(item);
-      },
-    }),
-  );
 }
 
 function contentOf({ choices }: ChatCompletion): string | undefined {

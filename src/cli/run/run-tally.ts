@@ -1,4 +1,4 @@
-import type { FlowEvent } from '../../../operators/types.js';
+import type { FlowEvent } from '../../../operators/index.js';
 import { AttemptStats } from '../../metrics/attempt-stats.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { createMetrics, type Metrics, type MetricsSnapshot } from '../../metrics/create-metrics.js';

@@ -1,3 +1,4 @@
+import type { Stages } from '../../pipelines/stages/stages-types.js';
 import { formatTime } from '../explain-text.js';
 import { formatCount, formatShare } from '../format.js';
 import { visibleName } from '../visible.js';
@@ -36,6 +37,16 @@ export interface ViewOptions {
   /** Longer lines are cut: a line that is wrapped could not be written over. */
   readonly columns: number;
   readonly colour: boolean;
+}
+
+/** What waits and runs in the stages, at every level. */
+export function levelsOf(pipeline: Pick<Stages<never, unknown>, 'snapshot'>): LevelView[] {
+  const { documents, stages, requests } = pipeline.snapshot();
+  return [
+    { level: 'rows', ...documents },
+    ...Object.entries(stages).map(([level, load]) => ({ level, ...load })),
+    { level: 'requests', ...requests },
+  ];
 }
 
 const BAR_WIDTH = 24;

@@ -1,4 +1,4 @@
-import { type Finding, type Path, showPath } from './finding.js';
+import { type Finding, type Path, showPath, told } from './finding.js';
 import type { SchemaNode } from './schema-node.js';
 import { below, takes } from './schema-node.js';
 
@@ -45,11 +45,7 @@ export function fillIn(value: unknown, schema: SchemaNode, env: Env): Filled {
     const filled = text.replaceAll(ANY, (all, name: string | undefined, fallback: string | undefined) => {
       if (all === '$${') return '${';
       if (name === undefined) {
-        faults.push({
-          path,
-          expected: '`${NAME}` or `${NAME:-default}` (`$${` for the signs themselves)',
-          got: 'one that is not complete',
-        });
+        faults.push({ path, ...told('incomplete variable', 'Write `${NAME}` or `${NAME:-default}`, or `$${` for a literal `${`.') });
         return '';
       }
       names.push(name);
@@ -57,7 +53,10 @@ export function fillIn(value: unknown, schema: SchemaNode, env: Env): Filled {
       // As a shell does it: an empty one takes the default, too.
       if (given !== undefined && (given !== '' || fallback === undefined)) return given;
       if (fallback === undefined) {
-        faults.push({ path, expected: `the variable \`${name}\` to be set (or a default, \`\${${name}:-…}\`)`, got: 'none of that name' });
+        faults.push({
+          path,
+          ...told(`the environment variable \`${name}\` is not set`, `Set it, or write a default: \`\${${name}:-…}\`.`),
+        });
       }
       return fallback ?? '';
     });

@@ -1,4 +1,4 @@
-import * as z from 'zod';
+import { z } from '../zod.js';
 import { VARIABLE } from './env.js';
 import { configSchema } from './schema.js';
 import type { SchemaNode } from './schema-node.js';
@@ -10,13 +10,6 @@ export const VALUE_SCHEMA: SchemaNode = /* @__PURE__ */ (() => z.toJSONSchema(co
  * The JSON Schema of a configuration, for editors: what `docs/config.schema.json` holds. Where not any text is right, a text with a variable
  * (`${NAME}`) is, too. What a schema cannot say, `parseConfig` still checks: names of stages that are used twice, prompts that name a later stage,
  * lanes that there are not, URLs that only look like one or name a user, headers that cannot be sent, a key `__proto__`, variables that are not set.
- *
- * @example
- * ```ts
- * import { configJsonSchema } from 'sluice/edge';
- *
- * configJsonSchema()['title']; // => 'Configuration of Sluice'
- * ```
  */
 export function configJsonSchema(): Readonly<Record<string, unknown>> {
   return { ...withVariables(VALUE_SCHEMA) };

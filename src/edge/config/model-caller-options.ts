@@ -5,16 +5,23 @@ import type { Config } from './schema.js';
 const CALLER = ['timeoutMs', 'deadlineMs', 'retry'] as const;
 const ENDPOINT = ['baseUrl', 'model', 'headers'] as const;
 
-/** What of a configured model is an option of `createModelCaller`. */
-export type ConfiguredCaller = Partial<Pick<ModelCallerRules<unknown, unknown, unknown, unknown>, (typeof CALLER)[number]>>;
+/**
+ * What of a configured model is an option of `createModelCaller`.
+ * @beta
+ */
+export type ConfiguredCaller = Partial<Pick<ModelCallerRules<unknown, unknown, unknown>, (typeof CALLER)[number]>>;
 
-/** What of a configured model is an option of `chatCompletions`. */
+/**
+ * What of a configured model is an option of `chatCompletions`.
+ * @beta
+ */
 export type ConfiguredEndpoint = Partial<Pick<EndpointOptions, (typeof ENDPOINT)[number]>>;
 
 /**
  * What `model` of a configuration says to `createModelCaller`, to spread into its options. Its address goes by {@link chatCompletionsOptions}; the rest
  * (`system`, `temperature`, `maxTokens`, `options`) goes into requests, and `apiKeyEnv` names a variable.
  *
+ * @beta
  * @example
  * ```ts
  * import { modelCallerOptions } from 'sluice/edge';
@@ -29,6 +36,7 @@ export function modelCallerOptions(model: Config['model'] = {}): ConfiguredCalle
 /**
  * What `model` of a configuration says to `chatCompletions`, to spread into its options.
  *
+ * @beta
  * @example
  * ```ts
  * import { chatCompletionsOptions } from 'sluice/edge';

@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../../operators/errors.js';
-import { oneOf, onlyKnown } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import { crossChecks } from './cross-checks.js';
 import { type Env, type Filled, fillIn } from './env.js';
 import { showPath } from './finding.js';
@@ -9,6 +9,7 @@ import { type ConfigProblem, findingsOf, kindOf, problemOf } from './problems.js
 import { type Config, type ConfigFile, configSchema } from './schema.js';
 import { plainSource, readText } from './source.js';
 
+/** @beta */
 export interface ParseConfigOptions {
   /** Variables for `${NAME}`: `process.env`. @defaultValue none: one that is named is an error */
   readonly env?: Env;
@@ -16,14 +17,18 @@ export interface ParseConfigOptions {
   readonly format?: 'yaml' | 'json';
 }
 
-/** A configuration, or everything that is wrong with it, in the order of the text. */
+/**
+ * A configuration, or everything that is wrong with it, in the order of the text.
+ * @beta
+ */
 export type ParsedConfig = { readonly value: Config } | { readonly problems: readonly ConfigProblem[] };
 
 /**
  * Reads a configuration: YAML or JSON, or what is read already. Variables (`${NAME}`, `${NAME:-default}`) are filled in everywhere but in prompts.
- * Whatever the input, it never throws: everything that is wrong comes back at once, each with its path, its line, what was expected and what is there. No
+ * Whatever the input, it never throws: everything that is wrong comes back at once, each with its path, its line, the problem and the repair. No
  * text and nothing out of a variable is ever quoted.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown, or `format` is none.
  * @example
  * ```ts
@@ -32,7 +37,7 @@ export type ParsedConfig = { readonly value: Config } | { readonly problems: rea
  * const text = 'limits:\n  requestsPerSecond: 5\n  concurrency: ${CALLS:-10}\n';
  * parseConfig(text); // => { value: { limits: { requestsPerMinute: 300, concurrency: 10 } } }
  * const wrong = parseConfig('limits:\n  concurency: 0\n');
- * 'problems' in wrong && wrong.problems[0]?.message; // => '`limits.concurency`, line 2: expected a known key (did you mean `concurrency`?), got one that is not'
+ * 'problems' in wrong && wrong.problems[0]?.message; // => '`limits.concurency`, line 2: unknown key `concurency`. Did you mean `concurrency`?'
  * ```
  */
 export function parseConfig(input: unknown, options: ParseConfigOptions = {}): ParsedConfig {
@@ -44,9 +49,9 @@ export function parseWithOrigins(
   input: unknown,
   options: ParseConfigOptions,
 ): { readonly parsed: ParsedConfig; readonly origins: Filled['origins'] } {
-  onlyKnown('parseConfig', options, ['env', 'format']);
+  check.onlyKnown('parseConfig', options, ['env', 'format']);
   const { env = {}, format = 'yaml' } = options;
-  oneOf('yaml', 'json')('parseConfig', 'format', format);
+  check.oneOf('yaml', 'json')('parseConfig', 'format', format);
   if (typeof env !== 'object' || (env as unknown) === null)
     throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, kindOf(env));
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);
@@ -67,8 +72,10 @@ export function parseWithOrigins(
 }
 
 function inOrder(problems: readonly ConfigProblem[]): ParsedConfig {
-  const once = new Map(problems.map((problem) => [problem.message, problem]));
-  return { problems: [...once.values()].sort(byPlace) };
+  // The first of several on one line.
+  const seen = new Set<string>();
+  const isNew = ({ path, line, got }: ConfigProblem): boolean => seen.size < seen.add(`${path} ${String(line)} ${got}`).size;
+  return { problems: problems.filter(isNew).sort(byPlace) };
 }
 
 function byPlace(one: ConfigProblem, other: ConfigProblem): number {

@@ -1,4 +1,4 @@
-import { STAGES_DEFAULTS } from '../../pipelines/stages/stages-options.js';
+import { STAGES_DEFAULTS } from '../../pipelines/defaults.js';
 import type { StageLoad, ThroughputPlan } from '../../pipelines/throughput.js';
 import type { Config, StageConfig } from './schema.js';
 
@@ -21,6 +21,7 @@ export const EXPECT_DEFAULTS = {
   outputTokens: 300,
 } as const;
 
+/** @beta */
 export interface PlannedConfig {
   readonly plan: ThroughputPlan;
   /** What nobody has said, as `expect.documents = 1000`. */
@@ -30,6 +31,7 @@ export interface PlannedConfig {
 /**
  * A configuration as `explainThroughput` takes it. A configuration without stages is one call for each document.
  *
+ * @beta
  * @example
  * ```ts
  * import { explainThroughput } from 'sluice';

@@ -64,9 +64,9 @@ export function wordsFor(node: SchemaNode | undefined): string {
     case 'boolean':
       return '`true` or `false`';
     case 'string':
-      return PATTERN_WORDS.get(node.pattern) ?? ((node.minLength ?? 0) > 0 ? 'a text that is not empty' : 'a text');
+      return PATTERN_WORDS.get(node.pattern) ?? ((node.minLength ?? 0) > 0 ? 'a non-empty text' : 'a text');
     case 'array':
-      return (node.minItems ?? 0) > 0 ? 'a list of at least one' : 'a list';
+      return (node.minItems ?? 0) > 0 ? 'a list with at least one entry' : 'a list';
     case 'object':
       return 'a mapping';
     default:

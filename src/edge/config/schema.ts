@@ -1,5 +1,5 @@
-import * as z from 'zod';
 import { ANSWER_FAULTS } from '../../pipelines/finish-reason.js';
+import { z } from '../zod.js';
 import { HTTP_URL, NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
@@ -62,8 +62,7 @@ const retrySchema = /* @__PURE__ */ (() =>
   z
     .strictObject({
       maxAttempts: whole().optional().describe('Attempts, the first one included; 3 by default.'),
-      initialMs: positive().optional().describe('The first pause, in ms; 200 by default.'),
-      factor: z.number().min(1).optional().describe('By how much each pause is longer than the one before; 2 by default.'),
+      delayMs: positive().optional().describe('The first pause, in ms; each one after it is twice as long. 200 by default.'),
       maxMs: positive().optional().describe('The longest pause, in ms; a `retry-after` may be longer.'),
       maxThrottledMs: positive()
         .optional()
@@ -311,7 +310,10 @@ export type ConfigLimits = Omit<Given<z.infer<typeof limitsSchema>>, 'requestsPe
 /** One stage. */
 export type StageConfig = Given<z.infer<typeof stageSchema>>;
 
-/** What `parseConfig` answers: one way of saying everything. */
+/**
+ * What `parseConfig` answers: one way of saying everything.
+ * @beta
+ */
 export interface Config extends Omit<ConfigFile, '$schema' | 'concurrency' | 'limits'> {
   readonly limits?: ConfigLimits;
 }

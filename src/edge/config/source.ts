@@ -1,6 +1,7 @@
 import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, visit, type YAMLMap } from 'yaml';
 import { MOST_CHARS, MOST_DEPTH, MOST_VALUES, tooDeepAt } from './depth.js';
-import type { Path } from './finding.js';
+import { type Path, type Told, told } from './finding.js';
+import { jsonFaultAt } from './json-fault.js';
 
 /** Where something is in a text; both count from 1. */
 export interface Place {
@@ -16,9 +17,7 @@ export interface Source {
   placeOf(path: Path): Place | undefined;
 }
 
-export interface Fault {
-  readonly expected: string;
-  readonly got: string;
+export interface Fault extends Told {
   readonly place?: Place | undefined;
 }
 
@@ -30,17 +29,19 @@ export function plainSource(value: unknown): Source {
   const left = { values: MOST_VALUES };
   try {
     if (!isSmall(value, 0, left))
-      return faulty({
-        expected: `at most ${String(MOST_VALUES)} values, and ${String(MOST_DEPTH)} lists and mappings inside one another`,
-        got: 'more',
-      });
+      return faulty(
+        told(
+          'too large, or containing itself',
+          `At most ${String(MOST_VALUES)} values and ${String(MOST_DEPTH)} levels of nesting are allowed.`,
+        ),
+      );
     // What says by itself how it is written, or cannot be.
     JSON.stringify(value);
     if (isPlain(value)) return { value, faults: [], placeOf: () => undefined };
   } catch {
     // Neither is what throws.
   }
-  return faulty({ expected: 'plain data, as JSON has it', got: 'something else' });
+  return faulty(told('not plain data', 'Use only what JSON can express.'));
 }
 
 /** What is within itself is too deep; what an anchor stands for counts wherever it is used. */
@@ -62,25 +63,31 @@ function isPlain(value: unknown): boolean {
 export function readText(given: string, format: 'yaml' | 'json'): Source {
   // JSON knows no byte order mark.
   const text = given.replace(/^\uFEFF/, '');
-  if (text.length > MOST_CHARS) return faulty({ expected: `at most ${String(MOST_CHARS)} characters`, got: String(text.length) });
+  if (text.length > MOST_CHARS)
+    return faulty(told(`the text has ${String(text.length)} characters`, `At most ${String(MOST_CHARS)} are allowed.`));
   // The parser goes down by recursion, and a text can be so deep that it takes the process with it, which nothing catches.
   const deepAt = tooDeepAt(text);
   if (deepAt !== undefined) {
-    const before = text.slice(0, deepAt).split('\n');
-    const place = { line: before.length, column: (before.at(-1) as string).length + 1 };
-    return faulty({ expected: `at most ${String(MOST_DEPTH)} lists and mappings inside one another`, got: 'more', place });
+    return faulty({
+      ...told('lists and mappings are nested too deeply', `At most ${String(MOST_DEPTH)} levels are allowed.`),
+      place: placeAt(text, deepAt),
+    });
   }
   const lines = new LineCounter();
   const place = (offset: number): Place => {
     const { line, col } = lines.linePos(offset);
     return { line, column: col };
   };
+  const brokenAt = format === 'json' ? jsonFaultAt(text) : undefined;
+  if (brokenAt !== undefined) {
+    return faulty({ ...told('invalid JSON', 'Correct the syntax.'), place: placeAt(text, brokenAt) });
+  }
   try {
     // Its own search for keys that are there twice takes the square of their number.
     const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error', uniqueKeys: false });
     const faults = [...document.errors, ...document.warnings].map(({ code, pos: [offset] }): Fault => {
-      const [expected, got] = FAULTS[code] ?? ['YAML', `what is none (${code.toLowerCase().replaceAll('_', ' ')})`];
-      return { expected, got, place: place(offset) };
+      const fault = FAULTS[code] ?? told(`invalid YAML (${code.toLowerCase().replaceAll('_', ' ')})`, 'Correct the syntax.');
+      return { ...fault, place: place(offset) };
     });
     // Shown as part of a path it would be quoted.
     visit(document, {
@@ -88,47 +95,46 @@ export function readText(given: string, format: 'yaml' | 'json'): Source {
         const seen = new Set<unknown>();
         for (const { key } of items) {
           const name = isScalar(key) ? key.value : key;
-          if (seen.has(name))
-            faults.push({ expected: 'each key once', got: 'a key for the second time', place: place(offsetOf(key) ?? 0) });
+          if (seen.has(name)) faults.push({ ...told('duplicate key', 'Remove or rename one of them.'), place: place(offsetOf(key) ?? 0) });
           seen.add(name);
         }
       },
       Pair: (_, { key }) => {
-        if (!isScalar(key)) faults.push({ expected: 'texts for keys', got: 'a mapping or a list', place: place(offsetOf(key) ?? 0) });
+        if (!isScalar(key))
+          faults.push({ ...told('a key is a mapping or a list', 'Use a text as key.'), place: place(offsetOf(key) ?? 0) });
         else if (key.value === PROTOTYPE)
-          faults.push({ expected: 'another key', got: `\`${PROTOTYPE}\``, place: place(offsetOf(key) ?? 0) });
+          faults.push({ ...told(`the key \`${PROTOTYPE}\` is not allowed`, 'Rename it.'), place: place(offsetOf(key) ?? 0) });
       },
     });
-    if (format === 'json' && !isJson(text)) faults.push({ expected: 'JSON', got: 'what is none' });
     if (faults.length > 0) return faulty(...faults);
     const { value, faults: others } = plainSource(document.toJS());
     const pairOf = pairs();
     return { value, faults: others, placeOf: (path) => placeIn(document, path, pairOf, place) };
   } catch {
-    return faulty({ expected: 'less than a hundred uses of anchors, and no depth without end', got: 'more' });
+    return faulty(told('anchors contain themselves, or are used more than a hundred times', 'Write the values out.'));
   }
+}
+
+function placeAt(text: string, offset: number): Place {
+  const before = text.slice(0, offset).split('\n');
+  return { line: before.length, column: (before.at(-1) as string).length + 1 };
 }
 
 function faulty(...faults: readonly Fault[]): Source {
   return { value: undefined, faults, placeOf: () => undefined };
 }
 
-const FAULTS: Readonly<Partial<Record<string, readonly [expected: string, got: string]>>> = {
-  TAB_AS_INDENT: ['spaces before a key', 'a tab'],
-  BAD_INDENT: ['keys of one mapping under each other', 'another indentation'],
-  MULTIPLE_DOCS: ['one document', 'several'],
-  TAG_RESOLVE_FAILED: ['no tags', 'one'],
-  UNEXPECTED_TOKEN: ['YAML, and quotes around `${…}` within `{ }` and `[ ]`', 'a sign that is none of it'],
+const FAULTS: Readonly<Partial<Record<string, Told>>> = {
+  TAB_AS_INDENT: told('invalid YAML: a tab as indentation', 'Use spaces.'),
+  BAD_INDENT: told('invalid YAML: inconsistent indentation', 'Align the keys of one mapping.'),
+  MISSING_CHAR: told('invalid YAML: a closing quote or bracket is missing', 'Add it.'),
+  MULTIPLE_DOCS: told('the file holds several YAML documents', 'Keep one, without `---`.'),
+  TAG_RESOLVE_FAILED: told('YAML tags are not supported', 'Remove the tag.'),
+  UNEXPECTED_TOKEN: told(
+    'invalid YAML: unexpected character',
+    'Check quotes and brackets; inside `{ }` and `[ ]`, write `"${…}"` with quotes.',
+  ),
 };
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 type PairOf = (map: YAMLMap, key: string) => Pair | undefined;
 

@@ -1,4 +1,4 @@
-import type { Usage } from '../../../operators/types.js';
+import type { Usage } from '../../../operators/index.js';
 import type { Reservation } from './budget-types.js';
 import { wasFree } from './was-free.js';
 

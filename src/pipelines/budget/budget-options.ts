@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../../operators/errors.js';
-import { callback, checked, flag, listener, nonEmpty, onlyKnown, positive, ratio, schedulerOption } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import type {
   BudgetCall,
   BudgetLimit,
@@ -22,6 +22,7 @@ const PRICES: readonly (keyof ModelPrice)[] = [
   ...(['outputUsdPerMillion', 'usdPerCall'] as const),
 ];
 
+/** What events tell. */
 /** What is counted of a call. */
 const TOKENS = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'outputTokens', 'tokens'] as const;
 
@@ -30,20 +31,19 @@ export type PriceList = ReadonlyMap<string, ModelPrice>;
 
 export function readOptions(options: BudgetOptions) {
   const { limits = [], prices = {}, ...rest } = Object(options) as BudgetOptions;
-  const read = checked(
+  const read = check.options(
     NAME,
     Object(options) === options ? rest : options,
     { enforce: true, warnAt: 0.8 },
     {
       limits: () => undefined,
       prices: () => undefined,
-      enforce: flag,
-      warnAt: (operator, option, value: number) => ratio(operator, option, value),
-      onWarn: callback,
-      onEvent: listener,
-      name: (operator, option, value: string | undefined) => (value === undefined ? value : nonEmpty(operator, option, value)),
+      enforce: check.flag,
+      warnAt: (operator, option, value: number) => check.ratio(operator, option, value),
+      onEvent: check.listener,
+      name: (operator, option, value: string | undefined) => (value === undefined ? value : check.nonEmpty(operator, option, value)),
       storage: storeOption,
-      scheduler: schedulerOption,
+      scheduler: check.scheduler,
     },
   );
   const list = priceList(prices);
@@ -58,16 +58,16 @@ export function budgetOption(operator: string, option: string, budget: BudgetPor
 
 /** What is about to be called, with its tokens as whole numbers. @throws FlowConfigError */
 export function checkedCall(call: BudgetCall): BudgetCall & CallTokens & { readonly reserved: number } {
-  onlyKnown(NAME, call, ['model', 'key', 'reserved', ...TOKENS], 'call', 'call.');
+  check.onlyKnown(NAME, call, ['model', 'key', 'reserved', ...TOKENS], 'call', 'call.');
   const { model, key, reserved = 0 } = call;
   const counts = Object.fromEntries(
     TOKENS.map((kind) => [kind, Math.ceil(amount(`call.${kind}`, call[kind] === undefined ? 0 : call[kind]))]),
   );
   return {
     ...(counts as Record<(typeof TOKENS)[number], number>),
-    model: nonEmpty(NAME, 'call.model', model),
+    model: check.nonEmpty(NAME, 'call.model', model),
     key,
-    reserved: ratio(NAME, 'call.reserved', reserved),
+    reserved: check.ratio(NAME, 'call.reserved', reserved),
   };
 }
 
@@ -76,7 +76,7 @@ export function checkedSave(saved: SavedBudget | undefined): SavedBudget['limits
   if (saved === undefined) return [];
   const limits: unknown = (Object(saved) as Partial<SavedBudget>).limits;
   if (!Array.isArray(limits) || !limits.every(isSaved))
-    throw new FlowConfigError(NAME, 'storage', 'one that holds what a budget has saved', saved);
+    throw new FlowConfigError(NAME, 'storage', 'a storage whose `load` returns what a budget has saved', saved);
   return limits;
 }
 
@@ -95,18 +95,18 @@ function limitRules(limits: readonly BudgetLimit[], prices: PriceList): readonly
   if (!Array.isArray(limits)) throw new FlowConfigError(NAME, 'limits', 'an array', limits);
   return (limits as readonly BudgetLimit[]).map((limit, i) => {
     const at = `limits[${String(i)}]`;
-    onlyKnown(NAME, limit, ['key', 'model', 'usd', 'tokens', 'windowMs'], at, `${at}.`);
+    check.onlyKnown(NAME, limit, ['key', 'model', 'usd', 'tokens', 'windowMs'], at, `${at}.`);
     const { key, model, usd, tokens, windowMs = Infinity } = limit;
-    if (usd !== undefined && tokens !== undefined)
-      throw new FlowConfigError(NAME, `${at}.tokens`, 'absent beside `usd`: make it two limits', tokens);
+    if (usd !== undefined) check.excludes(NAME, `${at}.tokens`, tokens, '`usd`', 'Make two limits of it.');
     const rule = {
-      key: key === undefined ? key : nonEmpty(NAME, `${at}.key`, key),
-      model: model === undefined ? model : nonEmpty(NAME, `${at}.model`, model),
-      windowMs: positive(NAME, `${at}.windowMs`, windowMs),
+      key: key === undefined ? key : check.nonEmpty(NAME, `${at}.key`, key),
+      model: model === undefined ? model : check.nonEmpty(NAME, `${at}.model`, model),
+      windowMs: check.positive(NAME, `${at}.windowMs`, windowMs),
     };
     if (tokens !== undefined) return { ...rule, unit: 'tokens', limit: wholeAmount(`${at}.tokens`, tokens) } as const;
+    if (usd === undefined) throw check.misused(NAME, `${at}.usd`, `\`${at}\` has neither \`usd\` nor \`tokens\``, 'Add one of them.');
     const limitInUsd = amount(`${at}.usd`, usd);
-    if (prices.size === 0) throw new FlowConfigError(NAME, 'prices', `given, because \`${at}\` is in USD`, undefined);
+    if (prices.size === 0) throw check.misused(NAME, 'prices', `\`${at}.usd\` needs \`prices\``, 'Add the price of each model.');
     if (model !== undefined && !prices.has(model)) throw unpriced(model);
     return { ...rule, unit: 'usd', limit: billionths(limitInUsd) } as const;
   });
@@ -114,7 +114,12 @@ function limitRules(limits: readonly BudgetLimit[], prices: PriceList): readonly
 
 /** A model without a price cannot be held to a limit in USD. */
 export function unpriced(model: string): FlowConfigError {
-  return new FlowConfigError(NAME, `prices['${model}']`, 'given, because a limit in USD is about its calls', undefined);
+  return check.misused(
+    NAME,
+    `prices['${model}']`,
+    `\`prices\` does not list \`${model}\`, and a limit in USD applies to it`,
+    'Add its price.',
+  );
 }
 
 function priceList(prices: ModelPrices): PriceList {
@@ -122,7 +127,7 @@ function priceList(prices: ModelPrices): PriceList {
   const list = new Map<string, ModelPrice>();
   for (const [model, price] of Object.entries(prices)) {
     const at = `prices['${model}']`;
-    onlyKnown(NAME, price, PRICES, at, `${at}.`);
+    check.onlyKnown(NAME, price, PRICES, at, `${at}.`);
     for (const [field, usd] of Object.entries(price)) if (usd !== undefined) amount(`${at}.${field}`, usd);
     list.set(model, { ...price });
   }

@@ -1,5 +1,5 @@
 import type { SchedulerLike } from 'rxjs';
-import type { FlowSink, Usage } from '../../../operators/types.js';
+import type { FlowSink, Usage } from '../../../operators/index.js';
 
 /** What a call is about to take. */
 export interface BudgetCall {
@@ -26,7 +26,10 @@ export interface BudgetCall {
   readonly reserved?: number;
 }
 
-/** What one call may spend. Both methods may be called again without harm. */
+/**
+ * What one call may spend. Both methods may be called again without harm.
+ * @stable
+ */
 export interface Reservation {
   /** What it is charged with, in USD; undefined without a price. For records. */
   readonly costUsd?: number | undefined;
@@ -63,10 +66,16 @@ export interface ModelPrice {
   readonly usdPerCall?: number;
 }
 
-/** Prices by the names of models. Plain data. */
+/**
+ * Prices by the names of models. Plain data.
+ * @stable
+ */
 export type ModelPrices = Readonly<Record<string, ModelPrice>>;
 
-/** What may be spent, on the calls that it is about: in USD or in tokens. */
+/**
+ * What may be spent, on the calls that it is about: in USD or in tokens.
+ * @stable
+ */
 export interface BudgetLimit {
   /** Only calls of this key. @defaultValue calls of all keys, and of none */
   readonly key?: string;
@@ -97,7 +106,10 @@ export interface BudgetLimitSnapshot {
   readonly resetsAt: number;
 }
 
-/** What a budget remembers between two processes: plain data. What was under way counts as spent. */
+/**
+ * What a budget remembers between two processes: plain data. What was under way counts as spent.
+ * @stable
+ */
 export interface SavedBudget {
   readonly limits: readonly {
     readonly key?: string;
@@ -115,6 +127,7 @@ export interface SavedBudget {
 /**
  * Where a budget is kept for the next process. Both methods are synchronous: a call is let go when `save` has returned, and what was reserved then
  * is still charged after a crash.
+ * @stable
  */
 export interface BudgetStorage {
   /** What was saved last, or undefined. Asked once, when the budget is made. */
@@ -123,9 +136,7 @@ export interface BudgetStorage {
   save(saved: SavedBudget): void;
 }
 
-/** A limit that is nearly spent. */
-export type BudgetWarning = BudgetLimitSnapshot;
-
+/** @stable */
 export interface BudgetOptions {
   /** All of those that are about a call have to have room for it. @defaultValue none: what is spent is only counted */
   readonly limits?: readonly BudgetLimit[];
@@ -136,11 +147,12 @@ export interface BudgetOptions {
    * have been refused: for trying out a limit. The `enforce` of an account is about its rates and slots. @defaultValue true
    */
   readonly enforce?: boolean;
-  /** Part of a limit at which it is told that it is nearly spent, 0 to 1. @defaultValue 0.8 */
+  /** Part of a limit at which `budgetLow` is told, 0 to 1. @defaultValue 0.8 */
   readonly warnAt?: number;
-  /** Told once in each window of a limit: when `warnAt` of it is spent, or at the first call that finds no room. @defaultValue none */
-  readonly onWarn?: (warning: BudgetWarning) => void;
-  /** Told `budgetLow` where `onWarn` is called, and `budgetOverrun` when calls have cost more than estimated and than the limit. @defaultValue none */
+  /**
+   * Told `budgetLow` once in each window of a limit: when `warnAt` of it is spent, or at the first call that finds no room; and `budgetOverrun` when
+   * calls have cost more than estimated and than the limit. @defaultValue none
+   */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number */
   readonly name?: string;
@@ -150,7 +162,10 @@ export interface BudgetOptions {
   readonly scheduler?: SchedulerLike;
 }
 
-/** Numbers of one moment. The sums are of all calls since the budget was made, whatever the windows; USD are those of models with a price. */
+/**
+ * Numbers of one moment. The sums are of all calls since the budget was made, whatever the windows; USD are those of models with a price.
+ * @stable
+ */
 export interface BudgetSnapshot {
   /** Calls under way. */
   readonly executing: number;
@@ -164,6 +179,7 @@ export interface BudgetSnapshot {
   readonly limits: readonly BudgetLimitSnapshot[];
 }
 
+/** @stable */
 export interface Budget extends BudgetPort {
   snapshot(): BudgetSnapshot;
 }

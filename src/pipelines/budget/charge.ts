@@ -1,5 +1,5 @@
-import { isAmount } from '../../../operators/toolkit.js';
-import type { Usage } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { Usage } from '../../../operators/index.js';
 import type { ModelPrice, Reservation } from './budget-types.js';
 import type { Amounts, Window } from './meter.js';
 import type { CallTokens } from './prices.js';
@@ -102,5 +102,5 @@ function correctedBy(used: Usage, estimate: CallTokens): CallTokens {
 }
 
 function isTokens(value: unknown): value is number {
-  return isAmount(value) && value !== Infinity;
+  return check.isAmount(value) && value !== Infinity;
 }

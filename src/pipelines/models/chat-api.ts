@@ -1,10 +1,10 @@
-import { FlowConfigError } from '../../../operators/errors.js';
-import { onlyKnown } from '../../../operators/toolkit.js';
-import type { Usage } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { Usage } from '../../../operators/index.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import { providerAt } from '../../account/providers.js';
 import { readUsage } from '../../account/read-usage.js';
 import { answersOf, contentTokens } from '../../tokenizers/content-tokens.js';
-import { estimatorFor } from '../../tokenizers/estimate.js';
+import { estimateTokens, estimatorFor } from '../../tokenizers/estimate.js';
 import { boundedJson, jsonOf } from '../bounded-text.js';
 import type { Endpoint, EndpointOptions, RequestContext } from '../endpoint.js';
 import { endpointOf, post } from '../endpoint.js';
@@ -14,7 +14,10 @@ import { serverEvents } from '../server-events.js';
 import type { ChatToolCall } from '../tools/tool-formats.js';
 import type { ModelClient } from './model-types.js';
 
-/** One message of a chat, as OpenAI-compatible APIs take it. */
+/**
+ * One message of a chat, as OpenAI-compatible APIs take it.
+ * @beta
+ */
 export interface ChatMessage {
   readonly role: string;
   /** A text, or a list of parts. */
@@ -22,7 +25,10 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
-/** The body of a request to `/chat/completions`. `model` is that of `chatCompletions` when it is left out, `stream` is set as needed. */
+/**
+ * The body of a request to `/chat/completions`. `model` is that of `chatCompletions` when it is left out, `stream` is set as needed.
+ * @beta
+ */
 export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
   readonly model?: string;
@@ -37,7 +43,10 @@ export interface ChatUsage {
   readonly [field: string]: unknown;
 }
 
-/** The answer of `/chat/completions`. */
+/**
+ * The answer of `/chat/completions`.
+ * @beta
+ */
 export interface ChatCompletion {
   readonly choices: readonly {
     readonly index: number;
@@ -55,7 +64,10 @@ export interface ChatCompletion {
   readonly [field: string]: unknown;
 }
 
-/** One part of a streamed answer. */
+/**
+ * One part of a streamed answer.
+ * @beta
+ */
 export interface ChatChunk {
   readonly choices: readonly {
     readonly index: number;
@@ -75,6 +87,7 @@ const DONE = '[DONE]';
  * A client for `createModelCaller`: sends requests to an OpenAI-compatible `/chat/completions`, whole answers and streams, without an SDK. It estimates the
  * tokens of a request (its texts and its longest answer), reads `usage` from answers, and knows the rules of a provider by its address.
  *
+ * @beta
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range; no error shows a key.
  * @example
  * ```ts
@@ -88,15 +101,16 @@ const DONE = '[DONE]';
  * ```
  */
 export function chatCompletions(options: EndpointOptions): ModelClient<ChatRequest, ChatCompletion, ChatChunk> {
-  onlyKnown(NAME, options, OPTIONS);
+  check.onlyKnown(NAME, options, OPTIONS);
   const endpoint = endpointOf(NAME, '/chat/completions', options);
   const provider = providerAt(endpoint.url);
   return {
     send: (request, context) => requestChat(endpoint, request, context),
     stream: (request, context) => streamChat(endpoint, request, context),
     model: (request) => (request as ChatRequest | null)?.model ?? endpoint.model,
-    estimateTokens: (request) => estimateChat(request, endpoint.model),
+    cost: (request) => estimateChat(request, endpoint.model),
     usage: readUsage,
+    countTokens: estimateTokens,
     ...(provider && { provider }),
   };
 }

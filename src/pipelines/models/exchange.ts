@@ -1,10 +1,9 @@
 import type { SchedulerLike } from 'rxjs';
 import { isObservable, Observable } from 'rxjs';
-import { AttemptTimeoutError } from '../../../operators/errors.js';
-import { fromStream } from '../../../operators/from-stream.js';
-import { Alarm, ask, connect, isPromise, streamOf } from '../../../operators/toolkit.js';
-import type { Usage, WorkResult } from '../../../operators/types.js';
-import { PieceCounter } from '../../account/answer-reader.js';
+import { ask, check, connect, streamOf } from '../../../operators/build.js';
+import type { Usage, WorkResult } from '../../../operators/index.js';
+import { fromStream } from '../../../operators/index.js';
+import { PieceCounter } from '../../account/piece-counter.js';
 import { slowly, untilClosed } from '../connection.js';
 import type { ModelAttempt } from './model-attempt.js';
 import type { Client } from './model-options.js';
@@ -28,30 +27,29 @@ export function exchange<Q, R, C, P>(
     throw error;
   };
   const answered = (answer: R): P => {
-    let result: P;
     try {
-      note(client.usage, answer, attempt);
-      result = parse === undefined ? (answer as unknown as P) : parsed(parse, answer, request);
+      const usage = usageOf(client.usage, answer);
+      const result = parse === undefined ? (answer as unknown as P) : parsed(parse, answer, request, attempt, usage);
+      attempt.done(usage);
+      return result;
     } catch (error) {
       return failed(error);
     }
-    attempt.done();
-    return result;
   };
   let input: WorkResult<R>;
   let stream: Observable<R> | undefined;
   try {
     input = client.send(request, attempt);
-    if (isPromise(input)) return untilClosed(Promise.resolve(input).then(answered, failed), attempt, scheduler);
+    if (check.isPromise(input)) return untilClosed(Promise.resolve(input).then(answered, failed), attempt, scheduler);
     if (!isObservable(input)) attempt.giveBack = slowly(scheduler);
     stream = streamOf<R>(input);
   } catch (error) {
     return failed(error);
   }
-  return stream === undefined ? answered(input as R) : lastOf(stream, answered, attempt);
+  return stream === undefined ? answered(input as R) : lastAnswer(stream, answered, attempt);
 }
 
-function lastOf<R, P>(answers: Observable<R>, answered: (answer: R) => P, attempt: ModelAttempt): Observable<P> {
+function lastAnswer<R, P>(answers: Observable<R>, answered: (answer: R) => P, attempt: ModelAttempt): Observable<P> {
   return new Observable((subscriber) => {
     let last: { readonly answer: R } | undefined;
     connect(answers, subscriber, {
@@ -71,73 +69,57 @@ function lastOf<R, P>(answers: Observable<R>, answered: (answer: R) => P, attemp
   });
 }
 
-/** Opens a stream; the client is told to stop when it is left, or silent for too long. */
+/** Opens a stream. The client is told to stop when it is left, or silent for too long. */
 export function openStream<Q, R, C>(
   client: Client<Q, R, C>,
   open: (request: Q, attempt: ModelAttempt) => ModelStream<C>,
   request: Q,
   attempt: ModelAttempt,
-  silenceMs: number,
   scheduler: SchedulerLike,
 ): Observable<C> {
   return new Observable((subscriber) => {
-    const giveUp = (error: unknown): void => {
+    const failed = (error: unknown): void => {
       attempt.failed(error);
-      attempt.abort();
       subscriber.error(error);
     };
-    const alarm = new Alarm(scheduler, () => {
-      giveUp(new AttemptTimeoutError(NAME, silenceMs));
-    });
-    subscriber.add(() => {
-      alarm.clear();
-    });
-    alarm.set(alarm.now() + silenceMs);
     try {
-      const pieces = new PieceCounter();
+      const pieces = new PieceCounter(client.countTokens);
       const chunks = open(request, attempt);
       if (!isObservable(chunks)) attempt.giveBack = slowly(scheduler);
-      connect(chunksOf(chunks), subscriber, {
+      connect(isObservable(chunks) ? chunks : fromStream(() => chunks), subscriber, {
         next: (chunk) => {
-          alarm.set(alarm.now() + silenceMs);
           try {
-            note(client.usage, chunk, attempt);
+            const usage = usageOf(client.usage, chunk);
+            attempt.saw(0);
+            if (usage) attempt.settle(usage);
             pieces.add(chunk);
             attempt.saw(pieces.tokens);
           } catch (error) {
-            giveUp(error);
+            failed(error);
           }
           subscriber.next(chunk);
         },
-        error: (error) => {
-          attempt.failed(error);
-          subscriber.error(error);
-        },
+        error: failed,
         complete: () => {
           attempt.done();
           subscriber.complete();
         },
       });
     } catch (error) {
-      giveUp(error);
+      failed(error);
     }
   });
 }
 
-function chunksOf<C>(input: ModelStream<C>): Observable<C> {
-  return isObservable(input) ? input : fromStream(() => input);
-}
-
-function parsed<Q, R, P>(parse: (answer: R, request: Q) => P, answer: R, request: Q): P {
+function parsed<Q, R, P>(parse: (answer: R, request: Q) => P, answer: R, request: Q, attempt: ModelAttempt, usage: Usage | undefined): P {
   try {
     return parse(answer, request);
   } catch (error) {
+    if (usage) attempt.settle(usage);
     throw new ParseFault(error, answer);
   }
 }
 
-function note<A>(usage: ((answer: A) => Usage | undefined) | undefined, answer: A, attempt: ModelAttempt): void {
-  attempt.saw(0);
-  const used = usage && ask(NAME, 'usage', usage, answer);
-  if (used) attempt.settle(used);
+function usageOf<A>(usage: ((answer: A) => Usage | undefined) | undefined, answer: A): Usage | undefined {
+  return usage && ask(NAME, 'call.usage', usage, answer);
 }

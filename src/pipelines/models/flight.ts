@@ -1,71 +1,60 @@
-import type { Observable, Subscriber } from 'rxjs';
+import type { Observable, SchedulerLike, Subscriber } from 'rxjs';
+import { defer } from 'rxjs';
 import type { AsyncContext } from '#async-context';
-import { isFlowError } from '../../../operators/errors.js';
-import { Call } from '../../../operators/toolkit.js';
-import type { WorkResult } from '../../../operators/types.js';
-import type { Inquiry } from './inquiry.js';
-import type { AnswerStorage, ModelEntry } from './model-types.js';
+import { isFlowError } from '../../../operators/index.js';
+import type { StoreHost } from './cache-step.js';
+import { CacheStep, storeStep } from './cache-step.js';
+import type { AnswerStorage, ModelEntry } from './cache-types.js';
+import type { Inquiry } from './model-call.js';
 import { NAME } from './name.js';
-import type { StoreHost } from './store-step.js';
-import { StoreStep } from './store-step.js';
 
-/** Somebody who asks: what is done for him is his own inquiry, until he shares that of another. */
+/** One caller. Owns its inquiry until it joins another caller's request. */
 export interface Asker {
   inquiry: Inquiry;
 }
 
-/** An asker on the way to his answer. */
-export interface Member<P> {
+/** A caller that waits for an answer. */
+export interface Member {
   readonly asker: Asker;
   readonly lane: string;
-  /** When he is cut off, on the caller's clock. */
+  /** When it is cut off, on the model caller's clock. */
   readonly endsAt: number;
-  /** Makes the call, when it is his. */
-  readonly make: (inquiry: Inquiry) => Observable<P>;
-  readonly to: Subscriber<P>;
-  /** A call of his is made in it. */
+  /** Makes the call, when it is this caller's. */
+  readonly make: (inquiry: Inquiry) => Observable<unknown>;
+  readonly to: Subscriber<unknown>;
+  /** Its call is made in this context. */
   readonly context: AsyncContext;
 }
 
 /** What a flight needs of the cache it belongs to. */
-export interface FlightHost<P> extends StoreHost {
-  readonly store: AnswerStorage<P>;
+export interface FlightHost extends StoreHost {
+  readonly scheduler: SchedulerLike;
+  readonly store: AnswerStorage<unknown>;
   readonly ttlMs: number;
   isMoreUrgent(lane: string, than: string): boolean;
   hit(lane: string): void;
-  over(flight: Flight<P>): void;
-  /** Once more for somebody whose time is not up. */
-  join(key: string, member: Member<P>): void;
-}
-
-/** Making the call. */
-class CallStep<P> extends Call<P> {
-  constructor(
-    readonly work: () => WorkResult<P>,
-    readonly done: (value: P, isEmpty: boolean) => void,
-    readonly failed: (error: unknown) => void,
-  ) {
-    super();
-  }
+  over(flight: Flight): void;
+  /** Joins again a caller whose deadline has not passed. */
+  join(key: string, member: Member): void;
 }
 
 /** One answer for all who ask for a key at the same time: looked up, or else called for, then stored. It is given up with the last who waits. */
-export class Flight<P> {
+export class Flight {
   readonly key: string;
   readonly inquiry: Inquiry;
   /** The answer, while it is being stored. */
-  entry: ModelEntry<P> | undefined = undefined;
+  entry: ModelEntry<unknown> | undefined = undefined;
   isLookingUp = true;
   isOver = false;
-  /** The answer is for those who wait, and nobody later. */
+  /** The answer is for the callers that wait now, not for later ones. */
   isForgotten = false;
-  readonly #host: FlightHost<P>;
-  readonly #members = new Set<Member<P>>();
-  /** Whose call it is. */
-  #first: Member<P>;
+  readonly #host: FlightHost;
+  readonly #members = new Set<Member>();
+  /** The caller whose call it is. */
+  #first: Member;
   #step: { stop(): void } | undefined = undefined;
 
-  constructor(host: FlightHost<P>, key: string, first: Member<P>) {
+  constructor(host: FlightHost, key: string, first: Member) {
     this.#host = host;
     this.key = key;
     this.inquiry = first.asker.inquiry;
@@ -85,7 +74,7 @@ export class Flight<P> {
         });
       }
     };
-    const lookUp = new StoreStep<unknown>(
+    const lookUp = storeStep<unknown>(
       this.#host,
       'get',
       () => store.get(this.key),
@@ -98,7 +87,7 @@ export class Flight<P> {
     lookUp.start();
   }
 
-  add(member: Member<P>): void {
+  add(member: Member): void {
     const { to, lane } = member;
     if (this.entry) {
       answer(to, this.entry.value);
@@ -118,7 +107,7 @@ export class Flight<P> {
     this.#call();
   }
 
-  /** Nobody waits for it any more. */
+  /** No caller waits for it any more. */
   stop(): void {
     if (this.isOver) return;
     // Those are being answered; the store is waited for no longer.
@@ -136,8 +125,8 @@ export class Flight<P> {
     if (this.isOver) return;
     this.isLookingUp = false;
     this.#step?.stop();
-    const step = new CallStep<P>(
-      () => this.#first.make(this.inquiry),
+    const step = new CacheStep(
+      defer(() => this.#first.make(this.inquiry)),
       (value, isEmpty) => {
         if (isEmpty) {
           this.#end((to) => {
@@ -150,10 +139,12 @@ export class Flight<P> {
       },
     );
     this.#step = step;
-    step.begin(this.#first.context);
+    this.#first.context.run(() => {
+      step.start();
+    }, undefined);
   }
 
-  #answered(value: P): void {
+  #answered(value: unknown): void {
     const { store, ttlMs, scheduler } = this.#host;
     const entry = { value, expiresAt: ttlMs === Infinity ? null : scheduler.now() + ttlMs };
     const members = this.#take();
@@ -163,7 +154,7 @@ export class Flight<P> {
       const stored = (): void => {
         this.stop();
       };
-      const storing = new StoreStep<unknown>(this.#host, 'set', () => store.set(this.key, entry), stored, stored);
+      const storing = storeStep<unknown>(this.#host, 'set', () => store.set(this.key, entry), stored, stored);
       this.#step = storing;
       storing.start();
     }
@@ -182,27 +173,27 @@ export class Flight<P> {
     }
   }
 
-  #end(tell: (to: Subscriber<P>) => void): void {
+  #end(tell: (to: Subscriber<unknown>) => void): void {
     const members = this.#take();
     this.stop();
     for (const { to } of members) tell(to);
   }
 
-  #take(): readonly Member<P>[] {
+  #take(): readonly Member[] {
     const members = [...this.#members];
     this.#members.clear();
     return members;
   }
 
   /** What a store has given back: maybe by way of JSON, maybe from an older version. */
-  #usable(entry: unknown): ModelEntry<P> | undefined {
+  #usable(entry: unknown): ModelEntry<unknown> | undefined {
     if (typeof entry !== 'object' || entry === null || !('value' in entry)) return undefined;
-    const { expiresAt } = entry as ModelEntry<P>;
-    return expiresAt === null || expiresAt > this.#host.scheduler.now() ? (entry as ModelEntry<P>) : undefined;
+    const { expiresAt } = entry as ModelEntry<unknown>;
+    return expiresAt === null || expiresAt > this.#host.scheduler.now() ? (entry as ModelEntry<unknown>) : undefined;
   }
 }
 
-function answer<P>(to: Subscriber<P>, value: P): void {
+function answer(to: Subscriber<unknown>, value: unknown): void {
   to.next(value);
   to.complete();
 }

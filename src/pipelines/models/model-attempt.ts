@@ -1,126 +1,140 @@
-import type { AttemptContext } from '../../../operators/policy.js';
-import { isA, isAmount, LazySignal } from '../../../operators/toolkit.js';
-import type { ErrorClass, ResponseLike, Usage } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { ErrorClass, PolicyContext, ResponseLike, Usage } from '../../../operators/index.js';
 import type { Entry, EntryEnd } from '../../account/entry.js';
+import { PARSE_FAILED } from '../../metrics/error-code.js';
 import { isQuotaOfMinute, lessonOf } from '../provider-error.js';
+import type { ModelCall } from './model-call.js';
 import type { ModelContext } from './model-types.js';
 import { ParseFault } from './parse-fault.js';
 
-/** How an attempt ended. */
-export interface AttemptEnd extends EntryEnd {
-  /** The same for events. */
-  readonly outcome: 'ok' | 'cancelled' | ErrorClass;
-}
+/** How an attempt ended, for events. */
+export type AttemptOutcome = 'ok' | 'cancelled' | ErrorClass;
 
-/** What one attempt has of the policy it runs under. */
-export type AttemptRules = Pick<AttemptContext, 'deadlineAt' | 'queuedMs' | 'lease' | 'settle' | 'observe'>;
-
-/** The call that the attempt is made for: what is written down about it, and who wants to know of its end. */
+/** What an attempt needs of the model caller that makes it. */
 export interface AttemptHost {
-  readonly traceId: string;
-  readonly name: string;
-  readonly lane: string;
   now(): number;
-  /** How an attempt ended that failed by itself. */
-  judge(error: unknown, attempt: number): AttemptEnd;
-  /** How one ended that was stopped, and would have been cut off at `deadlineAt`. */
-  judgeStop(deadlineAt: number): AttemptEnd;
-  /** An attempt is over. */
-  over(attempt: ModelAttempt, outcome: AttemptEnd['outcome'], latencyMs: number): void;
+  classOf(error: unknown, attempt: number): ErrorClass;
+  over(attempt: ModelAttempt, outcome: AttemptOutcome, latencyMs: number): void;
 }
 
-/** One attempt: what the client is told, and what is written down about it. */
-export class ModelAttempt extends LazySignal implements ModelContext {
-  readonly deadlineAt: number;
+/** Fractions of a millisecond that two readings of a clock may differ by. */
+const TOLERANCE_MS = 0.001;
+const UNREAD: EntryEnd = { status: 'error', errorCode: PARSE_FAILED };
+
+/** One attempt: what the client is told, and what the account writes down about it. */
+export class ModelAttempt implements ModelContext {
   readonly lane: string;
   readonly traceId: string;
   readonly name: string;
-  readonly #host: AttemptHost;
-  readonly #rules: AttemptRules;
-  readonly #startedAt: number;
-  readonly #entry: Entry;
-  #isOver = false;
+  isOver = false;
   /** The client has been asked. */
   isSent = false;
-  /** How the permit goes back when it is cut off. */
-  giveBack: AttemptContext['giveBack'] = undefined;
-  readonly #context: AttemptContext;
+  /** How the permit goes back when the attempt is cut off. */
+  giveBack: PolicyContext['giveBack'] = undefined;
+  readonly #host: AttemptHost;
+  readonly #context: PolicyContext;
+  readonly #startedAt: number;
+  readonly #entry: Entry | undefined;
+  #usage: Usage | undefined;
 
   constructor(
     host: AttemptHost,
-    context: AttemptContext,
-    rules: AttemptRules,
+    readonly call: ModelCall,
+    context: PolicyContext,
     readonly attempt: number,
     readonly spanId: string,
-    entry: Entry,
+    entry: Entry | undefined,
   ) {
-    super();
-    this.deadlineAt = rules.deadlineAt;
-    this.lane = host.lane;
-    this.traceId = host.traceId;
-    this.name = host.name;
+    const { lane, inquiry } = call;
+    this.lane = lane;
+    this.traceId = inquiry.traceId;
+    this.name = inquiry.name;
     this.#entry = entry;
     this.#host = host;
     this.#context = context;
-    this.#rules = rules;
     this.#startedAt = host.now();
     context.whenAborted = () => {
-      this.#end(this.#host.judgeStop(this.deadlineAt), (end) => {
-        this.#entry.left(end);
-      });
-      this.abort();
+      this.#stopped();
     };
   }
 
-  /** Numbers that cannot be are left out. */
+  get signal(): AbortSignal {
+    return this.#context.signal;
+  }
+
+  get deadlineAt(): number {
+    return this.#context.deadlineAt;
+  }
+
   readonly settle = (usage: Usage): void => {
-    const known = Object.entries(usage).filter(([, tokens]) => isTokens(tokens));
-    if (known.length > 0) this.#entry.report(Object.fromEntries(known));
+    const known = usageIn(usage);
+    if (known === undefined) return;
+    if (this.#entry) this.#entry.report(known);
+    else this.#context.settle((this.#usage = { ...this.#usage, ...known }));
   };
 
-  /** Something of the answer has come, with so many tokens of output by now. */
+  /** More of the answer has come, with so many tokens of output by now. */
   saw(outputTokens: number): void {
-    this.#entry.saw(outputTokens);
+    this.#entry?.saw(outputTokens);
   }
 
   readonly observe = (response: ResponseLike): void => {
-    this.#entry.observe(response);
-    this.#rules.observe(response);
+    this.#entry?.observe(response);
+    this.#context.observe(response);
   };
 
-  /** The client is to stop. */
-  override abort(): void {
-    this.#context.giveBack = this.giveBack;
-    super.abort();
-  }
-
-  done(): void {
-    this.#end({ status: 'success', errorCode: null, outcome: 'ok' }, (end) => {
-      this.#entry.answered(end);
+  /** @param usage - what the answer says of its tokens */
+  done(usage?: Usage): void {
+    // Usage of an answer that came too late counts as well.
+    if (usage && (this.isOver || !this.#entry)) this.settle(usage);
+    this.#end('ok', (entry) => {
+      entry.answered(undefined, usage && usageIn(usage));
     });
   }
 
   failed(error: unknown): void {
-    if (this.#isOver) return;
+    if (this.isOver) return;
     // A `call` of the user's own may have shown the response before it read the body, which alone says more.
     const lesson = isQuotaOfMinute(error) ? lessonOf({ status: 429, headers: {} }, error) : undefined;
-    if (lesson) this.#rules.observe(lesson);
-    this.#end(this.#host.judge(error, this.attempt), (end) => {
-      // The provider has done its work where only the answer cannot be read.
-      if (isA(error, ParseFault)) this.#entry.answered(end);
-      else this.#entry.failed(error, end);
+    if (lesson) this.#context.observe(lesson);
+    // The provider has done its work where only the answer cannot be read.
+    const isUnread = ParseFault.is(error);
+    const found = isUnread ? 'contract' : this.#host.classOf(error, this.attempt);
+    this.#end(found, (entry) => {
+      if (isUnread) entry.answered(UNREAD);
+      else entry.failed(error, found);
     });
   }
 
-  #end(end: AttemptEnd, settle: (end: AttemptEnd) => void): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    if (this.isSent) settle(end);
-    else this.#entry.unsent(end);
-    this.#host.over(this, end.outcome, this.#host.now() - this.#startedAt);
+  #stopped(): void {
+    this.#context.giveBack = this.giveBack;
+    const now = this.#host.now() + TOLERANCE_MS;
+    let outcome: AttemptOutcome = 'cancelled';
+    let end: EntryEnd = { status: 'cancelled', errorCode: 'CANCELLED' };
+    if (now >= this.call.deadlineAt) end = { status: 'timeout', errorCode: 'FLOW_DEADLINE' };
+    else if (now >= this.deadlineAt) [outcome, end] = ['timeout', { status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT' }];
+    this.#end(outcome, (entry) => {
+      if (this.isSent) entry.left(end);
+      else entry.unsent(end);
+    });
+  }
+
+  #end(outcome: AttemptOutcome, settle: (entry: Entry) => void): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    if (this.#entry) settle(this.#entry);
+    this.#host.over(this, outcome, this.#host.now() - this.#startedAt);
   }
 }
 
-function isTokens(value: unknown): value is number {
-  return isAmount(value) && value !== Infinity;
+/** Numbers that cannot be are left out; undefined when nothing is left. */
+function usageIn(usage: Usage): Usage | undefined {
+  const known: Record<string, unknown> = {};
+  let isEmpty = true;
+  for (const [name, tokens] of Object.entries(usage)) {
+    if (!check.isAmount(tokens) || tokens === Infinity) continue;
+    known[name] = tokens;
+    isEmpty = false;
+  }
+  return isEmpty ? undefined : known;
 }

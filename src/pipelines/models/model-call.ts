@@ -1,78 +1,45 @@
-import { isA } from '../../../operators/toolkit.js';
-import type { ErrorClass } from '../../../operators/types.js';
 import type { CallFacts } from '../../account/entry.js';
-import { endOf } from '../../account/entry.js';
-import { PARSE_FAILED } from '../../metrics/error-code.js';
-import type { Inquiry } from './inquiry.js';
-import type { AttemptEnd, AttemptHost, ModelAttempt } from './model-attempt.js';
-import { ParseFault } from './parse-fault.js';
 
-/** What a call needs of the one that makes it. */
-export interface CallHost {
-  now(): number;
-  classOf(error: unknown, attempt: number): ErrorClass;
-  over(call: ModelCall, attempt: ModelAttempt, outcome: AttemptEnd['outcome'], latencyMs: number): void;
+/** What is done about one request: its calls, one for each round, for every caller that waits for the answer. */
+export class Inquiry {
+  /** How often anything was sent for it. */
+  sent = 0;
+  /** The answer is there, and on its way to the callers. */
+  isAnswered = false;
+
+  constructor(
+    readonly traceId: string,
+    readonly name: string,
+    /** Of the most urgent caller. */
+    public lane: string,
+    readonly key: string | undefined,
+    /** When its callers are cut off, on the model caller's clock. */
+    public endsAt: number,
+  ) {}
 }
 
-/** Fractions of a millisecond that two readings of a clock may differ by. */
-const TOLERANCE_MS = 0.001;
-
 /** One call, with all its attempts. */
-export class ModelCall implements AttemptHost {
+export class ModelCall {
   /** How often it has been sent. */
   sent = 0;
   /** Attempts under way. */
   running = 0;
   readonly lane: string;
-  readonly #host: CallHost;
-  readonly #ownDeadlineAt: number;
 
   constructor(
-    host: CallHost,
-    /** What it is made for. */
     readonly inquiry: Inquiry,
     /** Tells it from all others in events. */
     readonly id: string,
-    deadlineMs: number,
-    /** What is known of it before. */
-    readonly facts: CallFacts,
+    /** What the account knows of it; undefined without one. */
+    readonly facts: CallFacts | undefined,
+    /** When its own deadline passes, on the model caller's clock. */
+    readonly endsAt: number,
   ) {
-    this.#host = host;
     this.lane = inquiry.lane;
-    this.#ownDeadlineAt = host.now() + deadlineMs;
   }
 
-  get traceId(): string {
-    return this.inquiry.traceId;
-  }
-
-  get name(): string {
-    return this.inquiry.name;
-  }
-
-  /** When it is cut off, by its own deadline or with everybody who waits. */
+  /** When it is cut off, by its own deadline or with its callers. */
   get deadlineAt(): number {
-    return Math.min(this.#ownDeadlineAt, this.inquiry.endsAt);
-  }
-
-  now(): number {
-    return this.#host.now();
-  }
-
-  judge(error: unknown, attempt: number): AttemptEnd {
-    if (isA(error, ParseFault)) return { status: 'error', errorCode: PARSE_FAILED, outcome: 'contract' };
-    const outcome = this.#host.classOf(error, attempt);
-    return { ...endOf(error, outcome), outcome };
-  }
-
-  judgeStop(deadlineAt: number): AttemptEnd {
-    const now = this.now() + TOLERANCE_MS;
-    if (now >= this.deadlineAt) return { status: 'timeout', errorCode: 'FLOW_DEADLINE', outcome: 'cancelled' };
-    if (now >= deadlineAt) return { status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT', outcome: 'timeout' };
-    return { status: 'cancelled', errorCode: 'CANCELLED', outcome: 'cancelled' };
-  }
-
-  over(attempt: ModelAttempt, outcome: AttemptEnd['outcome'], latencyMs: number): void {
-    this.#host.over(this, attempt, outcome, latencyMs);
+    return Math.min(this.endsAt, this.inquiry.endsAt);
   }
 }

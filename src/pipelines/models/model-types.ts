@@ -1,26 +1,29 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import type { Breaker, BreakerOptions } from '../../../operators/create-breaker.js';
-import type { StreamLike } from '../../../operators/from-stream.js';
-import type { RepairRule } from '../../../operators/repair.js';
 import type {
+  Breaker,
   Classify,
   FlowEvent,
   FlowSink,
   Handle,
-  LaneOptions,
+  HedgeRule,
   Limiter,
+  NamedLanes,
+  RepairRule,
   ResponseLike,
   RetryOptions,
-  Settled,
+  StreamLike,
   Usage,
   WorkResult,
-} from '../../../operators/types.js';
+} from '../../../operators/index.js';
 import type { ProviderRules } from '../../account/providers.js';
 import type { CallRecord } from '../../metrics/call-record.js';
-import type { CallMetrics } from '../../metrics/call-stats.js';
 import type { BudgetPort } from '../budget/budget-types.js';
+import type { AnswerCaching } from './answer-cache.js';
 
-/** What a client is told about one attempt. The functions may be taken out of it. */
+/**
+ * What a client is told about one attempt. The functions may be taken out of it.
+ * @beta
+ */
 export interface ModelContext {
   /** Aborts when the attempt has taken too long, another one has won, or nobody wants the answer any more. Give it to the client. */
   readonly signal: AbortSignal;
@@ -38,19 +41,10 @@ export interface ModelContext {
   observe(response: ResponseLike): void;
 }
 
-/** A second attempt while the first is silent, never because it failed; for calls only, not for streams. */
-export interface ModelHedgeOptions {
-  /** How long an attempt may be silent, in ms. @defaultValue what 95 of 100 attempts did not exceed, at least 50 */
-  readonly delayMs?: number | (() => number);
-  /** Most attempts besides the first. @defaultValue 1 */
-  readonly maxHedges?: number;
-  /** Most hedges at a time as a share of the calls under way, never less than 3. @defaultValue 0.1 */
-  readonly maxShare?: number;
-  /** Lanes whose calls are hedged. @defaultValue the most urgent one */
-  readonly lanes?: readonly string[];
-}
-
-/** Asking again for an answer that `parse` can read. */
+/**
+ * Asking again for an answer that `parse` can read.
+ * @beta
+ */
 export interface FixAnswerOptions<Q, R> {
   /** Most calls besides the first. @defaultValue 1 */
   readonly rounds?: number;
@@ -61,90 +55,56 @@ export interface FixAnswerOptions<Q, R> {
   readonly ask: (request: Q, answer: R, fault: unknown) => Q;
 }
 
-/** Where answers are kept. A `Map` is one, and so are most caches; each method may answer later, with a promise. */
-export interface AnswerStorage<P> {
-  /** What `set` was given; undefined or null when there is nothing. By way of JSON is well. */
-  get(key: string): ModelEntry<P> | null | undefined | PromiseLike<ModelEntry<P> | null | undefined>;
-  /** What it answers is waited for, not looked at. */
-  set(key: string, entry: ModelEntry<P>): unknown;
-  delete(key: string): unknown;
-}
-
-/** An answer that is kept. */
-export interface ModelEntry<P> {
-  /** What `call` would have emitted. */
-  readonly value: P;
-  /** Until when it is good, on the caller's scheduler; null for ever. It is looked at when it is read. */
-  readonly expiresAt: number | null;
-}
-
-/** Answers for requests that were asked before, or are being asked. */
-export interface ModelCacheOptions<Q, P> {
-  /** What equal requests have in common; undefined for one that has to be asked in any case. It should name model, prompt and parameters, or a hash of them. */
-  readonly key: (request: Q) => string | undefined;
-  /** How long an answer is good, in ms from when it came. @defaultValue Infinity */
-  readonly ttlMs?: number;
-  /** @defaultValue in memory: the last 1,000 answers at least, and 2,000 at most */
-  readonly storage?: AnswerStorage<P>;
-  /** How long the store may take for one thing it is asked, in ms; then it goes on without. @defaultValue 1000 */
-  readonly timeoutMs?: number;
-}
-
 /** What is the same for every client. */
-export interface ModelCallerRules<Q, R, C, P> {
-  /** Shared with everything else that calls the same account. @defaultValue one of the caller's own, with the limits below */
+export interface ModelCallerRules<Q, R, P> {
+  /**
+   * Shared with everything else that calls the same account: `createAccount({ … })` has rates, learns them from responses, writes records and keeps to
+   * budgets. @defaultValue one of the caller's own, with slots and lanes
+   */
   readonly limiter?: Limiter;
-  /** Calls at a time; beside a `limiter`, most of its slots that these calls take. @defaultValue 4; with a `limiter`, as many as it has */
+  /** Calls at a time; beside an account as `limiter`, most of its slots that these calls take. @defaultValue 4; with a `limiter`, as many as it has */
   readonly concurrency?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly requestsPerMinute?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly tokensPerMinute?: number;
   /** Most calls waiting. Not together with `limiter`. @defaultValue 1000 */
   readonly maxQueued?: number;
   /** Most urgent first. Not together with `limiter`. @defaultValue `user`, `normal`, `background` */
-  readonly lanes?: readonly LaneOptions[];
+  readonly lanes?: NamedLanes;
   /**
-   * What a request will take, in tokens: of its prompt and of its longest answer. A mere number is both together; a budget charges it at the dearer
-   * price of the two. @defaultValue that of the client in `call`; else 0
-   */
-  readonly estimateTokens?: (request: Q) => number | Usage;
-  /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue that of the client in `call` */
-  readonly usage?: (answer: R | C) => Usage | undefined;
-  /**
-   * Makes the result of an answer, not a promise of it. When it throws, the call fails with that error, unless `repair` asks again.
+   * Makes the result of an answer, not a promise of it. When it throws, the call fails with that error, unless `fixAnswer` asks again.
    * @defaultValue the answer
    */
   readonly parse?: (answer: R, request: Q) => P;
-  /** Asks again when `parse` throws; for calls only, not for streams. @defaultValue none */
+  /** Asks again when `parse` throws: for calls only, not for streams. @defaultValue none */
   readonly fixAnswer?: FixAnswerOptions<Q, R>;
-  /** Requests of equal keys share one answer; for calls only, not for streams. @defaultValue none */
-  readonly cache?: ModelCacheOptions<Q, P>;
+  /** Requests of equal keys share one answer: the value `answerCache({ key: (request: Request) => … })`; for calls only, not for streams. @defaultValue none */
+  readonly cache?: AnswerCaching<NoInfer<Q>>;
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
   readonly retry?: RetryOptions | RepairRule | false;
-  /** One that others share, or the options of one of its own. @defaultValue none */
-  readonly breaker?: Breaker | BreakerOptions;
+  /** Refuses attempts while the backend is down: the value `createBreaker({ … })`, which others may share. @defaultValue none */
+  readonly breaker?: Breaker;
   /**
    * What calls do while the circuit of the `breaker` is open. `'fail'`: error at once with `BreakerOpenError`, also those that wait in the queue or for
    * their next attempt when it opens. `'wait'`: wait without a permit until it lets calls through, up to `deadlineMs`; for bulk work. @defaultValue 'fail'
    */
   readonly whenOpen?: 'fail' | 'wait';
-  /** What calls may cost, made by `createBudget`: each attempt is charged before it is sent. One that others share, or not. @defaultValue none */
+  /**
+   * What calls may cost, made by `createBudget`: each attempt is charged before it is sent. Needs an account as `limiter`, which may have a budget of its
+   * own besides. @defaultValue none
+   */
   readonly budget?: BudgetPort;
   /**
-   * What the provider's rate limits count of a call, and when. @defaultValue that of the limiter's account, else that of the client in `call`, else
-   * `providers.other`
+   * What the provider's rate limits count of a call, and when. Needs an account as `limiter`. @defaultValue that of the account, else that of the client
+   * in `call`, else `providers.other`
    */
   readonly provider?: ProviderRules;
-  /** Longest time of a call from its start to its end, in ms, waiting and pauses included; each round of a `repair` has as long. @defaultValue Infinity */
+  /** Longest time of a call from its start to its end, in ms, waiting and pauses included; each round of `fixAnswer` has as long. @defaultValue Infinity */
   readonly deadlineMs?: number;
   /** Longest attempt, in ms; of a stream, longest silence: until its first chunk, and between two. @defaultValue 30000 */
   readonly timeoutMs?: number;
-  /** @defaultValue none */
-  readonly hedge?: ModelHedgeOptions;
+  /** A second attempt while the first is silent: the value `hedging({ … })`; for calls only, not for streams. @defaultValue none */
+  readonly hedge?: HedgeRule;
   /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
   readonly classify?: Classify;
-  /** Told of every attempt when it is over. @defaultValue none */
+  /** Told of every attempt when it is over. Needs an account as `limiter`. @defaultValue none */
   readonly onRecord?: (record: CallRecord) => void;
   /** @defaultValue none */
   readonly onEvent?: FlowSink;
@@ -156,12 +116,16 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly random?: () => number;
 }
 
-/** What a client may stream: an async iterable or a `ReadableStream`, at once or as a promise, or an Observable. */
+/**
+ * What a client may stream: an async iterable or a `ReadableStream`, at once or as a promise, or an Observable.
+ * @beta
+ */
 export type ModelStream<C> = Observable<C> | StreamLike<C> | PromiseLike<StreamLike<C>>;
 
 /**
  * What sends the requests of a caller and knows what they cost: `chatCompletions(…)`, `openAIChat(client)` and `anthropicChat(client)` make one, and an
  * object of your own is one as well.
+ * @beta
  */
 export interface ModelClient<Q, R, C = never> {
   /** Sends a request. The answer is a promise's, the last value of a stream, or what it returns otherwise. */
@@ -170,28 +134,38 @@ export interface ModelClient<Q, R, C = never> {
   readonly stream?: (request: Q, context: ModelContext) => ModelStream<C>;
   /** Which model a request is for, for records and metrics. @defaultValue 'default' */
   readonly model?: string | ((request: Q) => string);
-  /** What a request will take, in tokens. @defaultValue 0 */
-  readonly estimateTokens?: (request: Q) => number | Usage;
-  /** What an answer, or a chunk, says about tokens. @defaultValue nothing */
+  /**
+   * What a request will take, in tokens: of its prompt and of its longest answer. A mere number is both together; a budget charges it at the dearer
+   * price of the two. @defaultValue 0
+   */
+  readonly cost?: (request: Q) => number | Usage;
+  /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue nothing */
   readonly usage?: (answer: R | C) => Usage | undefined;
+  /** Counts the tokens of a text, for streams that break off or are left before they tell their usage. @defaultValue an estimate by its length */
+  readonly countTokens?: (text: string) => number;
   /** What the provider's rate limits count of a call, and when. @defaultValue `providers.other` */
   readonly provider?: ProviderRules;
 }
 
-/** Options of `createModelCaller`. */
-export interface ModelCallerOptions<Q, R, C = never, P = R> extends ModelCallerRules<Q, R, C, P> {
+/**
+ * Options of `createModelCaller`.
+ * @beta
+ */
+export interface ModelCallerOptions<Q, R, C = never, P = R> extends ModelCallerRules<Q, R, P> {
   /**
-   * Sends a request: a function over any SDK, `fetch` or a model in the process, or a client such as `chatCompletions(…)`, which brings `stream`, `model`,
-   * `usage` and `estimateTokens` along. The answer of a function is a promise's, the last value of a stream, or what it returns otherwise.
+   * Sends a request: a function over any SDK, `fetch` or a model in the process, or a client, which knows `stream`, `model`, `usage` and `cost` as well:
+   * `chatCompletions(…)` makes one, and `{ send, stream, usage, … }` is one of your own. The answer of a function is a promise's, the last value of a
+   * stream, or what it returns otherwise.
    */
   readonly call: ((request: Q, context: ModelContext) => WorkResult<R>) | ModelClient<Q, R, C>;
-  /** Sends a request whose answer comes in chunks. Only beside a function in `call`. @defaultValue none */
-  readonly stream?: (request: Q, context: ModelContext) => ModelStream<C>;
   /** Which model a request is for, for records and metrics. Only beside a function in `call`. @defaultValue 'default' */
   readonly model?: string | ((request: Q) => string);
 }
 
-/** What is different for one call. */
+/**
+ * What is different for one call.
+ * @beta
+ */
 export interface ModelCallOptions {
   /** @defaultValue the limiter's last lane */
   readonly lane?: string;
@@ -206,30 +180,41 @@ export interface ModelCallOptions {
   readonly traceId?: string;
   /** What the call is for, for its record. @defaultValue 'call' */
   readonly name?: string;
-}
-
-/** How several calls answer together. */
-export type ModelCallMode = 'all' | 'settle' | 'collect';
-
-/** What is different for one group of calls; their names are those of the requests. */
-export interface ModelCallAllOptions<M extends ModelCallMode = ModelCallMode> extends Omit<ModelCallOptions, 'name'> {
-  /**
-   * `'all'`: all or nothing, the first failure aborts the others and is the result. `'collect'`: the values there are, and the errors of the rest.
-   * `'settle'`: for each what became of it, with its request and its attempts. @defaultValue 'all'
-   */
-  readonly mode?: M;
-  /** Longest all of them together may take, in ms. @defaultValue the caller's `deadlineMs` */
+  /** Longest time of this call, in ms, with all its rounds. @defaultValue none beside the caller's `deadlineMs` */
   readonly deadlineMs?: number;
 }
 
-/** What came of several calls: each name is in one of the two. */
+/** What becomes of the failures among several calls. */
+export type ModelCallErrors = 'propagate' | 'settle' | 'collect';
+
+/**
+ * What is different for one group of calls; their names are those of the requests.
+ * @beta
+ */
+export interface ModelCallAllOptions<M extends ModelCallErrors = ModelCallErrors> extends Omit<ModelCallOptions, 'name' | 'deadlineMs'> {
+  /**
+   * `'propagate'`: all or nothing, the first failure aborts the others and is the result. `'collect'`: the values there are, and the errors of the rest.
+   * `'settle'`: for each what became of it, with its request and its attempts. @defaultValue 'propagate'
+   */
+  readonly errors?: M;
+  /** Longest all of them together may take, in ms. @defaultValue none beside the model caller's `deadlineMs` */
+  readonly deadlineMs?: number;
+}
+
+/**
+ * What came of several calls: each name is in one of the two.
+ * @beta
+ */
 export interface Collected<K extends string, P> {
   readonly values: Readonly<Partial<Record<K, P>>>;
   readonly errors: Readonly<Partial<Record<K, unknown>>>;
 }
 
-/** Numbers of one moment, and of the attempts since the start. */
-export interface ModelCallerSnapshot extends CallMetrics {
+/**
+ * Numbers of one moment. Sums of all attempts are those of `createMetrics`, by the records of the account.
+ * @beta
+ */
+export interface ModelCallerSnapshot {
   /** Calls that are accepted and not on their way: they wait for a permit, for the pause before their next attempt, or for the store of a `cache`. */
   readonly queued: number;
   /** Of those: waiting for requests or tokens per minute, or for a pause the provider asked for. */
@@ -240,6 +225,7 @@ export interface ModelCallerSnapshot extends CallMetrics {
   readonly executing: number;
 }
 
+/** @beta */
 export interface ModelCaller<Q, P, C> extends Handle {
   /** Makes the call for each subscriber. Unsubscribing gives it up. */
   call(request: Q, options?: ModelCallOptions): Observable<P>;
@@ -247,18 +233,10 @@ export interface ModelCaller<Q, P, C> extends Handle {
   callAsync(request: Q, options?: ModelCallOptions): Promise<P>;
   /** The answer chunk by chunk. The permit is held to the end of the stream, its error, or until it is left. */
   stream(request: Q, options?: ModelCallOptions): Observable<C>;
-  /** Several calls at once, under one trace id: one object with their results, by the names of the requests. */
-  callAll<K extends string>(requests: Readonly<Record<K, Q>>, options?: ModelCallAllOptions<'all'>): Observable<Record<K, P>>;
-  callAll<K extends string>(
-    requests: Readonly<Record<K, Q>>,
-    options: ModelCallAllOptions<'settle'> & { readonly mode: 'settle' },
-  ): Observable<Record<K, Settled<Q, P>>>;
-  callAll<K extends string>(
-    requests: Readonly<Record<K, Q>>,
-    options: ModelCallAllOptions<'collect'> & { readonly mode: 'collect' },
-  ): Observable<Collected<K, P>>;
-  /** The next call of a request with this one's key is made. Whoever waits for one that is under way has its answer. Does nothing without a `cache`. */
+  /** Forgets the answer that the `cache` has for this request. Callers that wait for it get the one that is under way. Does nothing without a `cache`. */
   forget(request: Q): void;
+  /** A trace id, for calls that belong together. */
+  newTraceId(): string;
   snapshot(): ModelCallerSnapshot;
   /** Everything that is told through `onEvent`, too. Completes when the caller has drained or was closed. */
   readonly events: Observable<FlowEvent>;

@@ -1,10 +1,10 @@
-import { CallbackError, ClosedError } from '../../../operators/errors.js';
-import { isPromise, show, unusable } from '../../../operators/toolkit.js';
-import type { Limiter } from '../../../operators/types.js';
-import type { Claimant } from './gate.js';
+import { check } from '../../../operators/build.js';
+import type { Policy } from '../../../operators/index.js';
+import { CallbackError, ClosedError } from '../../../operators/index.js';
 import type { ItemHost, StageValue } from './item-call.js';
 import { Item, ItemCall } from './item-call.js';
 import type { StageLevel } from './stage-level.js';
+import type { Rank } from './stage-permits.js';
 import { NAME } from './stages-options.js';
 import type { ItemResult, JournalEntry, StageJournal, StageResult } from './stages-types.js';
 
@@ -19,12 +19,16 @@ interface Line {
   /** Begun, without a permit so far. */
   ahead: number;
   isBeginning: boolean;
+  /** Of its requests: until its items have had a permit, and from then on. */
+  readonly ranks: readonly [fresh: Rank, begun: Rank];
 }
 
 /** What a document needs of the run that it belongs to. */
 export interface DocumentHost {
   readonly levels: readonly StageLevel[];
   readonly journal: StageJournal | undefined;
+  /** Counts permits. */
+  nextTurn(): number;
   emit(result: StageResult<unknown, unknown>): void;
   /** It has its result. */
   documentOver(document: DocumentJob, isFulfilled: boolean): void;
@@ -33,7 +37,7 @@ export interface DocumentHost {
 }
 
 /** One document on its way: its items, what is known of them, and their results. */
-export class DocumentJob implements Claimant, ItemHost {
+export class DocumentJob implements ItemHost {
   readonly order: number;
   readonly index: number;
   readonly id: string;
@@ -42,7 +46,8 @@ export class DocumentJob implements Claimant, ItemHost {
   turn = 0;
   readonly #host: DocumentHost;
   readonly #lines: readonly Line[];
-  readonly #slots: readonly (Limiter | undefined)[];
+  /** What makes its requests, by stage. */
+  readonly #policies: readonly ReturnType<StageLevel['open']>[];
   /** Not over; neither are they lists of others. */
   readonly #open = new Set<Item>();
   readonly #calls = new Map<Item, ItemCall>();
@@ -58,12 +63,24 @@ export class DocumentJob implements Claimant, ItemHost {
     this.document = about.document;
     this.priority = about.priority;
     this.#host = host;
-    this.#lines = host.levels.map(() => ({ items: [], at: 0, ahead: 0, isBeginning: false }));
-    this.#slots = host.levels.map((level) => level.ownSlots());
+    this.#lines = host.levels.map(({ position }) => {
+      const rank = (hasBegun: boolean): Rank => ({ claimant: this, position, hasBegun });
+      return { items: [], at: 0, ahead: 0, isBeginning: false, ranks: [rank(false), rank(true)] };
+    });
+    this.#policies = host.levels.map((level) => level.open());
   }
 
-  slotsOf({ position }: StageLevel): Limiter | undefined {
-    return this.#slots[position];
+  requestIn({ position }: StageLevel): Policy {
+    return (this.#policies[position] as ReturnType<StageLevel['open']>).request;
+  }
+
+  rankIn({ position }: StageLevel, hasBegun: boolean): Rank {
+    const { ranks } = this.#lines[position] as Line;
+    return ranks[hasBegun ? 1 : 0];
+  }
+
+  granted(): void {
+    this.turn = this.#host.nextTurn();
   }
 
   start(): void {
@@ -77,7 +94,7 @@ export class DocumentJob implements Claimant, ItemHost {
     this.#later(
       () => journal.recall(this.id),
       (entries) => {
-        if (!Array.isArray(entries)) throw unusable(NAME, 'journal.recall', 'a list of entries', entries);
+        if (!Array.isArray(entries)) throw check.unusable(NAME, 'journal.recall', 'a list of entries', entries);
         for (const entry of entries as readonly unknown[]) {
           const { stage, item: of, value } = entryOf(entry);
           this.#known.set(keyOf(of, stage), value);
@@ -191,7 +208,7 @@ export class DocumentJob implements Claimant, ItemHost {
     let read = value;
     if (this.#levelOf(item).config.expands) {
       try {
-        if (!Array.isArray(value)) throw unusable(NAME, callback, wanted, value);
+        if (!Array.isArray(value)) throw check.unusable(NAME, callback, wanted, value);
         read = Array.from(value as readonly unknown[]);
       } catch (error) {
         this.failed(item, error);
@@ -286,9 +303,8 @@ export class DocumentJob implements Claimant, ItemHost {
     return open;
   }
 
-  /** Whatever goes on all the same has had slots that were this document's alone. */
   #release(): void {
-    for (const slots of this.#slots) slots?.close();
+    for (const { close } of this.#policies) close();
   }
 
   /** Something of the journal that may take its time. */
@@ -306,8 +322,8 @@ export class DocumentJob implements Claimant, ItemHost {
     };
     try {
       const answer = ask();
-      if (isPromise(answer)) Promise.resolve(answer).then(went, failed);
-      else went(answer);
+      if (typeof (answer as Partial<PromiseLike<R>> | undefined)?.then === 'function') Promise.resolve(answer).then(went, failed);
+      else went(answer as R);
     } catch (error) {
       failed(error);
     }
@@ -328,7 +344,7 @@ function entryOf(given: unknown): JournalEntry {
   const entry = Object(given) as JournalEntry;
   const wrong = (['stage', 'item'] as const).find((name) => typeof entry[name] !== 'string');
   if (wrong === undefined) return entry;
-  const got = entry === given ? `one whose \`${wrong}\` is ${show(entry[wrong])}` : show(given);
+  const got = entry === given ? `one whose \`${wrong}\` is ${check.show(entry[wrong])}` : check.show(given);
   throw new CallbackError(NAME, 'journal.recall', `must return entries with the texts \`stage\` and \`item\`, returned ${got}`);
 }
 

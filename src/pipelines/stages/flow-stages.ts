@@ -1,18 +1,17 @@
 import { Observable } from 'rxjs';
-import { createLimiter } from '../../../operators/create-limiter.js';
-import { ClosedError } from '../../../operators/errors.js';
-import { Alarm, checkPullSource, instanceOf, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
-import type { FlowEvent, FlowSink, Limiter, PullSource } from '../../../operators/types.js';
+import { Alarm, check, type Shutdown, ShutdownHandle, teller } from '../../../operators/build.js';
+import type { FlowEvent, FlowSink, PullSource } from '../../../operators/index.js';
+import { ClosedError } from '../../../operators/index.js';
 import { EventChannel } from '../event-channel.js';
 import type { DocumentJob } from './document-job.js';
-import { Gate } from './gate.js';
 import { StageLevel } from './stage-level.js';
+import { StagePermits } from './stage-permits.js';
 import type { StagesConfig } from './stages-options.js';
 import { NAME, stagesConfig } from './stages-options.js';
 import type { QueuedDocument, RunHost } from './stages-run.js';
 import { StagesRun } from './stages-run.js';
 import { stagesSnapshot } from './stages-snapshot.js';
-import type { StageResult, Stages, StagesOptions, StagesSnapshot } from './stages-types.js';
+import type { AnyStage, StageResult, Stages, StagesOptions, StagesSnapshot } from './stages-types.js';
 
 /** The documents of all runs, the levels they share, and the end of all. */
 export class FlowStages extends ShutdownHandle implements Stages<unknown, unknown>, RunHost {
@@ -22,10 +21,8 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   asking = 0;
   givenUp: RunHost['givenUp'] = undefined;
   protected override readonly shutdown: Shutdown;
-  readonly #tell: FlowSink;
-  readonly #instance: string;
-  readonly #limiter: Limiter;
-  readonly #gate: Gate;
+  readonly #tell: ReturnType<typeof teller>;
+  readonly #permits: StagePermits;
   readonly #clock: Alarm;
   /** The one that has read last is the last to read on. */
   #runs = new Set<StagesRun>();
@@ -35,23 +32,22 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   readonly #documents = new Set<DocumentJob>();
   readonly #counts = { done: 0, failed: 0 };
   #orders = 0;
+  #turns = 0;
   #isBeginning = false;
   /** Accepted, and without an end that was told. */
   #requests = 0;
 
-  constructor(options: StagesOptions<unknown>) {
+  constructor(stages: readonly AnyStage[], options: StagesOptions<unknown>) {
     super();
-    const config = stagesConfig(options);
-    const { limiter, scheduler, onEvent, name } = config;
+    const config = stagesConfig(stages, options);
+    const { scheduler, onEvent, name } = config;
     this.config = config;
-    this.#limiter = limiter ?? createLimiter({ scheduler });
-    this.#instance = instanceOf(name);
     this.#clock = new Alarm(scheduler, () => {
       this.#begin();
     });
     const channel = new EventChannel(onEvent);
     this.events = channel.events;
-    this.#tell = (event) => {
+    const sink: FlowSink = (event) => {
       const { type } = event;
       if (type === 'accepted') this.#requests++;
       channel.tell(event);
@@ -59,14 +55,11 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
       this.#requests--;
       this.checkDrained();
     };
-    this.levels = config.stages.map((_, position) => {
-      return new StageLevel(config, position, () => {
-        this.#gate.serve();
-      });
-    });
-    this.#gate = new Gate(this.#limiter, config, this.levels);
-    for (const level of this.levels) level.connect(this.#gate.permitsOf(level), this.#instance, this.#tell);
-    this.shutdown = new Shutdown({
+    this.#tell = teller(NAME, { onEvent: sink, name }, () => this.#clock.now());
+    const permits = new StagePermits(config);
+    this.#permits = permits;
+    this.levels = config.stages.map((_, position) => new StageLevel(config, position, permits, (event) => this.#tell?.(event)));
+    this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler,
       stop: () => {
@@ -76,17 +69,15 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
       abort: (error) => {
         this.givenUp = { error };
         this.#endInputs();
-        this.#gate.together(() => {
-          for (const next of this.#queued.splice(0)) next.run.turnAway(next, error);
-          for (const document of [...this.#documents]) document.fail(error);
-        });
+        for (const next of this.#queued.splice(0)) next.run.turnAway(next, error);
+        for (const document of [...this.#documents]) document.fail(error);
         this.checkDrained();
       },
     });
   }
 
   run(documents: PullSource<unknown>): Observable<StageResult<unknown, unknown>> {
-    checkPullSource(NAME, documents);
+    check.pullSource(NAME, 'input', documents);
     return new Observable((subscriber) => {
       if (this.shutdown.isClosed) {
         subscriber.error(new ClosedError(NAME));
@@ -105,7 +96,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
     const { config, levels } = this;
     const queued = this.#queued.length;
     const documents = { concurrency: config.documents, queued, executing: this.#documents.size, ...this.#counts };
-    return stagesSnapshot(documents, levels, this.#gate, this.#limiter);
+    return stagesSnapshot(documents, levels, this.#permits.account);
   }
 
   // ---- what runs ask --------------------------------------------------------------------------------------------------
@@ -117,6 +108,10 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
 
   nextOrder(): number {
     return this.#orders++;
+  }
+
+  nextTurn(): number {
+    return ++this.#turns;
   }
 
   take(next: QueuedDocument): void {
@@ -168,9 +163,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   #left(run: StagesRun): void {
     this.#runs.delete(run);
     this.#queued = this.#queued.filter((next) => next.run !== run);
-    this.#gate.together(() => {
-      for (const document of run.leave()) this.#documents.delete(document);
-    });
+    for (const document of run.leave()) this.#documents.delete(document);
     if (this.#queued.length === 0) this.#clock.clear();
     this.moveOn();
   }
@@ -178,8 +171,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   checkDrained(): void {
     const open = this.#documents.size + this.#queued.length + this.asking + this.#requests;
     if (!this.shutdown.isClosed || open > 0 || !this.shutdown.finish()) return;
-    if (this.config.limiter === undefined) this.#limiter.close();
-    for (const { slots } of this.levels) slots?.close();
-    this.#tell({ type: 'drained', operator: NAME, instance: this.#instance, at: this.#clock.now() });
+    this.#permits.close();
+    this.#tell?.({ type: 'drained' });
   }
 }

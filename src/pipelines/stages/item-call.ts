@@ -1,11 +1,9 @@
 import type { Subscriber } from 'rxjs';
-import { Observable } from 'rxjs';
-import { DeadlineError } from '../../../operators/errors.js';
-import type { AttemptContext } from '../../../operators/policy.js';
-import { Alarm, abortReason, ask, Call, connect, lastOf } from '../../../operators/toolkit.js';
-import type { Cost, ResponseLike, Usage, WorkResult } from '../../../operators/types.js';
-import type { Claim, Claimant } from './gate.js';
+import { defer, lastValueFrom, Observable, Subscription } from 'rxjs';
+import { ask } from '../../../operators/build.js';
+import type { Cost, Policy, PolicyContext, ResponseLike, Usage, WorkResult } from '../../../operators/index.js';
 import type { StageLevel } from './stage-level.js';
+import type { Claim, Claimant, Rank } from './stage-permits.js';
 import { costOption, NAME } from './stages-options.js';
 import type { RequestContext, StageContext, StepsContext } from './stages-types.js';
 
@@ -51,6 +49,11 @@ export interface ItemHost extends Claimant {
   readonly id: string;
   readonly index: number;
   readonly document: unknown;
+  /** Makes its requests in a stage. */
+  requestIn(level: StageLevel): Policy;
+  rankIn(level: StageLevel, hasBegun: boolean): Rank;
+  /** It has had a permit. */
+  granted(): void;
   /** It has had its first permit, or needs none. */
   begun(item: Item): void;
   answered(item: Item, value: unknown): void;
@@ -58,148 +61,114 @@ export interface ItemHost extends Claimant {
 }
 
 /** The work of one stage for one item: a request, or several. */
-export class ItemCall extends Call<unknown> {
-  hasBegun = false;
+export class ItemCall implements Claim {
   readonly item: Item;
   readonly level: StageLevel;
   readonly claimant: ItemHost;
+  hasBegun = false;
+  #isOver = false;
   /** Requests it has made, and those that are not over. */
   #steps = 0;
   readonly #requests = new Set<Subscriber<unknown>>();
-  #alarm: Alarm | undefined;
+  #work = Subscription.EMPTY;
 
   constructor(host: ItemHost, level: StageLevel, item: Item) {
-    super();
     this.claimant = host;
     this.level = level;
     this.item = item;
   }
 
+  get rank(): Rank {
+    return this.claimant.rankIn(this.level, this.hasBegun);
+  }
+
   start(): void {
-    const { deadlineMs } = this.level.config;
-    if (deadlineMs !== Infinity) {
-      this.#alarm = new Alarm(this.level.scheduler, () => {
-        const elapsedMs = this.level.now() - this.item.enteredAt;
-        this.stop();
-        this.failed(new DeadlineError(NAME, deadlineMs, elapsedMs));
-      });
-      this.#alarm.set(this.#alarm.now() + this.item.enteredAt + deadlineMs - this.level.now());
-    }
-    this.begin();
+    let last: unknown;
+    const work = new Subscription();
+    this.#work = work;
+    const observer = {
+      next: (value: unknown) => {
+        last = value;
+      },
+      error: (error: unknown) => {
+        this.#end();
+        this.claimant.failed(this.item, error);
+      },
+      complete: () => {
+        this.#end();
+        this.claimant.answered(this.item, last);
+      },
+    };
+    work.add(defer(() => this.#all()).subscribe(observer));
   }
 
-  work(): WorkResult<unknown> {
-    const { work, steps, cost } = this.level.config;
-    const { input } = this.item;
-    if (work === undefined) return (steps as NonNullable<typeof steps>)(input, new Steps(this));
-    const charged = typeof cost === 'function' ? ask(NAME, 'cost', cost as (item: unknown) => Cost, input) : cost;
-    return this.request((attempt) => work(input, new Work(this, attempt) as never), charged);
-  }
-
-  /** Under a slot and a permit, tried again as the stage says. Nothing of it outlives the item. */
-  request<R>(work: (attempt: AttemptContext) => WorkResult<R>, given?: Cost): Observable<R> {
+  /** Under a slot and a permit, made again as the stage says. Nothing of it outlives the item. */
+  request<R>(work: (attempt: PolicyContext) => WorkResult<R>, given?: Cost, deadlineMs?: number): Observable<R> {
     const { level, item, claimant } = this;
-    const cost = costOption('cost', given);
+    const cost = costOption('cost', given, level.limiter);
+    const attempted = (attempt: PolicyContext): WorkResult<R> => {
+      this.#begun();
+      if (!level.config.local) claimant.granted();
+      return work(attempt);
+    };
     return new Observable<R>((subscriber) => {
-      if (!this.isOpen) {
-        subscriber.error(abortReason());
+      if (this.#isOver) {
+        subscriber.error(abortError());
         return;
       }
       const step = this.#steps++;
       const id = `${String(claimant.index)}:${item.path}:${level.name}${step === 0 ? '' : `#${String(step + 1)}`}`;
-      const request = new StageRequest(this);
       this.#requests.add(subscriber);
       subscriber.add(() => {
         this.#requests.delete(subscriber);
-        request.over();
       });
-      connect(level.request(work, { job: { lane: level.name, key: request, cost } }, id), subscriber, {
-        next: (value) => {
-          subscriber.next(value);
-        },
-        complete: () => {
-          request.tell(() => {
-            subscriber.complete();
-          });
-        },
-      });
+      const how = { id, job: { key: this, cost }, ...(deadlineMs !== undefined && { deadlineMs }) };
+      claimant
+        .requestIn(level)<R>(attempted, how)
+        .subscribe(subscriber as Subscriber<unknown>);
     });
   }
 
-  begun(): void {
+  /** Its result is not wanted any more. */
+  stop(): void {
+    this.#isOver = true;
+    this.#work.unsubscribe();
+    this.#leaveRequests();
+  }
+
+  /** The one request, or the steps. */
+  #all(): Observable<unknown> {
+    const { item, level } = this;
+    const { work, steps, cost, deadlineMs } = level.config;
+    const { input } = item;
+    const leftMs = deadlineMs === Infinity ? undefined : Math.max(0, item.enteredAt + deadlineMs - level.now());
+    if (work === undefined) {
+      const all = steps as NonNullable<typeof steps>;
+      return level.inTime((context) => all(input, new Steps(this, context)), leftMs === undefined ? {} : { deadlineMs: leftMs });
+    }
+    const charged = typeof cost === 'function' ? ask(NAME, 'cost', cost as (item: unknown) => Cost, input) : cost;
+    return this.request((attempt) => work(input, new Work(this, attempt) as never), charged, leftMs);
+  }
+
+  #begun(): void {
     if (this.hasBegun) return;
     this.hasBegun = true;
     this.claimant.begun(this.item);
   }
 
-  done(value: unknown): void {
-    this.#end();
-    this.claimant.answered(this.item, value);
-  }
-
-  failed(error: unknown): void {
-    this.#end();
-    this.claimant.failed(this.item, error);
-  }
-
-  override stop(): void {
-    this.#alarm?.clear();
-    super.stop();
-    this.#leaveRequests();
-  }
-
   #end(): void {
-    this.#alarm?.clear();
+    this.#isOver = true;
     this.#leaveRequests();
-    this.begun();
+    this.#begun();
   }
 
   #leaveRequests(): void {
-    for (const request of [...this.#requests]) request.error(abortReason());
+    for (const request of [...this.#requests]) request.error(abortError());
   }
 }
 
-/** One request of it, until its answer has been told. */
-class StageRequest implements Claim {
-  readonly #call: ItemCall;
-  #isOver = false;
-  #isTelling = false;
-  #free: (() => void) | undefined;
-
-  constructor(call: ItemCall) {
-    this.#call = call;
-  }
-
-  get claimant(): Claimant {
-    return this.#call.claimant;
-  }
-
-  get hasBegun(): boolean {
-    return this.#call.hasBegun;
-  }
-
-  begun(): void {
-    this.#call.begun();
-  }
-
-  answered(free: () => void): void {
-    if (this.#isOver) free();
-    else this.#free = free;
-  }
-
-  /** Tells the end: whoever hears of it may ask for what comes next. */
-  tell(complete: () => void): void {
-    this.#isTelling = true;
-    complete();
-    this.#isTelling = false;
-    this.over();
-  }
-
-  over(): void {
-    if (this.#isTelling) return;
-    this.#isOver = true;
-    this.#free?.();
-  }
+function abortError(): DOMException {
+  return new DOMException('This operation was aborted', 'AbortError');
 }
 
 /** What all work is told about its item. */
@@ -236,9 +205,9 @@ class Work extends About implements StageContext {
   readonly deadlineAt: number;
   readonly settle: (usage: Usage) => void;
   readonly observe: (response: ResponseLike) => void;
-  readonly #told: AttemptContext;
+  readonly #told: PolicyContext;
 
-  constructor(call: ItemCall, told: AttemptContext) {
+  constructor(call: ItemCall, told: PolicyContext) {
     super(call);
     this.attempt = told.attempt;
     this.deadlineAt = told.deadlineAt;
@@ -253,15 +222,22 @@ class Work extends About implements StageContext {
 }
 
 class Steps extends About implements StepsContext {
+  readonly #told: PolicyContext;
+
+  constructor(call: ItemCall, told: PolicyContext) {
+    super(call);
+    this.#told = told;
+  }
+
   get signal(): AbortSignal {
-    return this.call.signal;
+    return this.#told.signal;
   }
 
   readonly request = (<R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost) =>
     this.call.request(work, cost)) as StepsContext['request'];
 
   readonly requestAsync = (<R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Promise<R> => {
-    const answer = lastOf(this.request(work, cost));
+    const answer = lastValueFrom(this.request(work, cost));
     // As all other rejections here: one that nobody listens to kills nobody.
     answer.catch(() => undefined);
     return answer;

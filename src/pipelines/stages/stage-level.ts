@@ -1,75 +1,87 @@
-import type { SchedulerLike } from 'rxjs';
-import { createLimiter } from '../../../operators/create-limiter.js';
-import type { AttemptPolicy, PermitSource } from '../../../operators/policy.js';
-import { policyOf } from '../../../operators/policy.js';
-import { Alarm } from '../../../operators/toolkit.js';
-import type { FlowSink, Limiter } from '../../../operators/types.js';
-import { GateLevel } from './gate.js';
+import { Alarm } from '../../../operators/build.js';
+import type { FlowEvent, Limiter, Policy } from '../../../operators/index.js';
+import { policy } from '../../../operators/index.js';
+import type { StagePermits } from './stage-permits.js';
 import type { StageConfig, StagesConfig } from './stages-options.js';
 import { NAME } from './stages-options.js';
 
-/** One stage: its slots, who waits for them, and what surrounds its requests. */
-export class StageLevel extends GateLevel {
+/** One stage: where its requests get their permits, what surrounds them, and what is counted of it. */
+export class StageLevel {
   readonly config: StageConfig;
+  readonly name: string;
+  readonly position: number;
+  readonly limiter: Limiter;
+  /** Limits the time of items whose steps make their own requests. */
+  readonly inTime: Policy;
+  /** Limiters of single documents. */
+  readonly own = new Set<Limiter>();
   /** Items in this stage, and those that were not begun. */
   admitted = 0;
   pending = 0;
   done = 0;
   failed = 0;
-  #policy: AttemptPolicy | undefined;
-  readonly #all: StagesConfig;
+  /** Requests without an end, and those under way. */
+  requests = 0;
+  executing = 0;
+  readonly #permits: StagePermits;
   readonly #clock: Alarm;
-  readonly #freed: () => void;
+  readonly #policyOf: (limiter: Limiter) => Policy;
+  readonly #shared: Policy;
 
-  /**
-   * @param position - among the stages
-   * @param freed - a slot is free again
-   */
-  constructor(
-    all: StagesConfig,
-    readonly position: number,
-    freed: () => void,
-  ) {
+  constructor(all: StagesConfig, position: number, permits: StagePermits, tell: (event: FlowEvent) => void) {
+    const { classify, scheduler, random } = all;
     const config = all.stages[position] as StageConfig;
-    super(config.local, config.scope === 'shared' ? slotsOf(config, all.scheduler, freed) : undefined);
+    const { name, retry, timeoutMs } = config;
+    const common = { operator: NAME, scheduler };
+    const onEvent = (event: FlowEvent): void => {
+      this.#count(event);
+      tell({ ...event, ...{ lane: name } });
+    };
     this.config = config;
-    this.#all = all;
-    this.#clock = new Alarm(all.scheduler, () => undefined);
-    this.#freed = freed;
+    this.name = name;
+    this.position = position;
+    this.limiter = permits.ofStage(config);
+    this.inTime = policy({ ...common, timeoutMs: Infinity });
+    this.#permits = permits;
+    this.#clock = new Alarm(scheduler, () => undefined);
+    this.#policyOf = (limiter) => policy({ ...common, limiter, timeoutMs, classify, random, onEvent, ...(retry && { retry }) });
+    this.#shared = this.#policyOf(this.limiter);
   }
 
-  get name(): string {
-    return this.config.name;
+  /** Requests that wait for a permit, or for their next attempt. */
+  get waiting(): number {
+    return this.requests - this.executing;
   }
 
-  get scheduler(): SchedulerLike {
-    return this.#all.scheduler;
+  /** How many of those could go, as far as slots of the stage are concerned. */
+  get eligible(): number {
+    if (this.config.concurrency === Infinity) return this.waiting;
+    if (this.config.scope === 'shared') return Math.min(this.waiting, freeIn(this.limiter));
+    let eligible = 0;
+    for (const limiter of this.own) eligible += Math.min(limiter.snapshot().queued, freeIn(limiter));
+    return eligible;
   }
 
   now(): number {
     return this.#clock.now();
   }
 
-  /** Those of one document, where each has its own. */
-  ownSlots(): Limiter | undefined {
-    return this.config.scope === 'perBatch' ? slotsOf(this.config, this.scheduler, this.#freed) : undefined;
+  /** What makes the requests of one document, until it is over. */
+  open(): { readonly request: Policy; readonly close: () => void } {
+    const limiter = this.#permits.ofDocument(this.config);
+    if (limiter === undefined) return { request: this.#shared, close: () => undefined };
+    this.own.add(limiter);
+    return { request: this.#policyOf(limiter), close: () => this.own.delete(limiter) };
   }
 
-  /** Makes a request. */
-  get request(): AttemptPolicy {
-    return this.#policy as AttemptPolicy;
-  }
-
-  connect(permits: PermitSource, instance: string, onEvent: FlowSink): void {
-    const { classify, scheduler, random } = this.#all;
-    const { retry, timeoutMs } = this.config;
-    this.#policy = policyOf(NAME, { ...(retry && { retry }), timeoutMs, classify, scheduler, random, name: instance, onEvent }, permits);
+  #count({ type }: FlowEvent): void {
+    if (type === 'accepted') this.requests++;
+    else if (type === 'attemptStarted') this.executing++;
+    else if (type === 'attemptEnded') this.executing--;
+    else if (type === 'settled' || type === 'cancelled') this.requests--;
   }
 }
 
-function slotsOf({ concurrency }: StageConfig, scheduler: SchedulerLike, freed: () => void): Limiter | undefined {
-  if (concurrency === Infinity) return undefined;
-  const slots = createLimiter({ concurrency, scheduler });
-  slots.watch(freed);
-  return slots;
+function freeIn({ concurrency, executing }: Limiter): number {
+  return concurrency - executing;
 }

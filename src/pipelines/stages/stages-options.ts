@@ -1,38 +1,13 @@
 import type { SchedulerLike } from 'rxjs';
-import { classifyError } from '../../../operators/classify-error.js';
-import { FlowConfigError } from '../../../operators/errors.js';
-import type { RepairRule } from '../../../operators/repair.js';
-import {
-  callback,
-  checked,
-  count,
-  countFromZero,
-  flag,
-  isAmount,
-  laneOption,
-  limiterOption,
-  listener,
-  nonEmpty,
-  oneOf,
-  orDefault,
-  positive,
-  requiredFunction,
-  schedulerOption,
-  unchecked,
-} from '../../../operators/toolkit.js';
-import type { Classify, Cost, FlowSink, Limiter } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { Classify, Cost, FlowSink, Limiter } from '../../../operators/index.js';
+import { classifyError, FlowConfigError } from '../../../operators/index.js';
 import { retryOf } from '../../retry.js';
+import { STAGES_DEFAULTS } from '../defaults.js';
 import type { AnyStage, BatchRules, StageJournal, StagesOptions, StepsContext } from './stages-types.js';
 
 /** What the pipeline calls itself in errors and events. */
 export const NAME = 'createStages';
-
-/** What {@link createStages} does when an option is left out. */
-export const STAGES_DEFAULTS = {
-  documents: 4,
-  maxQueued: 100,
-  timeoutMs: 120_000,
-} as const;
 
 type Work = (item: unknown, context: never) => unknown;
 
@@ -47,7 +22,7 @@ export interface StageConfig {
   readonly timeoutMs: number;
   readonly deadlineMs: number;
   readonly allowPartialFailure: boolean;
-  readonly retry: RepairRule | undefined;
+  readonly retry: ReturnType<typeof check.retries>;
   readonly cost: Cost | ((item: never) => Cost) | undefined;
   readonly local: boolean;
 }
@@ -71,71 +46,77 @@ export interface StagesConfig {
 }
 
 /** @throws FlowConfigError */
-export function stagesConfig(options: StagesOptions<unknown>): StagesConfig {
-  const { batches, stages, ...read } = checked(NAME, options, { batches: {}, classify: classifyError, random: Math.random } as const, {
-    stages: stagesOption,
-    batches: unchecked,
-    limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
-    lane: unchecked,
+export function stagesConfig(stages: readonly AnyStage[], options: StagesOptions<unknown>): StagesConfig {
+  if (!Array.isArray(stages) || stages.length === 0) throw new FlowConfigError(NAME, 'stages', 'a list of at least one stage', stages);
+  const { batches, ...read } = check.options(NAME, options, { batches: {}, classify: classifyError, random: Math.random } as const, {
+    batches: check.unchecked,
+    limiter: check.limiter,
+    lane: check.unchecked,
     journal: journalOption,
-    id: callback,
-    classify: requiredFunction,
-    onEvent: listener,
-    name: (operator, option, name: string | undefined) => (name === undefined ? name : nonEmpty(operator, option, name)),
-    scheduler: schedulerOption,
-    random: requiredFunction,
+    id: check.callback,
+    classify: check.requiredFunction,
+    onEvent: check.listener,
+    name: (operator, option, name: string | undefined) => (name === undefined ? name : check.nonEmpty(operator, option, name)),
+    scheduler: check.scheduler,
+    random: check.requiredFunction,
   });
-  if (read.lane !== undefined && read.limiter === undefined)
-    throw new FlowConfigError(NAME, 'lane', 'absent without a `limiter`', read.lane);
-  laneOption(NAME, read.lane, read.limiter);
+  if (read.limiter === undefined) check.needs(NAME, 'lane', read.lane, '`limiter`');
+  check.lane(NAME, 'lane', read.lane, read.limiter);
   return {
     ...read,
     ...batchesOption(NAME, 'batches', batches),
-    stages: stages.map((stage, i) => stageConfig(stage, `stages[${String(i)}]`, stages)),
+    stages: (stages as readonly AnyStage[]).map((stage, i) => stageConfig(stage, `stages[${String(i)}]`, stages, read.limiter)),
   };
 }
 
-/** What a request takes. @throws FlowConfigError */
-export function costOption(option: string, cost: Cost | undefined): Cost {
+const UNITS: readonly string[] = ['slots', 'requests', 'tokens', 'inputTokens', 'outputTokens'];
+
+/** What a request takes from the limiter. @throws FlowConfigError */
+export function costOption(option: string, cost: Cost | undefined, limiter: Limiter | undefined): Cost {
   if (cost === undefined) return {};
   if (typeof cost !== 'object' || (cost as unknown) === null) throw new FlowConfigError(NAME, option, 'an object', cost);
+  const unknown = Object.entries(cost).filter(([unit]) => !UNITS.includes(unit) && !isCounted(unit, limiter));
+  check.onlyKnown(NAME, Object.fromEntries(unknown), UNITS, 'cost', `${option}.`);
   for (const [unit, amount] of Object.entries(cost)) {
-    if (amount !== undefined && (!isAmount(amount) || amount === Infinity))
+    if (amount !== undefined && (!check.isAmount(amount) || amount === Infinity))
       throw new FlowConfigError(NAME, `${option}.${unit}`, 'a finite number >= 0', amount);
   }
   return cost;
 }
 
-function stagesOption(operator: string, option: string, stages: readonly AnyStage[]): readonly AnyStage[] {
-  if (Array.isArray(stages) && stages.length > 0) return stages as readonly AnyStage[];
-  throw new FlowConfigError(operator, option, 'a list of at least one stage', stages);
+/** Whether a rate of the limiter, or of one above it, counts the unit. */
+function isCounted(unit: string, limiter: Limiter | undefined): boolean {
+  try {
+    return limiter?.acquire({ cost: { [unit]: 0 } }) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 function batchesOption(operator: string, option: string, batches: BatchRules<unknown>) {
   const within = `${option}.`;
-  const read = checked(
+  const read = check.options(
     operator,
     batches,
     { concurrency: STAGES_DEFAULTS.documents, scheduling: 'fair' } as const,
     {
-      concurrency: count,
-      scheduling: oneOf('fair', 'priority', 'roundRobin'),
-      priority: callback,
-      maxQueued: (_operator, name, value: number | undefined) => (value === undefined ? value : countFromZero(NAME, name, value)),
+      concurrency: check.count,
+      scheduling: check.oneOf('fair', 'priority', 'roundRobin'),
+      priority: check.callback,
+      maxQueued: (_operator, name, value: number | undefined) => (value === undefined ? value : check.countFromZero(NAME, name, value)),
     },
     within,
   );
   const { concurrency: documents, scheduling, priority, maxQueued } = read;
   const isByPriority = scheduling === 'priority';
-  if (isByPriority) requiredFunction(operator, `${within}priority`, priority);
+  if (isByPriority) check.requiredFunction(operator, `${within}priority`, priority);
   for (const [name, value] of Object.entries({ priority, maxQueued })) {
-    if (!isByPriority && value !== undefined)
-      throw new FlowConfigError(operator, within + name, "absent without `scheduling: 'priority'`", value);
+    if (!isByPriority) check.needs(operator, within + name, value, "`scheduling: 'priority'`");
   }
-  return { documents, scheduling, priority, maxQueued: isByPriority ? orDefault(maxQueued, STAGES_DEFAULTS.maxQueued) : 0 };
+  return { documents, scheduling, priority, maxQueued: isByPriority ? check.orDefault(maxQueued, STAGES_DEFAULTS.maxQueued) : 0 };
 }
 
-function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[]): StageConfig {
+function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[], limiter: Limiter | undefined): StageConfig {
   const defaults = {
     expands: false,
     concurrency: Infinity,
@@ -145,38 +126,38 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[]): Sta
     allowPartialFailure: false,
     local: false,
   } as const;
-  const stage = checked(
+  const stage = check.options(
     NAME,
     given as Omit<AnyStage, 'work' | 'steps'> & { readonly work?: Work | undefined; readonly steps?: Work | undefined },
     defaults,
     {
-      name: nonEmpty,
-      work: callback,
-      steps: callback,
-      expands: flag,
-      concurrency: count,
-      scope: oneOf('shared', 'perBatch'),
-      timeoutMs: positive,
-      deadlineMs: positive,
-      allowPartialFailure: flag,
-      retry: unchecked,
+      name: check.nonEmpty,
+      work: check.callback,
+      steps: check.callback,
+      expands: check.flag,
+      concurrency: check.count,
+      scope: check.oneOf('shared', 'perBatch'),
+      timeoutMs: check.positive,
+      deadlineMs: check.positive,
+      allowPartialFailure: check.flag,
+      retry: check.unchecked,
       cost: (_operator, option, cost: StageConfig['cost']) => {
-        if (typeof cost !== 'function') costOption(option, cost);
+        if (typeof cost !== 'function') costOption(option, cost, limiter);
         return cost;
       },
-      local: flag,
+      local: check.flag,
     },
     `${at}.`,
   );
   const { name, work, steps, cost, local } = stage;
-  if (work === undefined && steps === undefined) requiredFunction(NAME, `${at}.work`, work);
-  if (work !== undefined && steps !== undefined) throw new FlowConfigError(NAME, `${at}.steps`, 'absent beside `work`', steps);
-  if (local && cost !== undefined) throw new FlowConfigError(NAME, `${at}.cost`, 'absent in a `local` stage', cost);
+  if (work === undefined && steps === undefined) check.requiredFunction(NAME, `${at}.work`, work);
+  if (work !== undefined && steps !== undefined) check.excludes(NAME, `${at}.steps`, steps, '`work`');
+  if (local) check.excludes(NAME, `${at}.cost`, cost, '`local`', 'Remove one of them: a local stage makes no requests.');
   if (all.find((other) => other.name === name) !== given)
-    throw new FlowConfigError(NAME, `${at}.name`, 'one that no stage before has', name);
+    throw check.misused(NAME, `${at}.name`, `two stages are called \`${name}\``, 'Rename one of them.');
   // How many there are at a time is bounded by slots, and a queue has no use for a quick refusal.
   const own = typeof cost === 'object' ? { ...cost } : cost;
-  return { ...(stage as Omit<StageConfig, 'retry'>), cost: own, retry: retryOf(NAME, given.retry, Infinity) };
+  return { ...(stage as Omit<StageConfig, 'retry'>), cost: own, retry: retryOf(NAME, given.retry, Infinity, `${at}.retry`) };
 }
 
 function journalOption(operator: string, option: string, journal: StageJournal | undefined): StageJournal | undefined {

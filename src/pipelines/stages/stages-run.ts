@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
-import { ask, currentReader, openPull, readBy, unusable } from '../../../operators/toolkit.js';
-import type { PullSource } from '../../../operators/types.js';
+import { ask, check, openPull } from '../../../operators/build.js';
+import type { PullSource } from '../../../operators/index.js';
 import type { DocumentHost } from './document-job.js';
 import { DocumentJob } from './document-job.js';
 import type { StageLevel } from './stage-level.js';
@@ -26,6 +26,8 @@ export interface RunHost {
   readonly hasRoom: boolean;
   /** Counts up with every document. */
   nextOrder(): number;
+  /** Counts up with every permit. */
+  nextTurn(): number;
   /** It has been read, and may be begun. */
   take(next: QueuedDocument): void;
   /** It is over, and was in progress. */
@@ -43,10 +45,11 @@ export interface RunHost {
 
 /** One input on its way through the stages. */
 export class StagesRun implements DocumentHost {
+  readonly levels: readonly StageLevel[];
+  readonly journal: StageJournal | undefined;
   readonly #host: RunHost;
   readonly #to: Subscriber<StageResult<unknown, unknown>>;
   readonly #pull: ReturnType<typeof openPull>;
-  readonly #stopListening: (() => void) | undefined;
   /** In progress. */
   readonly #documents = new Set<DocumentJob>();
   #read = 0;
@@ -57,11 +60,13 @@ export class StagesRun implements DocumentHost {
   #failure: { readonly error: unknown } | undefined;
 
   constructor(host: RunHost, input: PullSource<unknown>, to: Subscriber<StageResult<unknown, unknown>>) {
+    this.levels = host.levels;
+    this.journal = host.config.journal;
     this.#host = host;
     this.#to = to;
-    const reader = currentReader();
     this.#pull = openPull(input, {
-      room: () => host.hasRoom && !to.closed && (reader === undefined || this.#open < reader.room()),
+      room: () => host.hasRoom && !to.closed,
+      unsettled: () => this.#open,
       next: (document) => {
         this.#next(document);
       },
@@ -73,24 +78,15 @@ export class StagesRun implements DocumentHost {
         this.endInput();
       },
     });
-    this.#stopListening = reader?.onRoom(() => {
-      this.resume();
-    });
   }
 
-  get levels(): readonly StageLevel[] {
-    return this.#host.levels;
-  }
-
-  get journal(): StageJournal | undefined {
-    return this.#host.config.journal;
+  nextTurn(): number {
+    return this.#host.nextTurn();
   }
 
   /** Reads on while there is room. What is subscribed to meanwhile is read by others. */
   resume(): void {
-    readBy(undefined, () => {
-      this.#pull.resume();
-    });
+    this.#pull.resume();
   }
 
   /** Reads no more. */
@@ -103,7 +99,6 @@ export class StagesRun implements DocumentHost {
   /** The consumer has left, or knows that all is over. What was in progress until now. */
   leave(): readonly DocumentJob[] {
     this.#pull.close();
-    this.#stopListening?.();
     const left = [...this.#documents];
     this.#documents.clear();
     for (const document of left) document.leave();
@@ -175,10 +170,10 @@ export class StagesRun implements DocumentHost {
 
 function idOf(id: unknown): string {
   if (typeof id === 'string' && id !== '') return id;
-  throw unusable(NAME, 'id', 'a non-empty string', id);
+  throw check.unusable(NAME, 'id', 'a non-empty string', id);
 }
 
 function priorityOf(priority: unknown): number {
   if (typeof priority === 'number' && !Number.isNaN(priority)) return priority;
-  throw unusable(NAME, 'batches.priority', 'a number', priority);
+  throw check.unusable(NAME, 'batches.priority', 'a number', priority);
 }

@@ -1,12 +1,11 @@
-import type { Limiter } from '../../../operators/types.js';
-import type { Gate } from './gate.js';
+import type { Limiter } from '../../../operators/index.js';
 import type { StageLevel } from './stage-level.js';
 import type { StageState, StagesSnapshot } from './stages-types.js';
 
 /** Documents at one moment. */
 type Documents = Pick<StagesSnapshot['documents'], 'concurrency' | 'queued' | 'executing' | 'done' | 'failed'>;
 
-export function stagesSnapshot(documents: Documents, levels: readonly StageLevel[], gate: Gate, limiter: Limiter): StagesSnapshot {
+export function stagesSnapshot(documents: Documents, levels: readonly StageLevel[], limiter: Limiter): StagesSnapshot {
   const { concurrency, heldBySlot: full } = limiter.snapshot();
   const stages: [name: string, state: StageState][] = [];
   const requests = { concurrency, queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
@@ -14,11 +13,11 @@ export function stagesSnapshot(documents: Documents, levels: readonly StageLevel
     const { config, name, executing, admitted, done, failed } = level;
     const queued = level.waiting + level.pending;
     // Without slots of its own nothing waits for them.
-    const eligible = config.concurrency === Infinity && !level.isLocal ? queued : gate.eligible(level);
-    const heldByRate = full > 0 || level.isLocal ? 0 : eligible;
+    const eligible = config.concurrency === Infinity && !config.local ? queued : level.eligible;
+    const heldByRate = full > 0 || config.local ? 0 : eligible;
     const waiting = { queued, heldByRate, heldBySlot: queued - heldByRate };
     stages.push([name, { concurrency: config.concurrency, ...waiting, executing, admitted, done, failed }]);
-    if (level.isLocal) continue;
+    if (config.local) continue;
     requests.queued += eligible;
     requests.heldByRate += heldByRate;
     requests.heldBySlot += eligible - heldByRate;

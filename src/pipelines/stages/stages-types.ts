@@ -12,7 +12,7 @@ import type {
   Usage,
   WorkOutcome,
   WorkResult,
-} from '../../../operators/types.js';
+} from '../../../operators/index.js';
 
 /** What every stage's work is told about its item. */
 export interface StageItem<Doc = unknown> {
@@ -42,7 +42,10 @@ export interface RequestContext {
   readonly observe: (response: ResponseLike) => void;
 }
 
-/** What the `work` of a stage is told. */
+/**
+ * What the `work` of a stage is told.
+ * @beta
+ */
 export interface StageContext<Doc = unknown> extends StageItem<Doc>, RequestContext {
   readonly signal: AbortSignal;
 }
@@ -104,7 +107,10 @@ export type StageWork<Doc, In, W> =
       readonly work?: undefined;
     };
 
-/** One stage. `W` is what its work answers, `E` whether that is a list of items. */
+/**
+ * One stage. `W` is what its work answers, `E` whether that is a list of items.
+ * @beta
+ */
 export type Stage<Doc, In, W, E extends boolean = boolean> = Omit<StageRules<In>, 'expands'> & { readonly expands?: E } & StageWork<
     Doc,
     In,
@@ -114,7 +120,10 @@ export type Stage<Doc, In, W, E extends boolean = boolean> = Omit<StageRules<In>
 /** What the next stage gets. */
 export type StageOutput<W, E extends boolean> = E extends true ? (W extends readonly (infer Part)[] ? Part : never) : W;
 
-/** A stage whose types are not known: of a list that was made elsewhere. */
+/**
+ * A stage whose types are not known: of a list that was made elsewhere.
+ * @beta
+ */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whatever the one before answers
 export type AnyStage<Doc = any> = Stage<Doc, any, unknown>;
 
@@ -135,8 +144,11 @@ export interface BatchRules<Doc> {
   readonly maxQueued?: number;
 }
 
-/** Everything but the stages. */
-export interface StagesRules<Doc> {
+/**
+ * Options of `createStages`.
+ * @beta
+ */
+export interface StagesOptions<Doc> {
   readonly batches?: BatchRules<Doc>;
   /** The request level: shared with everything else that calls the same account. @defaultValue none */
   readonly limiter?: Limiter;
@@ -158,12 +170,10 @@ export interface StagesRules<Doc> {
   readonly random?: () => number;
 }
 
-export interface StagesOptions<Doc, S extends readonly AnyStage<Doc>[] = readonly AnyStage<Doc>[]> extends StagesRules<Doc> {
-  /** One after the other: what a stage answers is the item of the next. */
-  readonly stages: S;
-}
-
-/** One value that is known: what a stage answered for an item. */
+/**
+ * One value that is known: what a stage answered for an item.
+ * @beta
+ */
 export interface JournalEntry {
   readonly documentId: string;
   readonly stage: string;
@@ -172,7 +182,10 @@ export interface JournalEntry {
   readonly value: unknown;
 }
 
-/** Where values outlive the process. Failures are not remembered: they are tried again. */
+/**
+ * Where values outlive the process. Failures are not remembered: they are tried again.
+ * @beta
+ */
 export interface StageJournal {
   /** What is known of a document, asked once, when it is begun. */
   recall(documentId: string): readonly JournalEntry[] | PromiseLike<readonly JournalEntry[]>;
@@ -207,7 +220,10 @@ export interface ItemRejected extends ItemResultBase {
   readonly reason: unknown;
 }
 
-/** An item is over. Told at once. */
+/**
+ * An item is over. Told at once.
+ * @beta
+ */
 export type ItemResult<Out> = ItemFulfilled<Out> | ItemRejected;
 
 interface DocumentBase<Doc, Out> extends StageResultBase {
@@ -227,7 +243,10 @@ export interface DocumentRejected<Doc, Out> extends DocumentBase<Doc, Out> {
   readonly reason: unknown;
 }
 
-/** A document is over, with all its items. */
+/**
+ * A document is over, with all its items.
+ * @beta
+ */
 export type DocumentResult<Doc, Out> = DocumentFulfilled<Doc, Out> | DocumentRejected<Doc, Out>;
 
 export type StageResult<Doc, Out> = ItemResult<Out> | DocumentResult<Doc, Out>;
@@ -254,6 +273,7 @@ export interface StageState extends LevelLoad {
   readonly failed: number;
 }
 
+/** @beta */
 export interface StagesSnapshot {
   /** `failed` are documents that were rejected, `done` all others that are over. */
   readonly documents: LevelLoad & { readonly concurrency: number; readonly done: number; readonly failed: number };
@@ -262,6 +282,7 @@ export interface StagesSnapshot {
   readonly requests: LevelLoad & { readonly concurrency: number };
 }
 
+/** @beta */
 export interface Stages<Doc, Out> extends Handle {
   /**
    * Takes documents through the stages, and reads on only while fewer than `batches.concurrency` are in progress. Emits every item and every

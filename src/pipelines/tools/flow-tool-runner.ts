@@ -1,25 +1,24 @@
-import type { OperatorFunction, Subscription } from 'rxjs';
-import { defer, from, map, Observable, toArray } from 'rxjs';
-import { adaptiveLimit } from '../../../operators/adaptive-limit.js';
-import { createLimiter } from '../../../operators/create-limiter.js';
-import { ClosedError, DeadlineError, FlowConfigError } from '../../../operators/errors.js';
-import { lanes } from '../../../operators/lanes.js';
-import { AbortCalls, Alarm, connect, DEFAULT_LANE, instanceOf, onAbort, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
-import type { FlowEvent, FlowSink, Limiter, LimiterJob } from '../../../operators/types.js';
+import type { OperatorFunction } from 'rxjs';
+import { defer, from, map, NEVER, Observable, toArray } from 'rxjs';
+import { AbortCalls, Alarm, connect, onAbort, type Shutdown, ShutdownHandle, teller } from '../../../operators/build.js';
+import type { FlowEvent, Limiter, LimiterJob, Policy } from '../../../operators/index.js';
+import { ClosedError, createLimiter, FlowConfigError, lanes, policy } from '../../../operators/index.js';
 import { EventChannel } from '../event-channel.js';
-import type { AnyRunnerOptions } from './runner-options.js';
+import type { AnyRunnerOptions, CheckedRun } from './runner-options.js';
 import { checkedCall, checkedCalls, readOptions, runOptions } from './runner-options.js';
 import type { RunGiven, RunToolsArguments, RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerSnapshot } from './runner-types.js';
 import type { Phase, ToolJob } from './tool-job.js';
 import { runOf } from './tool-results.js';
 import type { SessionHost, SessionKind } from './tool-session.js';
 import { ToolSession } from './tool-session.js';
-import type { RunnerConfig, ToolDefaults, ToolSetup } from './tool-setup.js';
+import type { RunnerConfig, Teller, ToolDefaults, ToolSetup } from './tool-setup.js';
 import { NAME, toolSetups, withTools } from './tool-setup.js';
 import type { AnyTool, ToolCall, ToolResult, ToolRun } from './tool-types.js';
 
 /** One lane, whose keys take turns. */
-const SHARED_BY_KEY = /* @__PURE__ */ lanes<LimiterJob>([{ name: DEFAULT_LANE }], { key: ({ key }) => key });
+const SHARED_BY_KEY = /* @__PURE__ */ lanes<LimiterJob>([{ name: 'default' }], { key: ({ key }) => key });
+/** Of what limiters and policies say of no single call. */
+const TOLD: readonly string[] = ['limitChanged', 'throttled', 'hintClamped'];
 const FROM_OUTSIDE: SessionKind = { inside: false, reusesIds: false };
 const FROM_STREAM: SessionKind = { inside: false, reusesIds: true };
 const FROM_INSIDE: SessionKind = { inside: true, reusesIds: false };
@@ -31,47 +30,56 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   readonly config: RunnerConfig;
   readonly events: Observable<FlowEvent>;
   readonly counts: Record<Phase, number> = { idle: 0, queued: 0, asking: 0, executing: 0, backingOff: 0, over: 0 };
-  retrying = 0;
-  refused = 0;
   turningAway = 0;
   readonly #clock: Alarm;
+  readonly #tell: Teller;
   readonly #limiter: Limiter;
   readonly #ownsLimiter: boolean;
-  readonly #adapting: Subscription | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #defaults: ToolDefaults;
+  /** Ends what takes longer than its deadline. */
+  readonly #timed: Policy;
+  /** Calls are being cancelled together. */
+  #isPaused = false;
   /** Taken away while calls of them were under way. */
   readonly #leaving = new Set<ToolSetup>();
-  readonly #open = new Set<ToolJob>();
+  /** By their ids in events. */
+  readonly #open = new Map<string, ToolJob>();
   /** What ends requests, by their signals. */
   readonly #signals = new AbortCalls((stopAll) => {
     this.together(stopAll);
   });
-  /** What frees the slots of calls that are being given up together. */
-  #freed: (() => void)[] | undefined;
   #isGivingUp = false;
   #ids = 0;
 
   constructor(options: AnyRunnerOptions) {
     super();
-    const { tools, perTool, limiter, adaptive, onEvent, retry, classify, abortGraceMs, concurrency, name, ...config } =
+    const { tools, limiter, onEvent, retry, classify, abortGraceMs, maxQueued, concurrency, name, scheduler, random, ...config } =
       readOptions(options);
-    const { scheduler, timeoutMs } = config;
+    const { timeoutMs } = config;
     this.#clock = new Alarm(scheduler, () => undefined);
     const channel = new EventChannel(onEvent);
     this.events = channel.events;
-    const instance = instanceOf(name);
-    const tell = (event: FlowEvent): void => {
-      channel.tell({ instance, at: this.now(), ...event });
+    const tell = teller(NAME, { onEvent: channel.tell, name }, () => this.now()) as Teller;
+    this.#tell = tell;
+    this.config = {
+      ...config,
+      get tell() {
+        return channel.isHeard ? tell : undefined;
+      },
+      limited: policy({ operator: NAME, timeoutMs, scheduler }),
     };
-    this.config = { ...config, tell };
+    this.#timed = policy({ operator: NAME, timeoutMs: Infinity, scheduler });
+    const heard = (event: FlowEvent): void => {
+      if ('batchId' in event) this.#open.get(event.batchId)?.heard(event);
+      else if (TOLD.includes(event.type)) tell(event);
+    };
     this.#ownsLimiter = limiter === undefined;
-    this.#limiter = limiter ?? createLimiter({ concurrency, queue: SHARED_BY_KEY, abortGraceMs, scheduler, onEvent: onlyChanges(tell) });
-    this.#defaults = { perTool, timeoutMs, retry, classify, abortGraceMs, limiter: this.#limiter };
+    this.#limiter = limiter ?? createLimiter({ concurrency, queue: SHARED_BY_KEY, abortGraceMs, scheduler, onEvent: heard });
+    this.#defaults = { timeoutMs, retry, classify, abortGraceMs, maxQueued, scheduler, random, heard, limiter: this.#limiter };
     this.setups = toolSetups(tools, this.#defaults);
     this.#listTools();
-    this.#adapting = adaptive && adaptiveLimit(this.#limiter, { classify, ...adaptive });
-    this.shutdown = new Shutdown({
+    this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler,
       stop: () => {
@@ -80,7 +88,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
       abort: (error) => {
         this.#isGivingUp = true;
         this.together(() => {
-          for (const job of [...this.#open]) job.cancel({ code: 'closed', message: 'the runner was closed' }, error);
+          for (const job of [...this.#open.values()]) job.cancel({ code: 'closed', message: 'the runner was closed' }, error);
         });
         this.checkDrained();
       },
@@ -88,7 +96,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   }
 
   run(calls: readonly ToolCall[], ...[options]: RunToolsArguments<unknown>): Observable<ToolResult> {
-    return this.#results(from(checkedCalls(calls)), options, FROM_OUTSIDE);
+    return this.#results(from(checkedCalls(calls)), this.#checkedRun(options), FROM_OUTSIDE);
   }
 
   runAllAsync(calls: readonly ToolCall[], ...options: RunToolsArguments<unknown>): Promise<ToolRun> {
@@ -99,8 +107,8 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   }
 
   mapCalls(...[options]: RunToolsArguments<unknown>): OperatorFunction<ToolCall, ToolResult> {
-    runOptions(options);
-    return (source) => this.#results(source.pipe(map((call) => checkedCall(call, 'call'))), options, FROM_STREAM);
+    const checkedRun = this.#checkedRun(options);
+    return (source) => this.#results(source.pipe(map((call) => checkedCall(call, 'call'))), checkedRun, FROM_STREAM);
   }
 
   addTools(tools: readonly AnyTool[]): void {
@@ -128,7 +136,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     const { executing, concurrency } = this.#limiter.snapshot();
     const tools = new Map<string, ToolLoad>();
     const all = { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
-    for (const { tool, limiter } of [...this.setups.values(), ...this.#leaving]) {
+    for (const { tool, limiter } of this.#inUse) {
       if (limiter === undefined) continue;
       const load = loadOf(limiter, executing >= concurrency);
       const before = tools.get(tool.name);
@@ -138,7 +146,8 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
       all.heldBySlot += load.heldBySlot;
       all.executing += load.executing;
     }
-    return { open: this.#open.size, backingOff: this.counts.backingOff, ...all, tools: Object.fromEntries(tools) };
+    const backingOff = [...this.#open.values()].filter(({ phase, backsOffUntil }) => phase === 'backingOff' && this.now() < backsOffUntil);
+    return { open: this.#open.size, backingOff: backingOff.length, ...all, tools: Object.fromEntries(tools) };
   }
 
   // ---- what calls need of it ----------------------------------------------------------------------------------------
@@ -156,10 +165,11 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   }
 
   opened(job: ToolJob): void {
-    this.#open.add(job);
+    this.#open.set(job.about.id, job);
   }
 
-  ended(job: ToolJob, result: ToolResult | undefined, id: string): void {
+  ended(job: ToolJob, result: ToolResult | undefined): void {
+    const { id } = job.about;
     if (result) {
       const isGivenUp = this.#isGivingUp;
       this.tellSettled(result, result.name, id);
@@ -168,46 +178,47 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
       else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
     }
     // Whoever was told may have drained or closed the runner.
-    this.#open.delete(job);
+    this.#open.delete(id);
     if (this.#leaving.has(job.setup)) this.#checkGone(job.setup);
   }
 
   tellSettled({ is_error, attempts, durationMs: totalMs }: ToolResult, lane: string, batchId: string): void {
     const outcome = is_error ? 'rejected' : 'fulfilled';
-    this.config.tell({ type: 'settled', operator: NAME, lane, batchId, outcome, attempts, totalMs });
+    this.config.tell?.({ type: 'settled', lane, batchId, outcome, attempts, totalMs });
   }
 
+  /** The limiters of tools grant nothing meanwhile. */
   together(giveUp: () => void): void {
-    if (this.#freed) {
-      giveUp();
-      return;
-    }
-    const freed: (() => void)[] = [];
-    this.#freed = freed;
+    const paused = this.#isPaused ? [] : this.#inUse;
+    this.#isPaused = true;
+    for (const { limiter } of paused) limiter?.pause();
     try {
       giveUp();
     } finally {
-      this.#freed = undefined;
-      for (const release of freed) release();
+      if (paused.length > 0) this.#isPaused = false;
+      for (const { limiter } of paused) limiter?.resume();
     }
-  }
-
-  free(release: () => void): void {
-    if (this.#freed) this.#freed.push(release);
-    else release();
   }
 
   checkDrained(): void {
     if (!this.shutdown.isClosed || this.#open.size + this.turningAway > 0 || !this.shutdown.finish()) return;
-    this.#adapting?.unsubscribe();
     if (this.#ownsLimiter) this.#limiter.close();
     // In a shared limiter, what goes on all the same keeps its slot for as long as it may.
     else for (const { limiter } of this.setups.values()) void limiter?.drain();
-    this.config.tell({ type: 'drained', operator: NAME });
+    this.#tell({ type: 'drained' });
   }
 
-  readonly runInside = (calls: readonly ToolCall[], signal: AbortSignal, given: RunGiven): Observable<ToolRun> =>
-    this.#together(this.#results(from(checkedCalls(calls)), given, FROM_INSIDE, signal));
+  runInside(calls: readonly ToolCall[], signal: AbortSignal, given: RunGiven): Observable<ToolRun> {
+    return this.#together(this.#results(from(checkedCalls(calls)), { given, deadlineMs: Infinity }, FROM_INSIDE, signal));
+  }
+
+  get #inUse(): readonly ToolSetup[] {
+    return [...this.setups.values(), ...this.#leaving];
+  }
+
+  #checkedRun(options: RunToolsOptions | undefined): CheckedRun {
+    return runOptions(options, this.#ownsLimiter ? undefined : this.#limiter.lanes);
+  }
 
   #listTools(): void {
     this.tools = Object.freeze([...this.setups.values()].map(({ tool }) => tool));
@@ -215,7 +226,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
 
   /** A tool that was taken away is forgotten with its last call. */
   #checkGone(setup: ToolSetup): void {
-    for (const job of this.#open) if (job.setup === setup) return;
+    for (const job of this.#open.values()) if (job.setup === setup) return;
     this.#leaving.delete(setup);
     // What was given up and goes on all the same keeps its slot for as long as it may.
     void setup.limiter?.drain();
@@ -224,23 +235,17 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   /** Makes the calls of a source. With `lifeline` its abort is an error, and not the result of every call. */
   #results(
     source: Observable<ToolCall>,
-    options: RunToolsOptions | undefined,
+    { signal, deadlineMs, given }: CheckedRun,
     kind: SessionKind,
     lifeline?: AbortSignal,
   ): Observable<ToolResult> {
-    const { signal, deadlineMs, given } = runOptions(options);
     return new Observable((subscriber) => {
       let hasAll = false;
-      const session = new ToolSession(this, { ...kind, hasDeadline: deadlineMs < Infinity }, given, (result) => {
+      const session = new ToolSession(this, { ...kind, deadlineMs }, given, (result) => {
         subscriber.next(result);
         if (hasAll && session.size === 0) subscriber.complete();
       });
-      const alarm = new Alarm(this.config.scheduler, () => {
-        const error = new DeadlineError(NAME, deadlineMs, deadlineMs);
-        session.end({ code: 'timeout', message: `not over within the ${String(deadlineMs)} ms for all calls` }, error);
-      });
       subscriber.add(() => {
-        alarm.clear();
         session.leave();
       });
       if (signal) {
@@ -255,7 +260,12 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
           }),
         );
       }
-      if (deadlineMs !== Infinity) alarm.set(alarm.now() + deadlineMs);
+      if (deadlineMs !== Infinity) {
+        const late = (error: unknown): void => {
+          session.end({ code: 'timeout', message: `not over within the ${String(deadlineMs)} ms for all calls` }, error);
+        };
+        subscriber.add(this.#timed(() => NEVER, { deadlineMs }).subscribe({ error: late }));
+      }
       connect(source, subscriber, {
         next: (call) => {
           session.accept(call);
@@ -293,13 +303,6 @@ function sumOf(a: ToolLoad, b: ToolLoad): ToolLoad {
     heldByRate: a.heldByRate + b.heldByRate,
     heldBySlot: a.heldBySlot + b.heldBySlot,
     executing: a.executing + b.executing,
-  };
-}
-
-/** Of what the runner's own limiter says; the rest the runner says itself. */
-function onlyChanges(tell: FlowSink): FlowSink {
-  return (event) => {
-    if (event.type === 'limitChanged') tell(event);
   };
 }
 

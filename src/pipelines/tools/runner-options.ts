@@ -1,50 +1,38 @@
-import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
-import { childOf } from '../../../operators/child-of.js';
-import { classifyError } from '../../../operators/classify-error.js';
-import { FlowConfigError } from '../../../operators/errors.js';
-import {
-  callback,
-  checked,
-  count,
-  countFromZero,
-  durationMs,
-  laneOption,
-  limiterOption,
-  listener,
-  nonEmpty,
-  onlyKnown,
-  optional,
-  orDefault,
-  positive,
-  requiredFunction,
-  requiredSignal,
-  schedulerOption,
-  unchecked,
-} from '../../../operators/toolkit.js';
-import type { Limiter } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { Limiter } from '../../../operators/index.js';
+import { childOf, classifyError, FlowConfigError } from '../../../operators/index.js';
+import { ambientJob, ambientLane } from '../../account/with-job.js';
 import { budgetOption } from '../budget/budget-options.js';
-import type { RunToolsOptions, ToolRunnerOptions } from './runner-types.js';
+import { TOOL_RUNNER_DEFAULTS } from '../defaults.js';
+import type { RunGiven, RunToolsOptions, ToolRunnerOptions } from './runner-types.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall } from './tool-types.js';
-
-export const TOOL_RUNNER_DEFAULTS = {
-  concurrency: 5,
-  timeoutMs: 30_000,
-  maxQueued: 1000,
-  maxResultChars: Infinity,
-  abortGraceMs: 1000,
-} as const;
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whichever context: it is handed on as it is
 export type AnyRunnerOptions = ToolRunnerOptions<any>;
 
 const RUN_OPTIONS = ['context', 'key', 'signal', 'deadlineMs'] as const;
-export function runOptions(options: RunToolsOptions = {}) {
-  onlyKnown(NAME, options, RUN_OPTIONS, 'run options');
-  const { signal, deadlineMs, ...given } = options;
-  if (given.key !== undefined) nonEmpty(NAME, 'key', given.key);
-  if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
-  return { given, signal, deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(deadlineMs, Infinity)) };
+
+/** What a run was asked for, or what the calls of a tool that runs others have of it. */
+export interface CheckedRun {
+  readonly given: RunGiven;
+  readonly signal?: AbortSignal | undefined;
+  readonly deadlineMs: number;
+}
+
+/** With `withJob`, the lane of a shared limiter that has these, and the key of calls that have none. */
+export function runOptions(options: RunToolsOptions = {}, lanes?: readonly string[]): CheckedRun {
+  check.onlyKnown(NAME, options, RUN_OPTIONS, 'run options');
+  const { signal, deadlineMs, context, key: own } = options;
+  if (own !== undefined) check.nonEmpty(NAME, 'key', own);
+  if (signal !== undefined) check.requiredSignal(NAME, 'signal', signal);
+  const { key: ambient } = ambientJob();
+  const key = own ?? (ambient === undefined ? undefined : String(ambient));
+  return {
+    given: { context, key, lane: ambientLane(lanes) },
+    signal,
+    deadlineMs: check.durationMs(NAME, 'deadlineMs', check.orDefault(deadlineMs, Infinity)),
+  };
 }
 
 export function checkedCalls(calls: readonly ToolCall[]): readonly ToolCall[] {
@@ -54,61 +42,41 @@ export function checkedCalls(calls: readonly ToolCall[]): readonly ToolCall[] {
 
 /** A copy, so that nobody exchanges the call of a tool for that of another. Without an id and a name there is nobody to answer. */
 export function checkedCall(call: ToolCall, at: string): ToolCall {
-  const { id, name, input } = Object(call) as Partial<ToolCall>;
+  const { id, name, input, ...others } = Object(call) as Partial<ToolCall>;
+  if (name === undefined && 'function' in others)
+    throw check.misused(NAME, at, `\`${at}\` is a tool call of a chat completion`, 'Pass the calls through `fromChatToolCalls` first.');
   if (typeof id !== 'string' || id === '') throw new FlowConfigError(NAME, `${at}.id`, 'a non-empty string', id);
   if (typeof name !== 'string') throw new FlowConfigError(NAME, `${at}.name`, 'a string', name);
   return { id, name, input };
 }
 
 export function readOptions(options: AnyRunnerOptions) {
-  const { limiter, concurrency, adaptive } = Object(options) as AnyRunnerOptions;
-  const defaults = { ...TOOL_RUNNER_DEFAULTS, perTool: {}, classify: classifyError, random: Math.random };
-  const given = checked(NAME, options, defaults, {
-    tools: unchecked,
-    concurrency: count,
-    adaptive: (operator, option, value: AdaptiveLimitOptions | undefined) =>
-      value === undefined ? value : plainObject(operator, option, value),
+  const { limiter, concurrency } = Object(options) as AnyRunnerOptions;
+  const defaults = { ...TOOL_RUNNER_DEFAULTS, classify: classifyError, random: Math.random };
+  const given = check.options(NAME, options, defaults, {
+    tools: check.unchecked,
+    concurrency: check.count,
     // With a `concurrency`, so many of its slots.
-    limiter: (operator, _option, value: Limiter | undefined) => {
-      const shared = limiterOption(operator, value);
+    limiter: (operator, option, value: Limiter | undefined) => {
+      const shared = check.limiter(operator, option, value);
       if (shared === undefined || concurrency === undefined) return shared;
-      return childOf(shared, { concurrency: count(operator, 'concurrency', concurrency) });
+      return childOf(shared, { concurrency: check.count(operator, 'concurrency', concurrency) });
     },
-    lane: unchecked,
-    perTool: limitsByName,
-    guard: callback,
+    lane: check.unchecked,
+    guard: check.callback,
     budget: budgetOption,
-    timeoutMs: positive,
-    retry: unchecked,
-    classify: requiredFunction,
-    maxQueued: countFromZero,
-    maxResultChars: count,
-    abortGraceMs: durationMs,
-    name: optional<string>(nonEmpty),
-    onEvent: listener,
-    scheduler: schedulerOption,
-    random: requiredFunction,
+    timeoutMs: check.positive,
+    retry: check.unchecked,
+    classify: check.requiredFunction,
+    maxQueued: check.countFromZero,
+    maxResultChars: check.count,
+    abortGraceMs: check.durationMs,
+    name: check.optional<string>(check.nonEmpty),
+    onEvent: check.listener,
+    scheduler: check.scheduler,
+    random: check.requiredFunction,
   });
-  if (adaptive !== undefined && limiter !== undefined)
-    throw new FlowConfigError(
-      NAME,
-      'adaptive',
-      'absent when a `limiter` is given: call `adaptiveLimit(limiter)` where it is made',
-      adaptive,
-    );
-  if (adaptive !== undefined && concurrency !== undefined)
-    throw new FlowConfigError(NAME, 'concurrency', 'absent when `adaptive` is given', concurrency);
-  if (given.lane !== undefined && limiter === undefined) throw new FlowConfigError(NAME, 'lane', 'absent without a `limiter`', given.lane);
-  laneOption(NAME, given.lane, limiter);
+  if (limiter === undefined) check.needs(NAME, 'lane', given.lane, '`limiter`');
+  check.lane(NAME, 'lane', given.lane, limiter);
   return given;
-}
-
-function limitsByName(operator: string, option: string, limits: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
-  for (const [name, limit] of Object.entries(plainObject(operator, option, limits))) count(operator, `${option}.${name}`, limit);
-  return limits;
-}
-
-function plainObject<O extends object>(operator: string, option: string, value: O): O {
-  if (Object.prototype.toString.call(value) === '[object Object]') return value;
-  throw new FlowConfigError(operator, option, 'an object', value);
 }

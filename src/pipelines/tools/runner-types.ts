@@ -1,35 +1,30 @@
 import type { Observable, OperatorFunction, SchedulerLike } from 'rxjs';
-import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
-import type { Classify, FlowEvent, FlowSink, Handle, Limiter, RetryOptions } from '../../../operators/types.js';
+import type { Classify, FlowEvent, FlowSink, Handle, Limiter, RetryOptions } from '../../../operators/index.js';
 import type { BudgetPort } from '../budget/budget-types.js';
 import type { Tool, ToolCall, ToolGuard, ToolResult, ToolRun } from './tool-types.js';
 
-/** `X` is the `context` that calls are made with. */
+/**
+ * `X` is the `context` that calls are made with.
+ * @beta
+ */
 export interface ToolRunnerOptions<X = unknown> {
   /** What a model may call. */
   readonly tools: readonly Tool<unknown, unknown, X>[];
   /**
-   * Most calls at a time, over all tools; beside a `limiter`, most of its slots that these calls take. Not together with `adaptive`.
+   * Most calls at a time, over all tools; beside a `limiter`, most of its slots that these calls take.
    * @defaultValue 5; with a `limiter`, as many as it has
    */
   readonly concurrency?: number;
-  /**
-   * Finds out how many calls at a time go well, in place of a fixed `concurrency`: what `adaptiveLimit` takes. Not together with `limiter`.
-   * @defaultValue none
-   */
-  readonly adaptive?: AdaptiveLimitOptions;
   /** A limiter shared with others: every attempt takes one request and one slot of it. */
   readonly limiter?: Limiter;
-  /** Lane of that limiter. @defaultValue its last one */
+  /** Lane of that limiter. @defaultValue that of `withJob`, or else its last one */
   readonly lane?: string;
-  /** Most calls of a tool at a time, by its name; goes before what the tool itself says. A full tool never blocks another. @defaultValue none */
-  readonly perTool?: Readonly<Record<string, number>>;
   /**
    * Asked before every attempt, with its slot in hand: true lets it go, everything else refuses it, and a refusal is never tried again. It sees
    * the checked, frozen arguments the tool gets. @defaultValue none: every call goes
    */
   readonly guard?: ToolGuard<X>;
-  /** What calls of tools that say what they `spend` may cost, made by `createBudget`; charged after the guard's yes. @defaultValue none */
+  /** What calls of tools with `cost` may cost, made by `createBudget`; charged after the guard's yes. @defaultValue none */
   readonly budget?: BudgetPort;
   /** Longest attempt of a call, from its slot to its result, the guard included, in ms; its signal aborts. @defaultValue 30000 */
   readonly timeoutMs?: number;
@@ -40,7 +35,7 @@ export interface ToolRunnerOptions<X = unknown> {
   readonly retry?: RetryOptions | false;
   /** Tells failures that may pass from others. @defaultValue `classifyError` */
   readonly classify?: Classify;
-  /** Most calls waiting for a slot; one more has the error `queue_full`. 0 = what cannot start at once. @defaultValue 1000 */
+  /** Most calls of each tool waiting for a slot; one more has the error `queue_full`. 0 = what cannot start at once. @defaultValue 1000 */
   readonly maxQueued?: number;
   /** Longest `content` of a result; the `value` is kept whole. @defaultValue Infinity */
   readonly maxResultChars?: number;
@@ -55,13 +50,16 @@ export interface ToolRunnerOptions<X = unknown> {
   readonly random?: () => number;
 }
 
-/** How some calls are to be made. */
+/**
+ * How some calls are to be made.
+ * @beta
+ */
 export interface RunToolsOptions<X = unknown> {
   /** Handed as it is to the guard and to the tools of these calls: who asks, in which workspace. @defaultValue undefined */
   readonly context?: X;
   /**
    * Whose calls they are, a tenant or a user: keys take turns, so that whoever asks for much delays nobody else. With a shared `limiter` inside
-   * its lane, when keys share that: in one made by `createAccount`, or with `lanes([...], { key })`. @defaultValue none
+   * its lane, when keys share that: in one made by `createAccount`, or with `lanes([...], { key })`. @defaultValue that of `withJob`, or else none
    */
   readonly key?: string;
   /** Gives up what is not over when it aborts: those calls have the error `cancelled`. */
@@ -71,7 +69,12 @@ export interface RunToolsOptions<X = unknown> {
 }
 
 /** What a run says of each of its calls. */
-export type RunGiven = Pick<RunToolsOptions, 'context' | 'key'>;
+export interface RunGiven {
+  readonly context: unknown;
+  readonly key: string | undefined;
+  /** Of `withJob`. */
+  readonly lane: string | undefined;
+}
 
 /** The options of a run, which may be left out where no tool and no guard needs a `context`. */
 export type RunToolsArguments<X> = undefined extends X
@@ -90,6 +93,7 @@ export interface ToolLoad {
   readonly executing: number;
 }
 
+/** @beta */
 export interface ToolRunnerSnapshot extends ToolLoad {
   /** Accepted and not over, whatever they are doing. */
   readonly open: number;
@@ -99,6 +103,7 @@ export interface ToolRunnerSnapshot extends ToolLoad {
   readonly tools: Readonly<Record<string, ToolLoad>>;
 }
 
+/** @beta */
 export interface ToolRunner<X = unknown> extends Handle {
   /**
    * Makes the calls and emits each result when it is there; completes when all are. Every call gets exactly one result, failures included: it

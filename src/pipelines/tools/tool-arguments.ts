@@ -1,4 +1,3 @@
-import { isPromise } from '../../../operators/toolkit.js';
 import type { SchemaAnswer, ToolIssue, ToolSchema } from './tool-types.js';
 
 /** What became of the arguments of a call. */
@@ -16,7 +15,7 @@ export function checkArguments(schema: ToolSchema<unknown>, given: unknown): Che
     return { issues: [{ path: '', message: 'expected plain data' }] };
   }
   const answer = '~standard' in schema ? schema['~standard'].validate(copy) : answerOf(schema.safeParse(copy));
-  return isPromise(answer) ? Promise.resolve(answer).then(checked) : checked(answer);
+  return 'then' in answer ? Promise.resolve(answer).then(checked) : checked(answer);
 }
 
 function answerOf(result: ReturnType<Extract<ToolSchema<unknown>, { safeParse: unknown }>['safeParse']>): SchemaAnswer<unknown> {

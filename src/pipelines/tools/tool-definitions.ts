@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../../operators/errors.js';
-import { callback, checked, oneOf } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import type { ToolProtocol } from './tool-formats.js';
 import type { AnyTool } from './tool-types.js';
 
@@ -14,14 +14,6 @@ export interface ToolDefinitions {
   readonly 'ag-ui': { name: string; description: string; parameters: ToolJsonSchema };
 }
 
-export interface ToToolDefinitionsOptions {
-  /**
-   * JSON Schema of the arguments of a tool whose `parameters` do not give one; `undefined` for all other tools.
-   * @defaultValue what the `parameters` say: Standard JSON Schema (zod 4.2 and later), or the `inputSchema` of a tool from an MCP server
-   */
-  readonly schemaOf?: (tool: AnyTool) => object | undefined;
-}
-
 const NAME = 'toToolDefinitions';
 /** What all providers read. */
 const TARGET = { target: 'draft-2020-12' } as const;
@@ -31,8 +23,9 @@ const TARGET = { target: 'draft-2020-12' } as const;
  * protocols (`openai`, `@anthropic-ai/sdk`, `@ag-ui/client`) and `createModelCaller` as they are. Fields with a default value are optional for
  * the model. In the Responses API `slidingWindow` is false, because a strict schema has no optional fields.
  *
+ * @beta
  * @param tools - `runner.tools`, the `tools` of an agent turn's context, or tools made with `defineTool`
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an unknown protocol or option, or when the `parameters` of a tool give no JSON Schema of an object
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an unknown protocol, or when neither `jsonSchema` nor the `parameters` of a tool give the JSON Schema of an object
  * @example
  * ```ts
  * import { defineTool, toToolDefinitions } from 'sluice';
@@ -50,20 +43,10 @@ const TARGET = { target: 'draft-2020-12' } as const;
  * ```
  * @see {@link toToolResults} for what goes back after the calls.
  */
-export function toToolDefinitions<P extends ToolProtocol>(
-  tools: readonly AnyTool[],
-  protocol: P,
-  options: ToToolDefinitionsOptions = {},
-): ToolDefinitions[P][] {
-  const { schemaOf } = checked(NAME, options, { schemaOf: undefined }, { schemaOf: callback });
+export function toToolDefinitions<P extends ToolProtocol>(tools: readonly AnyTool[], protocol: P): ToolDefinitions[P][] {
   if (!Array.isArray(tools)) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
-  const write = writers[oneOf(...PROTOCOLS)(NAME, 'protocol', protocol) as P];
-  return (tools as readonly AnyTool[]).map((tool, i) =>
-    write(
-      tool,
-      objectSchema(`tools[${String(i)}].parameters`, () => schemaIn(tool, schemaOf)),
-    ),
-  );
+  const write = writers[check.oneOf(...PROTOCOLS)(NAME, 'protocol', protocol) as P];
+  return (tools as readonly AnyTool[]).map((tool, i) => write(tool, objectSchema(`tools[${String(i)}]`, tool)));
 }
 
 const writers: { readonly [P in ToolProtocol]: (tool: AnyTool, schema: ToolJsonSchema) => ToolDefinitions[P] } = {
@@ -81,20 +64,26 @@ interface Described {
   readonly '~standard'?: { readonly jsonSchema?: { readonly input?: (options: typeof TARGET) => unknown } };
 }
 
-function schemaIn(tool: AnyTool, schemaOf: ToToolDefinitionsOptions['schemaOf']): unknown {
-  const { inputSchema, '~standard': standard } = tool.parameters as Described;
-  return schemaOf?.(tool) ?? inputSchema ?? standard?.jsonSchema?.input?.(TARGET);
+function schemaIn({ jsonSchema, parameters }: AnyTool): unknown {
+  if (jsonSchema !== undefined) return jsonSchema;
+  const { inputSchema, '~standard': standard } = parameters as Described;
+  return inputSchema ?? standard?.jsonSchema?.input?.(TARGET);
 }
 
-function objectSchema(option: string, give: () => unknown): ToolJsonSchema {
-  const wanted = 'a schema that gives the JSON Schema of an object; the option `schemaOf` can give it instead';
+function objectSchema(at: string, tool: AnyTool): ToolJsonSchema {
+  const isGiven = (Object(tool) as AnyTool).jsonSchema !== undefined;
+  const option = `${at}.${isGiven ? 'jsonSchema' : 'parameters'}`;
+  const wanted = isGiven
+    ? 'the JSON Schema of an object'
+    : 'a schema that gives the JSON Schema of an object; the field `jsonSchema` of the tool can give it instead';
   let schema: unknown;
   try {
-    schema = give();
+    schema = schemaIn(tool);
   } catch (error) {
     throw new FlowConfigError(NAME, option, wanted, error, `an error: ${(error as Partial<Error> | null)?.message ?? String(error)}`);
   }
   const { $schema: _, ...keywords } = Object(schema) as Readonly<Record<string, unknown>>;
   if (keywords['type'] === 'object') return { ...keywords, type: 'object' };
+  if (isGiven) throw new FlowConfigError(NAME, option, wanted, schema);
   throw new FlowConfigError(NAME, option, wanted, schema, schema === undefined ? 'none' : 'another one');
 }

@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../../operators/errors.js';
-import { checked, oneOf } from '../../../operators/toolkit.js';
+import { check } from '../../../operators/build.js';
+import { FlowConfigError } from '../../../operators/index.js';
 import type { ToolCall, ToolResult } from './tool-types.js';
 
 /** A tool call as OpenAI's chat completions have it: of a function, or of a custom tool, whose input is a text. */
@@ -12,6 +12,7 @@ export type ChatToolCall =
  * Arguments that are not JSON stay a text, which the schema of the tool rejects; arguments that the server has parsed itself stay as they are.
  * Streams of any protocol go through `assembleToolCalls` instead; Anthropic's `tool_use` blocks are calls already.
  *
+ * @beta
  * @example
  * ```ts
  * import { fromChatToolCalls } from 'sluice';
@@ -29,7 +30,12 @@ export function fromChatToolCalls(calls: readonly ChatToolCall[] | null | undefi
   });
 }
 
-/** The input of a call, of the text a model wrote. What is no JSON stays a text. */
+/** Whether an input is text that a model meant as JSON, and that could not be parsed. */
+export function isCutJson(input: unknown): boolean {
+  return typeof input === 'string' && /^\s*[{[]/.test(input);
+}
+
+/** The input of a call, from the text that a model wrote. Text that is not JSON stays text. */
 export function inputOf(text: string): unknown {
   try {
     // No arguments at all are often an empty text.
@@ -39,7 +45,10 @@ export function inputOf(text: string): unknown {
   }
 }
 
-/** Protocols that {@link toToolResults} and `toToolDefinitions` write: chat completions, the Responses API, Anthropic's messages, AG-UI. */
+/**
+ * Protocols that {@link toToolResults} and `toToolDefinitions` write: chat completions, the Responses API, Anthropic's messages, AG-UI.
+ * @beta
+ */
 export type ToolProtocol = keyof ToolResultMessages;
 
 /** A message, or an item of the input, that hands results back, by protocol. */
@@ -55,16 +64,13 @@ export interface ToolResultMessages {
   readonly 'ag-ui': { id: string; role: 'tool'; toolCallId: string; content: string; error?: string };
 }
 
-export interface ToToolResultsOptions {
-  /** Names of tools that take a text and no JSON; the Responses API wants their results marked. @defaultValue none */
-  readonly customTools?: readonly string[];
-}
-
 /**
  * What the next request says about the tool calls that the model asked for, in the shape of its protocol: messages, or items of the input, to be
  * added behind the message that has the calls. In the order of the results; an empty list for no results. The types fit the clients of the
  * protocols (`openai`, `@anthropic-ai/sdk`, `@ag-ui/client`) and `createModelCaller` as they are.
  *
+ * @beta
+ * @param customTools - Names of tools that take text instead of JSON: the Responses API wants their results marked.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a protocol that is none.
  * @example
  * ```ts
@@ -81,9 +87,9 @@ export interface ToToolResultsOptions {
 export function toToolResults<P extends ToolProtocol>(
   results: readonly ToolResult[],
   protocol: P,
-  options: ToToolResultsOptions = {},
+  customTools: readonly string[] = [],
 ): ToolResultMessages[P][] {
-  const { customTools } = checked('toToolResults', options, { customTools: [] }, { customTools: names });
+  names('toToolResults', 'customTools', customTools);
   const make: { readonly [Q in ToolProtocol]: () => ToolResultMessages[Q][] } = {
     chat: () => results.map(({ tool_use_id, content }) => ({ role: 'tool', tool_call_id: tool_use_id, content })),
     responses: () =>
@@ -103,7 +109,7 @@ export function toToolResults<P extends ToolProtocol>(
         ...(result.is_error && { error: result.error.message }),
       })),
   };
-  return make[oneOf(...(Object.keys(make) as ToolProtocol[]))('toToolResults', 'protocol', protocol) as P]();
+  return make[check.oneOf(...(Object.keys(make) as ToolProtocol[]))('toToolResults', 'protocol', protocol) as P]();
 }
 
 /** Only what the API takes: a result has more. */

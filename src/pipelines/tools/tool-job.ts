@@ -1,27 +1,23 @@
+import type { Observable } from 'rxjs';
+import { catchError, Subject, takeUntil } from 'rxjs';
 import { captureContext } from '#async-context';
-import { AttemptTimeoutError, CallbackError, isFlowError, OverflowError } from '../../../operators/errors.js';
-import {
-  Alarm,
-  boundedHintMs,
-  drawnFrom,
-  isWithinShare,
-  mayPass,
-  mostThrottledMs,
-  refusalDelayMs,
-  retryDelayMs,
-  verdictOrFatal,
-} from '../../../operators/toolkit.js';
-import type { FlowEvent, Lease, Place, RetryRule, Verdict } from '../../../operators/types.js';
+import { ask, check, streamOf } from '../../../operators/build.js';
+import type { FlowEvent, PolicyContext, PolicyGuardContext, Usage } from '../../../operators/index.js';
+import { CallbackError, ClosedError, FlowConfigError, isFlowError } from '../../../operators/index.js';
+import { AttemptCharge } from '../budget/attempt-charge.js';
+import type { Reservation } from '../budget/budget-types.js';
+import { underPermit } from '../limited.js';
 import type { RunGiven } from './runner-types.js';
+import type { Answer } from './tool-answer.js';
+import { lastOfAll, mapped } from './tool-answer.js';
 import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
-import type { AttemptOwner } from './tool-attempt.js';
-import { ToolAttempt } from './tool-attempt.js';
+import { AskContext, CallContext } from './tool-contexts.js';
+import { isCutJson } from './tool-formats.js';
 import { failed, messageOf, succeeded, textOf, written } from './tool-results.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
-import { NAME } from './tool-setup.js';
-import { Step } from './tool-step.js';
-import type { GuardedCall, ToolCall, ToolError, ToolResult } from './tool-types.js';
+import { isLate, NAME } from './tool-setup.js';
+import type { GuardedCall, ToolCall, ToolContext, ToolError, ToolResult, ToolRun } from './tool-types.js';
 
 /** Where a call is on its way; `'idle'` is in between, or while its arguments are checked. It has a slot while `'asking'` and `'executing'`. */
 export type Phase = 'idle' | 'queued' | 'asking' | 'executing' | 'backingOff' | 'over';
@@ -32,208 +28,291 @@ export interface JobHost {
   now(): number;
   /** How many calls are in each phase. */
   readonly counts: Record<Phase, number>;
-  /** Attempts under way that are not the first of their call. */
-  retrying: number;
-  /** Calls that wait after a refusal: no part of the share of retries. */
-  refused: number;
-  /** Tells a call from all others in events. */
-  nextId(): string;
-  readonly runInside: AttemptOwner['runInside'];
-  free(release: () => void): void;
+  runInside(calls: readonly ToolCall[], signal: AbortSignal, given: RunGiven): Observable<ToolRun>;
   /** The call is over; `result` is undefined when its caller has left. */
-  ended(job: ToolJob, result: ToolResult | undefined, id: string): void;
+  ended(job: ToolJob, result: ToolResult | undefined): void;
   /** Comes after its caller was told. */
   checkDrained(): void;
 }
 
 /** What a job is about. */
-interface JobAbout {
+export interface JobAbout {
   readonly call: ToolCall;
   /** Tells it from all others in events. */
   readonly id: string;
   readonly index: number;
   /** Of its run. */
   readonly given: RunGiven;
-  readonly hasDeadline: boolean;
+  /** Longest time for its run, in ms, and when that is over. */
+  readonly deadlineMs: number;
+  readonly deadlineAt: number;
 }
 
-/** One call on its way: its arguments are checked, it waits for its slot and is attempted; after a failure that may pass, once more. */
-export class ToolJob implements AttemptOwner {
+/** One call on its way: its arguments are checked, and the policy of its tool makes its attempts. */
+export class ToolJob {
   phase: Phase = 'idle';
   /** How often the tool was started, but for starts that were refused and are made again. */
   attempts = 0;
   wasStarted = false;
-  readonly setup: ToolSetup;
-  readonly given: RunGiven;
-  readonly #host: JobHost;
-  readonly #call: ToolCall;
-  /** Of whoever asked: an attempt begins when a permit is free, or after a pause. */
-  readonly #context = captureContext();
-  readonly #index: number;
-  readonly #hasDeadline: boolean;
-  /** Tells it from all others in events. */
-  readonly #id: string;
-  readonly #settled: (result: ToolResult) => void;
+  /** The end of the pause before its next attempt. */
+  backsOffUntil = 0;
   readonly #acceptedAt: number;
-  readonly #step = new Step();
+  /** Of the attempt that is under way. */
+  #startedAt: number | undefined;
+  readonly #left = new Subject<void>();
   #guarded: GuardedCall | undefined;
-  #place: Place | undefined;
-  #attempt: ToolAttempt | undefined;
-  #startedAt = 0;
-  /** It waits after a refusal. */
-  #isRefused = false;
-  /** How long it has waited after refusals. */
-  #refusedMs = 0;
-  /** Ends the pause before the next attempt, or the check of the arguments. */
-  #alarm: Alarm | undefined;
+  /** Why its guard, or the budget, has refused it. */
+  #refusal: { readonly error: ToolError; readonly cause: unknown } | undefined;
+  #deadlineMs = Infinity;
+  /** The attempt that is under way, or was last. */
+  #attempt: PolicyContext | undefined;
+  /** What the budget has reserved for the attempt that is to start. */
+  #reservation: Reservation | undefined;
+  #charge: AttemptCharge | undefined;
 
-  constructor(host: JobHost, setup: ToolSetup, { call, id, index, given, hasDeadline }: JobAbout, settled: (result: ToolResult) => void) {
-    this.#host = host;
-    this.setup = setup;
-    this.given = given;
-    this.#call = call;
-    this.#index = index;
-    this.#hasDeadline = hasDeadline;
-    this.#id = id;
-    this.#settled = settled;
+  constructor(
+    readonly host: JobHost,
+    readonly setup: ToolSetup,
+    readonly about: JobAbout,
+    private readonly settled: (result: ToolResult) => void,
+  ) {
     this.#acceptedAt = host.now();
     host.counts.idle++;
   }
 
-  get config(): RunnerConfig {
-    return this.#host.config;
-  }
-
-  get runInside(): AttemptOwner['runInside'] {
-    return this.#host.runInside;
-  }
-
-  free(release: () => void): void {
-    this.#host.free(release);
-  }
-
   start(): void {
-    // Whoever was told of it may have given it up.
+    // A listener to its acceptance may have cancelled it.
     if (this.phase === 'over') return;
-    this.#step.follow<CheckedArguments>(
-      () => checkArguments(this.setup.tool.parameters, this.#call.input),
-      (checked) => {
-        this.#alarm?.clear();
-        if ('issues' in checked) {
-          this.#fail({ code: 'invalid_arguments', message: 'the arguments do not fit the tool', issues: checked.issues });
-          return;
-        }
-        const { id, name } = this.#call;
-        this.#guarded = Object.freeze({ id, name, input: checked.input });
-        this.#wait();
-      },
-      (cause) => {
-        this.#alarm?.clear();
-        const error = new CallbackError(NAME, 'parameters', 'threw', cause);
-        this.#fail({ code: 'failed', message: 'the arguments could not be checked' }, error);
-      },
-    );
-    // A schema that takes its time.
-    if (this.phase === 'idle') this.#ringIn(this.config.timeoutMs);
-  }
-
-  /** Gives it up, whatever it is doing, with this error as its result. */
-  cancel(error: ToolError, cause: unknown): void {
-    if (this.phase === 'over') return;
-    this.#stop();
-    this.#report(failed(this.#facts(), error, cause));
-  }
-
-  /** Gives it up for nobody. */
-  leave(): void {
-    if (this.phase === 'over') return;
-    this.#stop();
-    this.#tell({ type: 'cancelled', ...this.#about(), count: 1 });
-    this.#host.ended(this, undefined, this.#id);
-    this.#host.checkDrained();
-  }
-
-  /** State first: a listener to the signal may do anything. */
-  #stop(): void {
-    const wasExecuting = this.phase === 'executing';
-    this.#enter('over');
-    this.#alarm?.clear();
-    this.#step.stop();
-    this.#place?.withdraw();
-    this.#attempt?.giveUp();
-    if (wasExecuting) this.#tellEnd('cancelled');
-  }
-
-  // ---- waiting for a slot -------------------------------------------------------------------------------------------
-
-  #wait(): void {
-    const { limiter } = this.setup;
-    this.#enter('queued');
-    if (limiter === undefined) {
-      this.#begin(undefined);
+    const { call } = this.about;
+    let checked: ReturnType<typeof checkArguments>;
+    try {
+      checked = checkArguments(this.setup.tool.parameters, call.input);
+      if (!('then' in checked)) {
+        this.#checked(checked);
+        return;
+      }
+    } catch (cause) {
+      this.#uncheckable(cause);
       return;
     }
-    this.#queueIn(limiter);
-    const { maxQueued, tell } = this.config;
-    // A call that was let in once is not sent away at its next attempt.
-    if (this.#place === undefined || this.wasStarted || this.#host.counts.queued <= maxQueued) return;
-    tell({ type: 'dropped', ...this.#about(), policy: 'error' });
-    this.cancel({ code: 'queue_full', message: 'too many calls are waiting' }, new OverflowError(NAME, maxQueued, 'error'));
+    // A schema that takes its time.
+    const context = captureContext();
+    const later = checked;
+    this.#follow(
+      this.host.config.limited(() => later),
+      {
+        next: (answer) => {
+          context.run(() => {
+            this.#checked(answer);
+          }, undefined);
+        },
+        error: (error) => {
+          const { timeoutMs } = this.host.config;
+          if (!isLate(error, timeoutMs)) this.#uncheckable(error);
+          else this.#fail({ code: 'timeout', message: `the arguments could not be checked within ${String(timeoutMs)} ms` }, error);
+        },
+      },
+    );
   }
 
-  #queueIn(limiter: NonNullable<ToolSetup['limiter']>): void {
-    let isWaiting = true;
-    const granted = (lease: Lease): void => {
-      isWaiting = false;
-      this.#place = undefined;
-      // It may have been given up in the very moment its turn came.
-      if (this.phase === 'queued') this.#begin(lease);
-      else lease.release('unused');
-    };
-    const refused = (error: unknown): void => {
-      isWaiting = false;
-      this.#place = undefined;
-      this.#fail({ code: isFlowError(error, 'FLOW_CLOSED') ? 'closed' : 'failed', message: messageOf(error) }, error);
-    };
-    const place = limiter.enlist({ granted, refused, key: this.given.key }, this.config.lane);
-    if (!isWaiting as boolean) return;
-    this.#place = place;
-    if (this.phase === 'over') place.withdraw();
+  /** Cancels it, whatever it is doing, with this error as its result. */
+  cancel(error: ToolError, cause: unknown): void {
+    if (this.#stop()) this.#report(failed(this.#facts(), error, cause));
   }
 
-  // ---- an attempt ---------------------------------------------------------------------------------------------------
-
-  #begin(lease: Lease | undefined): void {
-    this.#enter('asking');
-    const attempt = new ToolAttempt(this, this.setup, this.#guarded as GuardedCall, this.attempts + 1, lease);
-    this.#attempt = attempt;
-    this.#context.run(() => {
-      attempt.start();
-    }, undefined);
+  /** Cancels it without a result. */
+  leave(): void {
+    if (!this.#stop()) return;
+    this.host.config.tell?.({ type: 'cancelled', ...this.#named(), count: 1 });
+    this.host.ended(this, undefined);
+    this.host.checkDrained();
   }
 
-  started(): void {
-    this.attempts++;
-    this.wasStarted = true;
-    this.#enter('executing');
-    if (this.attempts > 1) this.#host.retrying++;
-    this.#startedAt = this.#host.now();
-    this.#tell({
-      type: 'attemptStarted',
-      ...this.#about(),
-      size: 1,
-      weight: 1,
-      attempt: this.attempts,
-      splitDepth: 0,
-      executing: this.#host.counts.executing,
+  /** What its policy tells of its attempts. */
+  heard(event: FlowEvent): void {
+    const { counts, config } = this.host;
+    switch (event.type) {
+      case 'attemptStarted':
+        this.attempts = event.attempt;
+        this.wasStarted = true;
+        this.#startedAt = event.at;
+        this.#enter('executing');
+        config.tell?.(Object.assign(event, this.#named(), { executing: counts.executing }));
+        return;
+      case 'attemptEnded':
+        this.#enter('idle');
+        this.#tellEnd(event);
+        return;
+      case 'retryScheduled':
+        // A refusal takes no attempt.
+        this.attempts = event.attempt - 1;
+        this.backsOffUntil = this.host.now() + event.delayMs;
+        this.#enter('backingOff');
+        config.tell?.(Object.assign(event, this.#named()));
+        return;
+      default:
+    }
+  }
+
+  #tellEnd(end: object): void {
+    this.#startedAt = undefined;
+    this.#notStarted();
+    this.#charged(this.#charge, 'over');
+    this.host.config.tell?.({ outcome: 'cancelled', ...end, ...this.#named(), type: 'attemptEnded' } as FlowEvent);
+  }
+
+  #stop(): boolean {
+    if (this.phase === 'over') return false;
+    this.#enter('over');
+    this.#left.next();
+    this.#notStarted();
+    // A listener to the signal of an attempt that was too late has cancelled it.
+    if (this.#startedAt !== undefined) this.#tellEnd({ size: 1, attempt: this.attempts, latencyMs: this.host.now() - this.#startedAt });
+    return true;
+  }
+
+  // ---- the arguments ------------------------------------------------------------------------------------------------
+
+  #checked(checked: CheckedArguments): void {
+    const { id, name, input } = this.about.call;
+    if ('issues' in checked) {
+      const message = isCutJson(input) ? 'the arguments are not valid JSON' : 'the arguments do not fit the tool';
+      this.#fail({ code: 'invalid_arguments', message, issues: checked.issues });
+      return;
+    }
+    this.#guarded = Object.freeze({ id, name, input: checked.input });
+    this.#attend();
+  }
+
+  #uncheckable(cause: unknown): void {
+    this.#fail({ code: 'failed', message: 'the arguments could not be checked' }, new CallbackError(NAME, 'parameters', 'threw', cause));
+  }
+
+  // ---- its attempts -------------------------------------------------------------------------------------------------
+
+  #attend(): void {
+    const { setup, about, host } = this;
+    const { guard, budget, lane = about.given.lane } = host.config;
+    const { key } = about.given;
+    const job = { ...(lane !== undefined && { lane }), ...(key !== undefined && { key }) };
+    this.#enter('queued');
+    if (about.deadlineAt < Infinity) this.#deadlineMs = Math.max(0, about.deadlineAt - host.now());
+    const isGuarded = guard !== undefined || (budget !== undefined && setup.tool.cost !== undefined);
+    const calls = setup.attempts((context) => this.#execute(context), {
+      id: about.id,
+      ...(this.#deadlineMs < Infinity && { deadlineMs: this.#deadlineMs }),
+      ...(setup.limiter && (lane ?? key) !== undefined && { job }),
+      ...(isGuarded && { guard: (context) => this.#allow(context) }),
+    });
+    let value: unknown;
+    this.#follow(calls, {
+      next: (answer) => {
+        value = answer;
+      },
+      error: (error) => {
+        this.#failed(error);
+      },
+      complete: () => {
+        this.#succeeded(value);
+      },
     });
   }
 
-  succeeded(value: unknown): void {
-    this.#enter('idle');
-    this.#tellEnd('ok');
-    const { tool, refusals } = this.setup;
-    refusals.answered(this.#startedAt);
+  /** Until it is cancelled, maybe by what it starts. */
+  #follow<R>(source: Observable<R>, observer: { next(value: R): void; error(error: unknown): void; complete?(): void }): void {
+    source.pipe(takeUntil(this.#left)).subscribe(observer);
+  }
+
+  /** The guard, and then the budget. */
+  #allow(context: PolicyGuardContext): Answer<boolean | string> {
+    this.#enter('asking');
+    const { config } = this.host;
+    const { guard, timeoutMs } = config;
+    const { setup, about } = this;
+    const asked = (told: PolicyGuardContext): unknown =>
+      guard?.(this.#guarded as GuardedCall, new AskContext(told, context.attempt, setup.original, about.given.context));
+    if (guard === undefined) return this.#affords();
+    // A guard is not waited for longer than any call, whatever time its tool has.
+    const answer = setup.timeoutMs > timeoutMs ? config.limited(asked) : asked(context);
+    return mapped(answer, (isAllowed) => (isAllowed === true ? this.#affords() : (isAllowed as boolean)));
+  }
+
+  #affords(): boolean {
+    const { budget } = this.host.config;
+    const { tool } = this.setup;
+    if (budget === undefined || tool.cost === undefined) return true;
+    try {
+      const usage = ask(NAME, 'cost', (args) => tool.cost?.(args), this.#guarded?.input);
+      this.#reservation = budget.reserve({ ...usage, model: tool.name, key: this.about.given.key });
+      // A listener of the budget may have cancelled it.
+      if (this.phase === 'over') this.#notStarted();
+      return true;
+    } catch (cause) {
+      const isSpent = isFlowError(cause, 'FLOW_BUDGET_EXCEEDED');
+      const error: ToolError = isSpent
+        ? { code: 'budget_exceeded', message: 'the budget has no room for the call' }
+        : { code: 'failed', message: messageOf(cause) };
+      this.#refusal = { error, cause };
+      return false;
+    }
+  }
+
+  #execute(attempt: PolicyContext): unknown {
+    const { setup, about, host } = this;
+    const { tool, limiter } = setup;
+    const { given } = about;
+    this.#attempt = attempt;
+    const charge = (this.#charge = this.#reservation && new AttemptCharge(this.#reservation));
+    this.#reservation = undefined;
+    const settle = (usage: Usage): void => {
+      charge?.used(usage);
+    };
+    const context: ToolContext = new CallContext(attempt, about.call.id, given.context, settle, (calls) => {
+      // It would hold a slot that its calls may need.
+      if (tool.runsTools !== true) throw new FlowConfigError(NAME, 'runsTools', 'true for a tool that makes calls', tool.runsTools);
+      if (this.#attempt !== attempt || this.phase !== 'executing') throw new ClosedError(NAME);
+      return host.runInside(calls, context.signal, given);
+    });
+    const execute = (): unknown => lastOfAll(tool.execute(this.#guarded?.input, context), attempt);
+    const work = charge ? () => this.#charging(charge, execute) : execute;
+    // What it calls may wait for permits of the same limiter, as long as there will be one.
+    if (limiter === undefined) return work();
+    return underPermit<unknown>({ operator: NAME, kind: 'tool', limiter }, attempt.lease, work);
+  }
+
+  /** Work that its budget charges: what it fails with may have been free. */
+  #charging(charge: AttemptCharge, work: () => unknown): unknown {
+    const fail = (error: unknown): never => {
+      this.#charged(charge, 'failed', error);
+      throw error;
+    };
+    let output: unknown;
+    try {
+      output = work();
+    } catch (error) {
+      return fail(error);
+    }
+    const stream = streamOf(output);
+    if (stream) return stream.pipe(catchError(fail));
+    return check.isPromise(output) ? Promise.resolve(output).catch(fail) : output;
+  }
+
+  /** Once for each charge, and not for what fails after it was cancelled. */
+  #charged(charge: AttemptCharge | undefined, how: 'over' | 'failed', error?: unknown): void {
+    if (charge === undefined || this.#charge !== charge) return;
+    this.#charge = undefined;
+    charge[how](error);
+  }
+
+  #notStarted(): void {
+    this.#reservation?.release();
+    this.#reservation = undefined;
+  }
+
+  // ---- the end ------------------------------------------------------------------------------------------------------
+
+  #succeeded(value: unknown): void {
+    const { tool } = this.setup;
     let text: string;
     try {
       text = tool.format ? written(tool.format(value)) : textOf(value);
@@ -242,114 +321,47 @@ export class ToolJob implements AttemptOwner {
       return;
     }
     // The results of other calls are cut each by itself.
-    this.#settle(succeeded(this.#facts(), value, text, tool.runsTools ? Infinity : this.config.maxResultChars));
+    this.#settle(succeeded(this.#facts(), value, text, tool.runsTools ? Infinity : this.host.config.maxResultChars));
   }
 
-  refused(reason: string | undefined, cause: unknown): void {
-    this.#fail({ code: 'permission_denied', message: reason === undefined ? 'permission denied' : `permission denied: ${reason}` }, cause);
-  }
-
-  unaffordable(error: unknown): void {
-    const isSpent = isFlowError(error, 'FLOW_BUDGET_EXCEEDED');
-    this.#fail(
-      isSpent ? { code: 'budget_exceeded', message: 'the budget has no room for the call' } : { code: 'failed', message: messageOf(error) },
-      error,
-    );
-  }
-
-  unanswered(error: AttemptTimeoutError): void {
-    this.#fail({ code: 'timeout', message: `nobody allowed the call within ${String(error.timeoutMs)} ms` }, error);
-  }
-
-  failed(error: unknown): void {
-    const { scheduler } = this.config;
-    const { classify } = this.setup;
-    const context = { size: 1, attempt: this.attempts, aborted: false, epochMs: scheduler.now() };
-    const verdict = verdictOrFatal(NAME, classify, error, context);
-    // `classify`, or who was told by the signal of an attempt that took too long, may have given the call up.
-    if (this.phase === 'over') return;
-    this.#enter('idle');
-    this.#tellEnd(verdict.class);
-    // By what the tool asks, not by a limiter of ours.
-    const isRefusal = verdict.class === 'throttled' && !isFlowError(error);
-    const delayMs = this.#delayMs(verdict, isRefusal);
-    // It is about the tool, not about this one call: all its calls wait.
-    const pauseMs = verdict.class === 'throttled' && !verdict.isTierOnly ? (delayMs ?? verdict.retryAfterMs) : undefined;
-    if (pauseMs !== undefined) this.#pause(pauseMs);
-    if (delayMs !== undefined) this.#backOff(verdict, delayMs, isRefusal);
-    else if (isFlowError(error, 'FLOW_ATTEMPT_TIMEOUT') && error.operator === NAME) {
-      this.#fail({ code: 'timeout', message: `the tool took longer than ${String(this.setup.timeoutMs)} ms` }, error);
-    } else this.#fail({ code: 'failed', message: messageOf(error) }, error);
-  }
-
-  // ---- another attempt ----------------------------------------------------------------------------------------------
-
-  /** How long to wait before the next attempt; undefined when there is none. */
-  #delayMs(verdict: Verdict, isRefusal: boolean): number | undefined {
-    const { retry, refusals } = this.setup;
-    const { retryAfterMs } = verdict;
-    const inARow = isRefusal ? refusals.refused(this.#startedAt, this.#host.now()) : 0;
-    if (retry === undefined || !mayPass(verdict)) return undefined;
-    if (!isRefusal && (this.attempts >= retry.maxAttempts || !this.#mayRetry(retry))) return undefined;
-    try {
-      const random01 = drawnFrom(NAME, this.config.random);
-      if (!isRefusal) return retryDelayMs(this.attempts, retryAfterMs, retry, random01);
-      const delayMs = refusalDelayMs(inARow, retryAfterMs, retry, random01);
-      return this.#refusedMs + delayMs <= mostThrottledMs(retry, this.#hasDeadline) ? delayMs : undefined;
-    } catch {
-      // Without its source of chance there is no second attempt; the failure is what counts.
-      return undefined;
+  #failed(error: unknown): void {
+    const { phase, setup } = this;
+    const { timeoutMs } = this.host.config;
+    if (phase === 'over') return;
+    if (isFlowError(error, 'FLOW_DEADLINE') && error.deadlineMs === this.#deadlineMs) {
+      this.#fail({ code: 'timeout', message: `not over within the ${String(this.about.deadlineMs)} ms for all calls` }, error);
+    } else if (phase === 'asking') {
+      this.#denied(error, Math.min(timeoutMs, setup.timeoutMs));
+    } else if (phase === 'queued' || phase === 'backingOff') {
+      this.#unqueued(error);
+    } else if (isLate(error, setup.timeoutMs) && this.#attempt?.signal.aborted) {
+      this.#fail({ code: 'timeout', message: `the tool took longer than ${String(setup.timeoutMs)} ms` }, error);
+    } else {
+      const reason = isFlowError(error, 'FLOW_RETRY_SHARE') ? error.cause : error;
+      this.#fail({ code: 'failed', message: messageOf(reason) }, error);
     }
   }
 
-  #mayRetry({ maxShare }: RetryRule): boolean {
-    const { counts, retrying, refused } = this.#host;
-    const waiting = counts.backingOff - refused;
-    return isWithinShare(retrying + waiting, counts.executing + waiting, maxShare);
-  }
-
-  #pause(askedMs: number): void {
-    const pauseMs = boundedHintMs(askedMs, (note) => {
-      this.config.tell({ ...note, operator: NAME });
-    });
-    const { limiter, refusals } = this.setup;
-    refusals.pause(this.#host.now() + pauseMs);
-    // A pause of 0 would end one that somebody else has asked for.
-    if (pauseMs > 0) limiter?.penalize(pauseMs);
-    this.config.tell({ type: 'throttled', operator: NAME, pauseMs });
-  }
-
-  #backOff(verdict: Verdict, delayMs: number, isRefusal: boolean): void {
-    // Whoever was told of the failure may have given the call up.
-    if (this.phase === 'over') return;
-    this.#enter('backingOff');
-    if (isRefusal) {
-      // Flow control, no failure: it takes no attempt, and nothing of the share of retries.
-      this.attempts--;
-      this.#isRefused = true;
-      this.#refusedMs += delayMs;
-      this.#host.refused++;
+  #denied(error: unknown, askMs: number): void {
+    const cause = isFlowError(error, 'FLOW_CALLBACK') ? error.cause : error;
+    if (this.#refusal) this.#fail(this.#refusal.error, this.#refusal.cause);
+    else if (isLate(cause, askMs)) this.#fail({ code: 'timeout', message: `no guard allowed the call within ${String(askMs)} ms` }, cause);
+    else {
+      const reason = isFlowError(error, 'FLOW_REFUSED') ? error.reason : undefined;
+      this.#fail(
+        { code: 'permission_denied', message: reason === undefined ? 'permission denied' : `permission denied: ${reason}` },
+        error,
+      );
     }
-    this.#ringIn(delayMs);
-    const attempt = this.attempts + 1;
-    this.#tell({ type: 'retryScheduled', ...this.#about(), class: verdict.class, size: 1, attempt, delayMs });
   }
 
-  #ringIn(delayMs: number): void {
-    this.#alarm ??= new Alarm(this.config.scheduler, () => {
-      if (this.phase === 'backingOff') this.#wait();
-      else this.#unchecked();
-    });
-    this.#alarm.set(this.#alarm.now() + delayMs);
+  /** The limiter does not let it wait, or not any longer. */
+  #unqueued(error: unknown): void {
+    if (isFlowError(error, 'FLOW_OVERFLOW') || isFlowError(error, 'FLOW_RATE_LIMITED')) {
+      this.host.config.tell?.({ type: 'dropped', ...this.#named(), policy: 'error' });
+      this.#fail({ code: 'queue_full', message: 'too many calls are waiting' }, error);
+    } else this.#fail({ code: isFlowError(error, 'FLOW_CLOSED') ? 'closed' : 'failed', message: messageOf(error) }, error);
   }
-
-  #unchecked(): void {
-    const { timeoutMs } = this.config;
-    const message = `the arguments could not be checked within ${String(timeoutMs)} ms`;
-    this.cancel({ code: 'timeout', message }, new AttemptTimeoutError(NAME, timeoutMs));
-  }
-
-  // ---- the end ------------------------------------------------------------------------------------------------------
 
   #fail(error: ToolError, cause?: unknown): void {
     this.#settle(failed(this.#facts(), error, cause));
@@ -362,37 +374,25 @@ export class ToolJob implements AttemptOwner {
   }
 
   #report(result: ToolResult): void {
-    this.#host.ended(this, result, this.#id);
-    this.#settled(result);
-    this.#host.checkDrained();
+    this.host.ended(this, result);
+    this.settled(result);
+    this.host.checkDrained();
   }
 
   #facts() {
-    return { call: this.#call, index: this.#index, attempts: this.attempts, durationMs: this.#host.now() - this.#acceptedAt };
+    const { call, index } = this.about;
+    return { call, index, attempts: this.attempts, durationMs: this.host.now() - this.#acceptedAt };
   }
 
   #enter(phase: Phase): void {
-    const { counts } = this.#host;
-    if (this.#isRefused) {
-      this.#isRefused = false;
-      this.#host.refused--;
-    }
+    if (this.phase === 'over') return;
+    const { counts } = this.host;
     counts[this.phase]--;
     counts[phase]++;
     this.phase = phase;
   }
 
-  #about() {
-    return { operator: NAME, lane: this.#call.name, batchId: this.#id } as const;
-  }
-
-  #tellEnd(outcome: Extract<FlowEvent, { type: 'attemptEnded' }>['outcome']): void {
-    const latencyMs = this.#host.now() - this.#startedAt;
-    if (this.attempts > 1) this.#host.retrying--;
-    this.#tell({ type: 'attemptEnded', ...this.#about(), size: 1, attempt: this.attempts, outcome, latencyMs });
-  }
-
-  #tell(event: FlowEvent): void {
-    this.config.tell(event);
+  #named() {
+    return { lane: this.about.call.name, batchId: this.about.id };
   }
 }

@@ -1,5 +1,4 @@
-import { CallbackError } from '../../../operators/errors.js';
-import { fieldOf, isPromise } from '../../../operators/toolkit.js';
+import { CallbackError } from '../../../operators/index.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall, ToolError, ToolFailure, ToolResult, ToolRun, ToolSuccess } from './tool-types.js';
 
@@ -21,7 +20,12 @@ function common({ call, index, attempts, durationMs }: CallFacts) {
 
 /** What a thrown reason has to say, whatever it is. */
 export function messageOf(reason: unknown): string {
-  const message = typeof reason === 'string' ? reason : fieldOf(reason, 'message');
+  let message: unknown = reason;
+  try {
+    if (typeof reason !== 'string') message = (reason as Partial<Error> | null | undefined)?.message;
+  } catch {
+    // A getter that throws says nothing.
+  }
   return typeof message === 'string' && message !== '' ? message : 'failed without saying why';
 }
 
@@ -37,7 +41,7 @@ export function textOf(value: unknown): string {
 export function written(text: unknown): string {
   if (typeof text === 'string') return text;
   // Nobody waits for it, and a failure of its own must not end the process.
-  if (isPromise(text)) text.then(undefined, () => undefined);
+  Promise.resolve(text).catch(() => undefined);
   throw new CallbackError(NAME, 'format', 'must return a string');
 }
 

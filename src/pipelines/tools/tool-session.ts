@@ -1,5 +1,4 @@
-import { ClosedError } from '../../../operators/errors.js';
-import { DEFAULT_LANE } from '../../../operators/toolkit.js';
+import { ClosedError } from '../../../operators/index.js';
 import type { RunGiven } from './runner-types.js';
 import type { JobHost } from './tool-job.js';
 import { ToolJob } from './tool-job.js';
@@ -19,6 +18,8 @@ export interface SessionHost extends JobHost {
   /** Calls that are being turned away: nothing of them comes after `drained`. */
   turningAway: number;
   tellSettled(result: ToolResult, lane: string, id: string): void;
+  /** Tells a call from all others in events. */
+  nextId(): string;
 }
 
 export interface SessionKind {
@@ -26,8 +27,8 @@ export interface SessionKind {
   readonly inside: boolean;
   /** A stream may use an id again when its first call is over; a request uses each once. */
   readonly reusesIds: boolean;
-  /** Whether its calls are given up at some time. */
-  readonly hasDeadline?: boolean;
+  /** Longest time for all its calls, in ms. */
+  readonly deadlineMs?: number;
 }
 
 /** The calls of one request, or of one stream: each id belongs to one of them. */
@@ -38,6 +39,8 @@ export class ToolSession {
   readonly #emit: (result: ToolResult) => void;
   readonly #open = new Set<ToolJob>();
   readonly #ids = new Set<string>();
+  readonly #deadlineMs: number;
+  readonly #deadlineAt: number;
   #accepted = 0;
   #hasLeft = false;
   /** Why it takes no more calls. */
@@ -48,6 +51,8 @@ export class ToolSession {
     this.#kind = kind;
     this.#given = given;
     this.#emit = emit;
+    this.#deadlineMs = kind.deadlineMs ?? Infinity;
+    this.#deadlineAt = host.now() + this.#deadlineMs;
   }
 
   /** Calls that are not over. */
@@ -63,20 +68,16 @@ export class ToolSession {
     const refusal = this.#refusal(call, setup);
     if (setup === undefined || refusal !== undefined) {
       const { error, cause } = refusal ?? this.#unknown();
-      this.#turnAway(failed({ call, index, attempts: 0, durationMs: 0 }, error, cause), id, setup ? call.name : DEFAULT_LANE);
+      this.#turnAway(failed({ call, index, attempts: 0, durationMs: 0 }, error, cause), id, setup ? call.name : 'default');
       return;
     }
     this.#ids.add(call.id);
-    const job = new ToolJob(
-      this.#host,
-      setup,
-      { call, id, index, given: this.#given, hasDeadline: this.#kind.hasDeadline === true },
-      (result) => {
-        this.#open.delete(job);
-        if (this.#kind.reusesIds) this.#ids.delete(call.id);
-        this.#emit(result);
-      },
-    );
+    const about = { call, id, index, given: this.#given, deadlineMs: this.#deadlineMs, deadlineAt: this.#deadlineAt };
+    const job = new ToolJob(this.#host, setup, about, (result) => {
+      this.#open.delete(job);
+      if (this.#kind.reusesIds) this.#ids.delete(call.id);
+      this.#emit(result);
+    });
     this.#open.add(job);
     // Before it is told: whoever hears of it may close the runner, or leave.
     this.#host.opened(job);
@@ -108,7 +109,7 @@ export class ToolSession {
     host.turningAway++;
     this.#tellAccepted(id, lane);
     // Whoever was told may have left.
-    if (this.#hasLeft) host.config.tell({ type: 'cancelled', operator: NAME, lane, batchId: id, count: 1 });
+    if (this.#hasLeft) host.config.tell?.({ type: 'cancelled', lane, batchId: id, count: 1 });
     else {
       host.tellSettled(result, lane, id);
       this.#emit(result);
@@ -119,7 +120,7 @@ export class ToolSession {
 
   #tellAccepted(id: string, lane: string): void {
     const { config, counts } = this.#host;
-    config.tell({ type: 'accepted', operator: NAME, lane, batchId: id, queued: counts.queued });
+    config.tell?.({ type: 'accepted', lane, batchId: id, queued: counts.queued });
   }
 
   #refusal(call: ToolCall, setup: ToolSetup | undefined): { readonly error: ToolError; readonly cause?: unknown } | undefined {

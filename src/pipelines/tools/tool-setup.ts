@@ -1,21 +1,11 @@
 import type { SchedulerLike } from 'rxjs';
-import { childOf } from '../../../operators/child-of.js';
-import { FlowConfigError } from '../../../operators/errors.js';
-import {
-  callback,
-  count,
-  flag,
-  nonEmpty,
-  onlyKnown,
-  orDefault,
-  positive,
-  Refusals,
-  requiredFunction,
-  retryRule,
-} from '../../../operators/toolkit.js';
-import type { Classify, FlowSink, Limiter, RetryOptions, RetryRule } from '../../../operators/types.js';
+import type { teller } from '../../../operators/build.js';
+import { check } from '../../../operators/build.js';
+import type { Classify, FlowEvent, Limiter, Policy, RetryOptions } from '../../../operators/index.js';
+import { childOf, FlowConfigError, isFlowError, policy } from '../../../operators/index.js';
+import { retryOf } from '../../retry.js';
 import type { BudgetPort } from '../budget/budget-types.js';
-import type { AnyTool, ToolGuard } from './tool-types.js';
+import { type AnyTool, TOOL_OPTIONS, type ToolGuard } from './tool-types.js';
 
 /** What the runner calls itself in errors and events. */
 export const NAME = 'createToolRunner';
@@ -28,11 +18,11 @@ export interface ToolSetup {
   /** Gives its slots; undefined for a tool that takes none. */
   readonly limiter: Limiter | undefined;
   readonly timeoutMs: number;
-  readonly retry: RetryRule | undefined;
-  readonly classify: Classify;
-  /** What its calls know of the refusals of what the tool asks. */
-  readonly refusals: Refusals;
+  /** Makes the attempts of its calls. */
+  readonly attempts: Policy;
 }
+
+export type Teller = NonNullable<ReturnType<typeof teller>>;
 
 /** What is the same for all tools. */
 export interface RunnerConfig {
@@ -43,37 +33,32 @@ export interface RunnerConfig {
   readonly lane: string | undefined;
   /** Longest attempt, and longest wait for a guard. */
   readonly timeoutMs: number;
-  readonly maxQueued: number;
   readonly maxResultChars: number;
-  readonly tell: FlowSink;
-  readonly scheduler: SchedulerLike;
-  readonly random: () => number;
+  /** Undefined while no listener would hear of it. */
+  readonly tell: Teller | undefined;
+  /** Waits for an answer no longer than `timeoutMs`. */
+  readonly limited: Policy;
 }
 
 /** What a tool has when it says nothing itself. */
 export interface ToolDefaults {
-  readonly perTool: Readonly<Record<string, number>>;
   readonly timeoutMs: number;
   readonly retry: RetryOptions | false | undefined;
   readonly limiter: Limiter;
+  readonly maxQueued: number;
   readonly abortGraceMs: number;
   readonly classify: Classify;
+  readonly scheduler: SchedulerLike;
+  readonly random: () => number;
+  /** Told of the attempts of calls, and of pauses. */
+  readonly heard: (event: FlowEvent) => void;
 }
-
-const TOOL_OPTIONS: readonly string[] = [
-  ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs', 'cost'],
-  ...['readOnly', 'idempotent', 'retry', 'classify', 'runsTools'],
-];
 
 /** The tools a runner begins with, by their names. @throws FlowConfigError for what cannot be used */
 export function toolSetups(tools: readonly AnyTool[], defaults: ToolDefaults): ReadonlyMap<string, ToolSetup> {
   // Also looked at when no tool has a use for it.
-  retryRule(NAME, defaults.retry, Infinity);
-  const setups = withTools(new Map(), tools, defaults);
-  for (const name of Object.keys(defaults.perTool)) {
-    if (!setups.has(name)) throw new FlowConfigError(NAME, `perTool.${name}`, 'absent: there is no such tool', defaults.perTool[name]);
-  }
-  return setups;
+  retryOf(NAME, defaults.retry, Infinity);
+  return withTools(new Map(), tools, defaults);
 }
 
 /** Those there are, and more. @throws FlowConfigError for what cannot be used */
@@ -87,54 +72,57 @@ export function withTools(
   for (const [i, tool] of (tools as readonly AnyTool[]).entries()) {
     const at = `tools[${String(i)}]`;
     const setup = toolSetup(at, tool, defaults);
-    if (all.has(tool.name)) throw new FlowConfigError(NAME, `${at}.name`, 'a name that no other tool has', tool.name);
+    if (all.has(tool.name)) throw check.misused(NAME, `${at}.name`, `two tools are called \`${tool.name}\``, 'Rename one of them.');
     all.set(tool.name, setup);
   }
   return all;
 }
 
 function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup {
-  onlyKnown(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
-  const { name, description, parameters } = tool;
+  check.onlyKnown(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
+  const { name, description, parameters, jsonSchema } = tool;
   const { execute, format, cost } = tool as Readonly<Record<'execute' | 'format' | 'cost', unknown>>;
-  nonEmpty(NAME, `${at}.name`, name);
-  nonEmpty(NAME, `${at}.description`, description);
+  check.nonEmpty(NAME, `${at}.name`, name);
+  check.nonEmpty(NAME, `${at}.description`, description);
   const { safeParse, '~standard': standard } = Object(parameters) as { safeParse?: unknown; '~standard'?: { validate?: unknown } };
   if (typeof safeParse !== 'function' && typeof standard?.validate !== 'function')
     throw new FlowConfigError(NAME, `${at}.parameters`, 'a schema with `safeParse` or `~standard`', parameters);
-  requiredFunction(NAME, `${at}.execute`, execute);
-  callback(NAME, `${at}.format`, format);
-  callback(NAME, `${at}.cost`, cost);
-  const readOnly = flag(NAME, `${at}.readOnly`, orDefault(tool.readOnly, false));
-  const idempotent = flag(NAME, `${at}.idempotent`, orDefault(tool.idempotent, readOnly));
-  const runsTools = flag(NAME, `${at}.runsTools`, orDefault(tool.runsTools, false));
-  const classify = callback(NAME, `${at}.classify`, tool.classify);
-  if (classify !== undefined && (tool.retry === undefined || tool.retry === false))
-    throw new FlowConfigError(NAME, `${at}.classify`, 'absent without a `retry` of the tool', classify);
-  const own = count(NAME, `${at}.concurrency`, orDefault(tool.concurrency, Infinity));
-  // Checked where it was read; a tool may have the name of something that every object has.
-  const isLimited = Object.hasOwn(defaults.perTool, name);
-  const concurrency = isLimited ? (defaults.perTool[name] ?? own) : own;
-  if (runsTools && concurrency !== Infinity) {
-    const option = isLimited ? `perTool.${name}` : `${at}.concurrency`;
-    throw new FlowConfigError(NAME, option, 'absent, because a tool with `runsTools` takes no slot', concurrency);
-  }
+  if (jsonSchema !== undefined && (typeof jsonSchema !== 'object' || (jsonSchema as unknown) === null))
+    throw new FlowConfigError(NAME, `${at}.jsonSchema`, 'an object', jsonSchema);
+  check.requiredFunction(NAME, `${at}.execute`, execute);
+  check.callback(NAME, `${at}.format`, format);
+  check.callback(NAME, `${at}.cost`, cost);
+  const readOnly = check.flag(NAME, `${at}.readOnly`, check.orDefault(tool.readOnly, false));
+  const idempotent = check.flag(NAME, `${at}.idempotent`, check.orDefault(tool.idempotent, readOnly));
+  const runsTools = check.flag(NAME, `${at}.runsTools`, check.orDefault(tool.runsTools, false));
+  const classify = check.callback(NAME, `${at}.classify`, tool.classify);
+  if (!tool.retry) check.needs(NAME, `${at}.classify`, classify, '`retry` of the same tool');
+  const concurrency = check.count(NAME, `${at}.concurrency`, check.orDefault(tool.concurrency, Infinity));
+  if (runsTools && concurrency !== Infinity)
+    check.excludes(NAME, `${at}.concurrency`, concurrency, '`runsTools`', 'Remove the limit: such a tool takes no slot.');
+  const { maxQueued, abortGraceMs, heard: onEvent, scheduler, random } = defaults;
+  const limiter = runsTools ? undefined : childOf(defaults.limiter, { concurrency, maxQueued, abortGraceMs, onEvent });
+  const timeoutMs = check.positive(NAME, `${at}.timeoutMs`, check.orDefault(tool.timeoutMs, defaults.timeoutMs));
+  const isOwn = tool.retry !== undefined;
+  const retry = retryOf(NAME, isOwn ? tool.retry : idempotent && defaults.retry, Infinity, isOwn ? `${at}.retry` : 'retry');
   const bound = <F>(method: F): F => (typeof method === 'function' ? (method.bind(tool) as F) : method);
   return {
     tool: {
-      ...{ name, description, parameters, readOnly, idempotent, runsTools },
+      ...{ name, description, parameters, ...(jsonSchema && { jsonSchema }), readOnly, idempotent, runsTools },
       ...{ execute: bound(execute), format: bound(format), cost: bound(cost) },
     } as AnyTool,
     original: tool,
-    limiter: runsTools ? undefined : childOf(defaults.limiter, { concurrency, abortGraceMs: defaults.abortGraceMs }),
-    timeoutMs: positive(NAME, `${at}.timeoutMs`, orDefault(tool.timeoutMs, defaults.timeoutMs)),
-    retry: retryRule(
-      NAME,
-      orDefault(tool.retry, idempotent ? defaults.retry : false),
-      Infinity,
-      tool.retry === undefined ? 'retry' : `${at}.retry`,
-    ),
-    classify: classify ?? defaults.classify,
-    refusals: new Refusals(),
+    limiter,
+    timeoutMs,
+    attempts: policy({
+      ...(limiter && { limiter }),
+      ...(retry && { retry }),
+      ...{ operator: NAME, timeoutMs, classify: classify ?? defaults.classify, scheduler, random, onEvent },
+    }),
   };
+}
+
+/** Whether an error says that a policy of the runner with this time limit has cut something off. */
+export function isLate(error: unknown, timeoutMs: number): boolean {
+  return isFlowError(error, 'FLOW_ATTEMPT_TIMEOUT') && error.operator === NAME && error.timeoutMs === timeoutMs;
 }

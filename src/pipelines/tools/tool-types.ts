@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
-import type { Classify, RetryOptions, Usage } from '../../../operators/types.js';
+import { check } from '../../../operators/build.js';
+import type { Classify, RetryOptions, Usage } from '../../../operators/index.js';
 
 /** One thing that is wrong with the arguments of a call. */
 export interface ToolIssue {
@@ -14,7 +15,10 @@ export type SchemaAnswer<A> =
   | { readonly value: A; readonly issues?: undefined }
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
 
-/** What checks the arguments of a tool: a zod schema, any other Standard Schema, or anything with a `safeParse` like zod's. */
+/**
+ * What checks the arguments of a tool: a zod schema, any other Standard Schema, or anything with a `safeParse` like zod's.
+ * @beta
+ */
 export type ToolSchema<A> =
   | {
       readonly '~standard': {
@@ -34,7 +38,10 @@ export type ToolSchema<A> =
 /** What a tool may answer: a value, or something that has one later. The last value counts. A text or a list is a value. */
 export type ToolOutput<R> = R | PromiseLike<R> | Observable<R> | AsyncIterable<R>;
 
-/** What a tool is told about its call. `X` is the `context` it needs. */
+/**
+ * What a tool is told about its call. `X` is the `context` it needs.
+ * @beta
+ */
 export interface ToolContext<X = unknown> {
   /** Id of the call. A tool with effects can send it along, so that the other side knows a second attempt. */
   readonly id: string;
@@ -55,7 +62,10 @@ export interface ToolContext<X = unknown> {
 
 declare const needs: unique symbol;
 
-/** A tool a model may call. `defineTool` infers its types: `A` of its arguments, `R` of its answer, `X` of the `context` its calls need. */
+/**
+ * A tool a model may call. `defineTool` infers its types: `A` of its arguments, `R` of its answer, `X` of the `context` its calls need.
+ * @beta
+ */
 export interface Tool<A = unknown, R = unknown, in X = unknown> {
   /** What the model calls it. */
   readonly name: string;
@@ -63,6 +73,11 @@ export interface Tool<A = unknown, R = unknown, in X = unknown> {
   readonly description: string;
   /** Checks the arguments before anything else looks at them. */
   readonly parameters: ToolSchema<A>;
+  /**
+   * JSON Schema of the arguments, which the model reads; for `parameters` that do not give one. `toToolDefinitions` takes it before all else.
+   * @defaultValue what the `parameters` say: Standard JSON Schema (zod 4.2 and later), or the `inputSchema` of a tool from an MCP server
+   */
+  readonly jsonSchema?: object;
   /** Does the work. A throw, a rejection or an error is a failed call. The arguments are frozen. */
   execute(args: A, context: ToolContext<X>): ToolOutput<R>;
   /** Makes the text for the model of what `execute` answered. @defaultValue a text as it is, everything else as JSON */
@@ -72,7 +87,7 @@ export interface Tool<A = unknown, R = unknown, in X = unknown> {
    * by the call. @defaultValue none: its calls are not charged
    */
   cost?(args: A): Usage;
-  /** Most calls of this tool at a time. @defaultValue Infinity: only the runner's `concurrency` counts */
+  /** Most calls of this tool at a time. A full tool never blocks another. @defaultValue Infinity: only the runner's `concurrency` counts */
   readonly concurrency?: number;
   /** Longest attempt, in ms. @defaultValue the runner's `timeoutMs` */
   readonly timeoutMs?: number;
@@ -90,11 +105,17 @@ export interface Tool<A = unknown, R = unknown, in X = unknown> {
   readonly [needs]?: (context: X) => void;
 }
 
-/** A tool of whatever types. */
+/**
+ * A tool of whatever types.
+ * @beta
+ */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whichever context it needs: its runner has seen to that
 export type AnyTool = Tool<unknown, unknown, any>;
 
-/** What a model asks for, as Anthropic's `tool_use` blocks have it. */
+/**
+ * What a model asks for, as Anthropic's `tool_use` blocks have it.
+ * @beta
+ */
 export interface ToolCall {
   /** Tells its result from all others. */
   readonly id: string;
@@ -121,7 +142,10 @@ export interface GuardContext<X = unknown> {
   readonly context: X;
 }
 
-/** Whether a call may be made: yes, no, or no with a reason that the model is told. Nothing but true lets it go. */
+/**
+ * Whether a call may be made: yes, no, or no with a reason that the model is told. Nothing but true lets it go.
+ * @beta
+ */
 export type ToolGuard<X = unknown> = (call: GuardedCall, context: GuardContext<X>) => ToolOutput<boolean | string>;
 
 /** Why a call failed; what to switch on. */
@@ -139,7 +163,10 @@ export type ToolErrorCode =
   | 'failed'
   | 'unreadable_result';
 
-/** What the model is told about a failed call. */
+/**
+ * What the model is told about a failed call.
+ * @beta
+ */
 export interface ToolError {
   readonly code: ToolErrorCode;
   readonly message: string;
@@ -180,7 +207,10 @@ export interface ToolFailure extends AnyToolResult {
   readonly cause: unknown;
 }
 
-/** What became of one call. Every call gets exactly one. */
+/**
+ * What became of one call. Every call gets exactly one.
+ * @beta
+ */
 export type ToolResult = ToolSuccess | ToolFailure;
 
 /** What became of several calls, in numbers. */
@@ -194,16 +224,26 @@ export interface ToolSummary {
   readonly details: readonly { readonly id: string; readonly tool: string; readonly success: boolean }[];
 }
 
-/** Several calls that are over. */
+/**
+ * Several calls that are over.
+ * @beta
+ */
 export interface ToolRun {
   /** In the order of the calls. */
   readonly results: readonly ToolResult[];
   readonly summary: ToolSummary;
 }
 
+export const TOOL_OPTIONS: readonly string[] = [
+  ...['name', 'description', 'parameters', 'jsonSchema', 'execute', 'format', 'concurrency', 'timeoutMs', 'cost'],
+  ...['readOnly', 'idempotent', 'retry', 'classify', 'runsTools'],
+];
+
 /**
  * A tool with its types inferred from its schema. Returns what it is given.
  *
+ * @beta
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown; `createToolRunner` checks the rest.
  * @example
  * ```ts
  * import { defineTool } from 'sluice';
@@ -219,5 +259,6 @@ export interface ToolRun {
  * ```
  */
 export function defineTool<A, R, X = unknown>(tool: Tool<A, R, X>): Tool<A, R, X> {
+  check.onlyKnown('defineTool', tool, TOOL_OPTIONS, 'tool');
   return tool;
 }

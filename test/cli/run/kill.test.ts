@@ -57,7 +57,7 @@ function journaled(): Map<string, number> {
 
 it(`goes on after ${String(KILLS)} kills: each item once, no journaled call again, at most those in flight twice`, async () => {
   const config = {
-    model: { baseUrl: chat.baseUrl, model: 'm', retry: { maxAttempts: 10, initialMs: 5, maxMs: 50, maxShare: 10 } },
+    model: { baseUrl: chat.baseUrl, model: 'm', retry: { maxAttempts: 10, delayMs: 5, maxMs: 50, maxShare: 10 } },
     limits: { concurrency: CONCURRENCY },
     batches: { concurrency: 8 },
     stages: [

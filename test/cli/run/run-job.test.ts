@@ -236,7 +236,7 @@ describe('a run of a server that refuses each call once', () => {
   it.each([500, 503, 429])('does them all, with %i', async (status) => {
     const model = {
       ...(await serve({ fault: (_, times) => (times === 1 ? { status, message: 'not now' } : undefined) })),
-      retry: { initialMs: 5 },
+      retry: { delayMs: 5 },
     };
     expect(await run(planOf({ model, ...many }, rows))).toMatchObject({ exitCode: 0, rows: { ok: 40 }, calls: 80, retries: 40 });
   });
@@ -245,7 +245,7 @@ describe('a run of a server that refuses each call once', () => {
     let refuse = (): void => undefined;
     const until = new Promise<void>((resolve) => (refuse = resolve));
     const server = await serve({ until, fault: (_, times) => (times === 1 ? { status: 500, message: 'not now' } : undefined) });
-    const model = { ...server, retry: { maxShare: 0.01, initialMs: 500, jitter: 'none' } } as const;
+    const model = { ...server, retry: { maxShare: 0.01, delayMs: 500, jitter: 'none' } } as const;
     const ended = run(planOf({ model, ...many }, rows.slice(0, 12)));
     await expect.poll(() => chat?.open).toBe(12);
     refuse();
@@ -315,7 +315,7 @@ describe('a run whose calls take too long', () => {
     const model = {
       ...(await serve({ delayMs: () => (silent-- > 0 ? 5000 : 0) })),
       timeoutMs: 200,
-      retry: { maxAttempts: 2, initialMs: 5 },
+      retry: { maxAttempts: 2, delayMs: 5 },
     };
     const { exitCode, rows, retries } = await run(planOf({ model, limits: { concurrency } }, ROWS));
     expect({ exitCode, rows, retries }).toMatchObject({ exitCode: 0, rows: { ok: 3 }, retries: concurrency });
@@ -323,7 +323,7 @@ describe('a run whose calls take too long', () => {
   });
 
   it('drains while one of them waits for its next attempt', async () => {
-    const model = { ...(await serve({ delayMs: 5000 })), timeoutMs: 50, retry: { maxAttempts: 5, initialMs: 600_000, maxMs: 600_000 } };
+    const model = { ...(await serve({ delayMs: 5000 })), timeoutMs: 50, retry: { maxAttempts: 5, delayMs: 600_000, maxMs: 600_000 } };
     const stop = new AbortController();
     const job = start(planOf({ model, limits: { concurrency: 1 } }, ROWS.slice(0, 1)), stop.signal);
     const ended = job.run();

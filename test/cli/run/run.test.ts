@@ -35,7 +35,7 @@ async function serve(options: FakeChatOptions = {}): Promise<void> {
 /** A configuration of one stage, and ten rows. */
 function write(settings: Settings = {}, rows = rowsOf(10)): void {
   const config = {
-    model: { baseUrl: chat.baseUrl, model: 'm', retry: { maxAttempts: 3, initialMs: 5 } },
+    model: { baseUrl: chat.baseUrl, model: 'm', retry: { maxAttempts: 3, delayMs: 5 } },
     stages: [{ name: 'reply', prompt: 'say {{text}}' }],
     input: { path: 'in.jsonl' },
     output: { path: 'out.jsonl' },
@@ -279,7 +279,7 @@ const stage = { name: 'reply', prompt: 'say {{text}}' };
 
 describe('sluice run says in a sentence what is wrong', () => {
   it.each<Provoked>([
-    { what: 'a key of the configuration', settings: { stagse: [] }, code: 2, says: /`stagse`.*did you mean `stages`\?/ },
+    { what: 'a key of the configuration', settings: { stagse: [] }, code: 2, says: /`stagse`.*Did you mean `stages`\?/ },
     { what: 'no stages', settings: { stages: undefined }, code: 2, says: /`run\.json`: a run needs `stages`$/ },
     {
       what: 'a name that is taken',
@@ -304,7 +304,7 @@ describe('sluice run says in a sentence what is wrong', () => {
       what: 'an output that is the input',
       settings: { output: { path: 'in.jsonl' } },
       code: 2,
-      says: /the input `in\.jsonl` and the output `in\.jsonl` are one file; give another name to one of them$/,
+      says: /the input `in\.jsonl` and the output `in\.jsonl` are one file\. Rename one of them\.$/,
     },
     {
       what: 'an output of somebody else',
@@ -323,14 +323,14 @@ describe('sluice run says in a sentence what is wrong', () => {
       what: 'a limit without a price',
       args: ['--max-usd', '1'],
       code: 2,
-      says: /`--max-usd` needs a price of the model `m`: give `prices`/,
+      says: /`--max-usd` needs the price of the model `m`\. Add it to `prices`/,
     },
     ...['constructor', 'toString', '__proto__'].map((model) => ({
       what: `a limit without a price of ${model}`,
       settings: { stages: [{ name: 'reply', prompt: 'say {{text}}', model }], prices: { m: { usdPerCall: 1 } } },
       args: ['--max-usd', '1'],
       code: 2,
-      says: new RegExp(`needs a price of the model \`${model}\``),
+      says: new RegExp(`needs the price of the model \`${model}\``),
     })),
     {
       what: 'a wrong key',
@@ -427,9 +427,7 @@ describe('sluice run says in a sentence what is wrong', () => {
       write({ input: { path: given.input, format: 'jsonl' }, output: { path: given.output, failures: given.failures } });
       const before = readdirSync(cwd).sort();
       const says = [`the ${named} \`${name}\``, `the ${other} \`${OWN[other]}\``];
-      const one = new RegExp(
-        `(${says.join(' and ')}|${says.toReversed().join(' and ')}) are one file; give another name to one of them\n$`,
-      );
+      const one = new RegExp(`(${says.join(' and ')}|${says.toReversed().join(' and ')}) are one file\\. Rename one of them\\.\n$`);
       const isKnown = ![named, other].some((what) => ['events', 'summary'].includes(what));
       const checked = await runHere(['config', 'check', 'run.json'], { cwd });
       expect([name, checked.code, checked.stdout]).toEqual([

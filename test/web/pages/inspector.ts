@@ -48,7 +48,7 @@ function pipeline(perSecond: number) {
         maxSize: 8,
         queue: lanes(order, { by: ({ n }: Item) => (n % 10 < 2 ? 'user' : n % 10 < 5 ? 'normal' : 'background') }),
         limiter,
-        repair: [retryFailed({ initialMs: 200 }), divideAndConquer()],
+        repair: [retryFailed({ delayMs: 200 }), divideAndConquer()],
         onEvent: metrics.sink,
       },
     ),

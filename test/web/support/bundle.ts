@@ -36,7 +36,7 @@ export async function bundlePage(file: string, { mode = 'production', isOlder = 
     },
     // One RxJS for the page and for @ag-ui/client, which brings its own along: what a bundler's `dedupe` does.
     alias: {
-      '#async-context': join(ROOT, 'operators/shell/async-context.ts'),
+      '#async-context': join(ROOT, 'operators/shell/calls/async-context.ts'),
       rxjs: join(ROOT, 'node_modules/rxjs'),
       ...(isOlder && OLDER),
     },

@@ -1,0 +1,47 @@
+import { Backlog } from '../../kernel/queues/line.js';
+
+/** A request for the next item. */
+interface ReadRequest<T> {
+  readonly by: unknown;
+  readonly answer: (result: IteratorResult<T, undefined>) => void;
+  readonly refuse: (error: unknown) => void;
+}
+
+/** Requests for items that have not come yet, in their order. */
+export class Readers<T> {
+  readonly #requests = new Backlog<ReadRequest<T>>();
+
+  ask(by?: unknown): Promise<IteratorResult<T, undefined>> {
+    return new Promise((answer, refuse) => {
+      this.#requests.push({ by, answer, refuse });
+    });
+  }
+
+  /** False when nobody has asked. */
+  give(value: T): boolean {
+    const first = this.#requests.shift();
+    first?.answer({ done: false, value });
+    return first !== undefined;
+  }
+
+  /** The same with an error, which is for one of them only. */
+  fail(error: unknown): boolean {
+    const first = this.#requests.shift();
+    first?.refuse(error);
+    return first !== undefined;
+  }
+
+  /** There will be no items for this one, or for anybody. */
+  end(by?: unknown): void {
+    for (let left = this.#requests.length; left > 0; left--) {
+      const asked = this.#requests.shift() as ReadRequest<T>;
+      if (by === undefined || by === asked.by) asked.answer({ done: true, value: undefined });
+      else this.#requests.push(asked);
+    }
+  }
+}
+
+/** What a reader is told at the end. */
+export function over(): Promise<IteratorReturnResult<undefined>> {
+  return Promise.resolve({ done: true, value: undefined });
+}
