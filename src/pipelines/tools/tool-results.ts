@@ -5,17 +5,19 @@ import type { ToolCall, ToolError, ToolFailure, ToolResult, ToolRun, ToolSuccess
 /** What every result says of its call. */
 export type CallFacts = Pick<ToolResult, 'index' | 'attempts' | 'durationMs'> & { readonly call: ToolCall };
 
-export function succeeded(facts: CallFacts, value: unknown, text: string, maxChars: number): ToolSuccess {
+// Written out twice: a spread costs more than all else that is done for a result.
+
+export function succeeded({ call, index, attempts, durationMs }: CallFacts, value: unknown, text: string, maxChars: number): ToolSuccess {
+  const { id: tool_use_id, name } = call;
   const content = cut(text, maxChars);
-  return { ...common(facts), content, is_error: false, value, isTruncated: content !== text };
+  const isTruncated = content !== text;
+  return { type: 'tool_result', tool_use_id, name, index, attempts, durationMs, content, is_error: false, value, isTruncated };
 }
 
-export function failed(facts: CallFacts, error: ToolError, cause?: unknown): ToolFailure {
-  return { ...common(facts), content: JSON.stringify({ error }), is_error: true, error, cause };
-}
-
-function common({ call, index, attempts, durationMs }: CallFacts) {
-  return { type: 'tool_result', tool_use_id: call.id, name: call.name, index, attempts, durationMs } as const;
+export function failed({ call, index, attempts, durationMs }: CallFacts, error: ToolError, cause?: unknown): ToolFailure {
+  const { id: tool_use_id, name } = call;
+  const content = JSON.stringify({ error });
+  return { type: 'tool_result', tool_use_id, name, index, attempts, durationMs, content, is_error: true, error, cause };
 }
 
 /** What a thrown reason has to say, whatever it is. */
