@@ -47,8 +47,19 @@ export type { LoadFromOptions } from './load-from.js';
 export { loadFrom } from './load-from.js';
 export type { LoadCache, LruCacheOptions } from './lru-cache.js';
 export { lruCache } from './lru-cache.js';
+export type { MemoryStoreOptions } from './memory-store.js';
+export { memoryStore } from './memory-store.js';
 export type { LaneBatch, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { mergeLanes } from './merge-lanes.js';
+export type {
+  Credit,
+  CreditCorrection,
+  CreditCorrections,
+  CreditLimit,
+  CreditQuestion,
+  CreditStore,
+  CreditWait,
+} from './options/credit-store.js';
 export type { FlowErrorCode } from './options/errors.js';
 export {
   AttemptTimeoutError,
@@ -133,6 +144,8 @@ export type { ResequenceOptions } from './resequence.js';
 export { resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';
 export { settleAll } from './settle-all.js';
+export type { SharedOptions } from './shared.js';
+export { shared } from './shared.js';
 export type { BatchWork, Window, WindowContext } from './shell/batch/batch-options.js';
 export type { LoadOptions } from './shell/batch/loads.js';
 export type { PullSource } from './shell/streams/pull.js';

@@ -49,6 +49,7 @@ export function perDay(unit: string, amount: number, options: DayStart = {}): Ra
     burstMs: 0,
     isStrict: true,
     borrows: true,
+    endOf,
     meter: (_perMinute, capacity, now) => new CalendarWindow(capacity, now, endOf),
     reservedMeter: (shares, _perMinute, capacity, now) =>
       new ReservedDay(shares, DAY_MS, new CalendarWindow(capacity, now, endOf), endOf, now),

@@ -97,6 +97,9 @@ export type FlowEventBody =
        */
       | { type: 'wouldWait'; lane: string; limitedBy: string; waitMs: number; queued: number }
       | { type: 'limitChanged'; concurrency: number }
+      /** The store of shared limits does not answer: everything that needs credit waits, until `storeUp`. */
+      | { type: 'storeDown' }
+      | { type: 'storeUp' }
       /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
       | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }
       /** Calls have cost more than estimated, and are above the limit by `over`. */

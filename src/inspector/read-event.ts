@@ -34,6 +34,8 @@ const FIELDS: Readonly<Record<Type, string>> = {
   chargedOnArrival: 'model',
   wouldWait: 'lane limitedBy waitMs queued',
   limitChanged: 'concurrency',
+  storeDown: 'operator',
+  storeUp: 'operator',
   budgetLow: 'position unit spent limit',
   budgetOverrun: 'position unit limit over',
   breakerChanged: 'state openMs',

@@ -45,6 +45,8 @@ const EVENTS: { readonly [T in FlowEvent['type']]: Extract<FlowEvent, { type: T 
   chargedOnArrival: { ...common, type: 'chargedOnArrival', model: 'claude' },
   wouldWait: { ...common, type: 'wouldWait', lane, limitedBy: 'requestsPerMinute', waitMs: 500, queued: 3 },
   limitChanged: { ...common, type: 'limitChanged', concurrency: 8 },
+  storeDown: { ...common, type: 'storeDown' },
+  storeUp: { ...common, type: 'storeUp' },
   budgetLow: { ...common, type: 'budgetLow', position: 0, unit: 'usd', spent: 4, limit: 5 },
   budgetOverrun: { ...common, type: 'budgetOverrun', position: 1, unit: 'tokens', limit: 1000, over: 20 },
   breakerChanged: { ...common, type: 'breakerChanged', state: 'open', openMs: 30_000 },

@@ -122,7 +122,7 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
     if (job.isBidder) return false;
     if (job.id !== undefined) this.byId.set(job.id, job);
     this.waiting++;
-    (this.inLane[job.lane] as number)++;
+    (this.inLane[job.lane] as number) += 1;
     if (waitMs < Infinity) {
       if (waitMs > 0) job.deadlineMs = waitMs;
       (this.deadlines ??= new Deadlines<J>(isGone)).add(this.time + waitMs, job);
@@ -138,7 +138,7 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
     if (job.isBidder) return;
     if (job.id !== undefined) this.byId.delete(job.id);
     this.waiting--;
-    (this.inLane[job.lane] as number)--;
+    (this.inLane[job.lane] as number) -= 1;
   }
 
   /** Everything that waits, the most urgent lane first. */

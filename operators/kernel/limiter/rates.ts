@@ -37,6 +37,18 @@ export interface Learner {
   resumed(now: number): void;
 }
 
+/** Credit at a store of rates that several processes share. */
+export interface CreditDemand {
+  /** A round is over: asks for what waits for credit and for nothing else. */
+  want(): void;
+  /** The same for a job that has not waited. Answers whether the store has granted something at once. */
+  wanted(charge: Charge, lane: number): boolean;
+  /** A pause has begun, or was ended with 0: all processes are to keep it. */
+  hold(ms: number): void;
+  /** Gives back what is left. Answers whether that takes its time; then `ended` is called. */
+  end(ended: () => void): boolean;
+}
+
 /** A waiting job, as far as rates are concerned. */
 export interface RatedJob {
   readonly charge: Charge;
@@ -76,6 +88,8 @@ export interface RateSettings {
 /** The rates of one limiter, and what it learns about them. */
 export class Rates {
   learner: Learner | undefined = undefined;
+  /** Where several processes share them. */
+  credit: CreditDemand | undefined = undefined;
   readonly all: Rate[] = [];
   /** Amounts bounded since they were last taken. */
   private notes: RateNote[] = [];

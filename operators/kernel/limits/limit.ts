@@ -95,6 +95,8 @@ export interface RateSpec {
   readonly isStrict: boolean;
   /** Whether a job that costs more than can be saved up may go into debt. */
   readonly borrows: boolean;
+  /** When a window ends that contains a time, where windows begin and end at fixed times. */
+  readonly endOf?: ((at: number) => number) | undefined;
   meter(perMinute: number, capacity: number, now: number): Meter;
   /** The same where lanes keep shares of the rate. */
   reservedMeter(shares: readonly number[], perMinute: number, capacity: number, now: number): Meter;

@@ -95,6 +95,8 @@ export interface LaneRule {
   readonly maxQueued?: number | undefined;
   /** What happens at a bound; undefined is what the operator says. */
   readonly overflow?: Overflow | undefined;
+  /** Share of the turns kept for it; undefined is what the discipline says. */
+  readonly floor?: number | undefined;
 }
 
 /**

@@ -6,13 +6,16 @@ const EPSILON = 1e-9;
 /** Share of the turns kept for a lower lane. */
 const FLOOR = 0.1;
 
+/** The floor of each lane. */
+export function strictFloorsOf(lanes: readonly { readonly floor?: number | undefined }[], floor?: number): number[] {
+  // With many lanes a tenth each would be more than there is.
+  const lower = floor ?? Math.min(FLOOR, 0.5 / Math.max(1, lanes.length - 1));
+  return lanes.map((lane, i) => lane.floor ?? (i === 0 ? 0 : lower));
+}
+
 /** The most urgent lane first, with a floor for the others. @param floor that of a lane below the first which gives none of its own */
 export function strictWithFloor(floor?: number): FairnessRule {
-  const floorsOf = (lanes: Parameters<FairnessRule['create']>[0]): number[] => {
-    // With many lanes a tenth each would be more than there is.
-    const lower = floor ?? Math.min(FLOOR, 0.5 / Math.max(1, lanes.length - 1));
-    return lanes.map((lane, i) => lane.floor ?? (i === 0 ? 0 : lower));
-  };
+  const floorsOf = (lanes: Parameters<FairnessRule['create']>[0]): number[] => strictFloorsOf(lanes, floor);
   return {
     check: (lanes, fail) => {
       const sum = floorsOf(lanes).reduce((total, each) => total + each, 0);

@@ -42,8 +42,13 @@ export function finish(limiter: EndingLimiter): void {
   if (!limiter.isAborting && !limiter.isBusy) finished(limiter);
 }
 
-function finished({ shutdown, tell }: EndingLimiter): void {
-  if (shutdown.finish()) tell?.({ type: 'drained' });
+function finished(limiter: EndingLimiter): void {
+  const { gate, isAborting, shutdown, tell } = limiter;
+  const end = (): void => {
+    if (shutdown.finish()) tell?.({ type: 'drained' });
+  };
+  // Shared credit goes back before it is over. Whoever closes it does not wait for that.
+  if (!gate.rates?.credit?.end(end) || isAborting) end();
 }
 
 function abort(limiter: EndingLimiter, error: unknown): void {

@@ -106,7 +106,13 @@ export class GrantLoop implements TicketOwner {
 
   /** Whether a job would be granted now, so that it needs no room in the queue. */
   canGrant(charge: Charge, lane: number): boolean {
-    return this.current.admits(charge, lane) && this.above?.canGrant(charge, lane) !== false;
+    return this.admits(charge, lane) && this.above?.canGrant(charge, lane) !== false;
+  }
+
+  /** Whether a job that has not waited may go, maybe by credit that comes at once. */
+  private admits(charge: Charge, lane: number): boolean {
+    const { current } = this;
+    return current.admits(charge, lane) || (current.rates?.credit?.wanted(charge, lane) === true && current.admits(charge, lane));
   }
 
   /** Adds rates, or what learns from responses. */
@@ -129,6 +135,7 @@ export class GrantLoop implements TicketOwner {
     durationMs(NAME, 'pauseMs', pauseMs);
     this.now();
     if (!this.gate.penalize(pauseMs)) return;
+    this.gate.rates?.credit?.hold(pauseMs);
     this.tell?.({ type: 'throttled', pauseMs });
     if (pauseMs === 0) this.freed();
     else this.arm();
@@ -193,7 +200,7 @@ export class GrantLoop implements TicketOwner {
   /** A lease if there is one now, without waiting. */
   tryGrant(charge: Charge, lane: number, key?: unknown): Lease | undefined {
     const { above, gate } = this;
-    if (!this.current.admits(charge, lane) || this.refusal(charge, lane)) return undefined;
+    if (!this.admits(charge, lane) || this.refusal(charge, lane)) return undefined;
     const higher = above?.tryGrant(charge, lane, key);
     if (above && !higher) return undefined;
     const lease = new Lease(this, charge);
@@ -209,7 +216,7 @@ export class GrantLoop implements TicketOwner {
   private grantAtOnce(ticket: Ticket): boolean {
     const { above, gate } = this;
     const { charge, key, lane } = ticket;
-    if (this.isGranting || gate.queue.size > 0 || !this.current.admits(charge, lane)) return false;
+    if (this.isGranting || gate.queue.size > 0 || !this.admits(charge, lane)) return false;
     const higher = above?.tryGrant(charge, lane, key);
     if (above && !higher) return false;
     this.loop(ticket, higher);
@@ -266,7 +273,9 @@ export class GrantLoop implements TicketOwner {
           // What was granted may have begun with work that took its time.
           if (isTimed) this.now();
         }
-        if (isTimed && !this.isAborting) endLate(this);
+        if (!this.isAborting) gate.rates?.credit?.want();
+        // What has come at once may be enough for one whose deadline is now.
+        if (isTimed && !this.isAborting && !this.again) endLate(this);
       }
     } finally {
       this.isGranting = false;

@@ -1,0 +1,47 @@
+import { VirtualTimeScheduler } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import type { Limiter, LimiterOptions } from '../../operators/index.js';
+import { createLimiter, lanes, memoryStore, perMinute, shared, slidingWindow, tokenBucket } from '../../operators/index.js';
+
+function limiters(count: number, rates: Parameters<typeof shared>[1], options: LimiterOptions = {}) {
+  const scheduler = new VirtualTimeScheduler();
+  const store = memoryStore({ scheduler });
+  const all = Array.from(
+    { length: count },
+    (): Limiter => createLimiter({ headroom: 1, scheduler, ...options, rates: shared(store, rates) }),
+  );
+  return { all, scheduler, store };
+}
+
+describe('limiters on one store', () => {
+  it('share a window', () => {
+    const {
+      all: [one, other],
+    } = limiters(2, [slidingWindow({ unit: 'requests', amount: 3, windowMs: 1000 })]) as never as { all: Limiter[] };
+    const got = [one, other, one, other].map((limiter) => limiter!.tryAcquire() !== undefined);
+    expect(got).toEqual([true, true, true, false]);
+  });
+
+  it('wait for a bucket, and keep the rate together', () => {
+    const { all, scheduler } = limiters(3, [tokenBucket({ unit: 'tokens', amount: 10_000, windowMs: 10_000 })]);
+    const arrivals: { at: number; tokens: number }[] = [];
+    for (const limiter of all)
+      for (let i = 0; i < 100; i++)
+        limiter.acquire({ cost: { tokens: 100 } }).subscribe((lease) => {
+          arrivals.push({ at: scheduler.now(), tokens: 100 });
+          lease.release();
+        });
+    scheduler.maxFrames = 29_000;
+    scheduler.flush();
+    const total = arrivals.reduce((sum, { tokens }) => sum + tokens, 0);
+    let fullest = 0;
+    for (const { at } of arrivals)
+      fullest = Math.max(
+        fullest,
+        arrivals.filter((other) => other.at > at - 10_000 && other.at <= at).reduce((sum, { tokens }) => sum + tokens, 0),
+      );
+    console.log(arrivals.length, total, fullest);
+    expect(fullest).toBeLessThanOrEqual(10_000);
+    expect(total).toBeGreaterThan(27_000);
+  });
+});
