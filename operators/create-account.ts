@@ -3,12 +3,13 @@ import { createLimiter } from './create-limiter.js';
 import { fromHeaders } from './from-headers.js';
 import type { KeyFairness } from './lanes.js';
 import { keyFairnessOf, lanes } from './lanes.js';
+import type { SharedStore } from './options/credit-store.js';
 import { BURST_SECONDS } from './options/defaults.js';
 import { FlowConfigError } from './options/errors.js';
 import { ACCOUNT_HINTS } from './options/hints.js';
 import { namedLanes } from './options/lanes.js';
 import type { ChildLimiterOptions, Limiter, LimiterJob, LimiterOptions, RateRule, SavedModel } from './options/limiter.js';
-import { finitePositive, flag, misused, nonEmpty, onlyKnown, optional, orDefault, ratio, startingRate } from './options/options.js';
+import { finitePositive, flag, madeBy, misused, nonEmpty, onlyKnown, optional, orDefault, ratio, startingRate } from './options/options.js';
 import type { LaneOptions, NamedLanes } from './options/types.js';
 import type { DayStart } from './per-day.js';
 import { dayStartOption, perDay } from './per-day.js';
@@ -75,6 +76,11 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
   readonly lanes?: NamedLanes;
   /** How jobs with different `key`s share a lane: `byCost()` by the tokens that they use. @defaultValue they take turns, one job each */
   readonly keyFairness?: KeyFairness;
+  /**
+   * Where rates and pauses are kept that other processes share: `memoryStore()`, `localStore(…)`, `redisStore(…)`, or `sharedStore(…)` of a store of your own. All
+   * rates of the account and of its models are shared; slots are of this process. A first lane that says nothing then keeps a reserve of 0.02. @defaultValue none
+   */
+  readonly store?: SharedStore;
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
   readonly learn?: boolean;
 }
@@ -85,7 +91,7 @@ const DAY = ['requestsPerDay', 'tokensPerDay'] as const;
 /** Names of all options: those of a limiter, but for what plain data stands for. */
 const ACCOUNT_OPTIONS = /* @__PURE__ */ (() =>
   [
-    ...[...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes', 'keyFairness'],
+    ...[...MINUTE, ...DAY, 'burst', 'burstSeconds', 'dayStartsAt', 'models', 'lanes', 'keyFairness', 'store'],
     ...['concurrency', 'headroom', 'maxQueued', 'overflow', 'learn', 'refunds', 'enforce', 'abortGraceMs', 'restore', 'random'],
     ...['onEvent', 'name', 'scheduler'],
   ] as readonly string[])();
@@ -98,6 +104,8 @@ export function accountOptions(operator: string, options: unknown, others: reado
 const LANES: readonly string[] = ['user', 'normal', 'background'];
 /** Of every rate, for a first lane that says nothing itself. What is kept may be spent at once: not where the account says how much that may be. */
 const FIRST_RESERVE = 0.05;
+/** Where they are shared: a window is exact there, so that what is kept and not used is lost. */
+const SHARED_RESERVE = 0.02;
 
 /**
  * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute and day, limits per model, lanes `user` (a person
@@ -147,7 +155,7 @@ const FIRST_RESERVE = 0.05;
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
   accountOptions(NAME, options);
-  const { lanes: given = LANES, keyFairness, learn = true, models, burst, burstSeconds, dayStartsAt, ...rest } = options;
+  const { lanes: given = LANES, keyFairness, learn = true, models, burst, burstSeconds, dayStartsAt, store, ...rest } = options;
   const isRate = new Set<string>([...MINUTE, ...DAY]);
   const common = Object.fromEntries(Object.entries(rest).filter(([option]) => !isRate.has(option))) as LimiterOptions;
   const savings = {
@@ -158,13 +166,23 @@ export function createAccount(options: AccountOptions = {}): Limiter {
     dayStartsAt,
   };
   const learns = flag(NAME, 'learn', learn);
+  const within = madeBy<SharedStore | undefined>('share', 'a store such as memoryStore(), or sharedStore(store) of your own', undefined)(
+    NAME,
+    'store',
+    store,
+  );
+  const sharedBy = (scope: string, rates: readonly RateRule[]): readonly RateRule[] => within?.share(rates, { scope }) ?? rates;
   const sharing = keyFairnessOf(NAME, 'keyFairness', keyFairness);
   const [first, ...others] = namedLanes(NAME, given);
   const isSaving = burst !== undefined || burstSeconds !== undefined;
+  const reserve = within ? SHARED_RESERVE : FIRST_RESERVE;
+  const rates = ratesOf(options, savings);
+  if (within && !learns && !models && rates.every(({ amount }) => amount === Infinity))
+    throw misused(NAME, 'store', 'there is no rate to share', 'Add one, such as `tokensPerMinute`, or remove `store`.');
   const account: LimiterOptions = {
     ...common,
-    rates: ratesOf(options, savings),
-    queue: lanes([{ ...(!isSaving && { reserve: FIRST_RESERVE }), ...(first as LaneOptions) }, ...others], {
+    rates: sharedBy('account', rates),
+    queue: lanes([{ ...(!isSaving && { reserve }), ...(first as LaneOptions) }, ...others], {
       key: ({ key }: LimiterJob) => key,
       operator: NAME,
       ...(sharing && { keyFairness: sharing }),
@@ -180,7 +198,7 @@ export function createAccount(options: AccountOptions = {}): Limiter {
       const saved = restore?.models?.find(({ model }) => isSame(model, names));
       const own: ChildLimiterOptions = {
         ...shared,
-        rates,
+        rates: sharedBy(`model ${names.join('+')}`, rates),
         learn: fromHeaders({ learn: learns }),
         ...(concurrency !== undefined && { concurrency }),
         ...(saved && { restore: saved }),

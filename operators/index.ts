@@ -59,6 +59,8 @@ export type {
   CreditQuestion,
   CreditStore,
   CreditWait,
+  SharedOptions,
+  SharedStore,
 } from './options/credit-store.js';
 export type { FlowErrorCode } from './options/errors.js';
 export {
@@ -144,8 +146,7 @@ export type { ResequenceOptions } from './resequence.js';
 export { resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';
 export { settleAll } from './settle-all.js';
-export type { SharedOptions } from './shared.js';
-export { shared } from './shared.js';
+export { shared, sharedStore } from './shared.js';
 export type { BatchWork, Window, WindowContext } from './shell/batch/batch-options.js';
 export type { LoadOptions } from './shell/batch/loads.js';
 export type { PullSource } from './shell/streams/pull.js';

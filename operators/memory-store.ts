@@ -1,8 +1,9 @@
 import type { SchedulerLike } from 'rxjs';
 import { noop } from 'rxjs';
 import { CreditLedger } from './kernel/credit/credit-ledger.js';
-import type { CreditStore } from './options/credit-store.js';
+import type { SharedStore } from './options/credit-store.js';
 import { checked } from './options/options.js';
+import { sharedStore } from './shared.js';
 import { Alarm, schedulerOption } from './shell/time/alarm.js';
 
 /**
@@ -29,12 +30,12 @@ export interface MemoryStoreOptions {
  * other.tryAcquire({ cost: { tokens: 500 } }) !== undefined; // => false
  * ```
  */
-export function memoryStore(options: MemoryStoreOptions = {}): CreditStore {
+export function memoryStore(options: MemoryStoreOptions = {}): SharedStore {
   const { scheduler } = checked('memoryStore', options, { scheduler: undefined }, { scheduler: schedulerOption });
   // Its time does not go back where that of the scheduler does.
   const clock = new Alarm(scheduler, noop);
   const ledger = new CreditLedger({ isLost: false });
-  return {
+  return sharedStore({
     ask: (question) => ledger.ask(question, clock.now()),
     correct: (corrections) => {
       ledger.correct(corrections, clock.now());
@@ -42,5 +43,5 @@ export function memoryStore(options: MemoryStoreOptions = {}): CreditStore {
     hold: (scope, ms) => {
       ledger.hold(scope, ms, clock.now());
     },
-  };
+  });
 }

@@ -1,5 +1,5 @@
 import type { RateSpec } from './kernel/limits/limit.js';
-import type { CreditStore } from './options/credit-store.js';
+import type { CreditStore, SharedOptions, SharedStore } from './options/credit-store.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
 import { checked, finitePositive, misused, nonEmpty, ratio } from './options/options.js';
@@ -8,22 +8,6 @@ import { CreditLine } from './shell/limiter/credit-line.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
 import { ratesOf } from './shell/limiter/rates.js';
 import { ratesOption } from './shell/limiter/settings.js';
-
-/**
- * How rates are shared.
- * @beta
- */
-export interface SharedOptions {
-  /** What the limits are of. Limiters of one store share them when they name the same, in whatever process. @defaultValue 'account' */
-  readonly scope?: string;
-  /**
-   * Least part of a limit that lanes below the first ask for at a time, when so much waits, 0 to 0.1: more asks the store less often, and lets urgent jobs of other
-   * processes wait longer. @defaultValue 0.01
-   */
-  readonly leastShare?: number;
-  /** How long credit is good for, in ms, > 0: a job may reach the provider so long after its question. Longer costs use: a window counts for so much longer. @defaultValue 200 */
-  readonly guardMs?: number;
-}
 
 const NAME = 'shared';
 const DEFAULTS = { scope: 'account', leastShare: 0.01, guardMs: 200 };
@@ -39,7 +23,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
 
 /**
  * Rates that several processes share, for the `rates` of a limiter: what one of them grants is spent for all. No window of any of them gets more than
- * its amount, whatever the processes do; a rate that is a token bucket also comes in evenly, with its `burst` (a hundredth of the amount where it says none).
+ * its amount, whatever the processes do; a rate that is a token bucket also comes in evenly, with its `burst` (a fiftieth of the amount where it says none).
  *
  * While the store is down everything waits. What one process learns of a limit, and a pause of `penalize`, holds for all.
  *
@@ -58,8 +42,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
  * ```
  */
 export function shared(store: CreditStore, rates: readonly RateRule[], options: SharedOptions = {}): RateRule[] {
-  const isStore = typeof (Object(store) as Partial<CreditStore>).ask === 'function';
-  if (!isStore) throw new FlowConfigError(NAME, 'store', 'a store such as memoryStore()', store);
+  storeOption(NAME, 'store', store);
   const rules = ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[];
   const units = [...new Set(rules.map(({ unit }) => unit))];
   const settings = { store, units, ...checked(NAME, options, DEFAULTS, CHECKS) };
@@ -87,4 +70,44 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
       return all;
     },
   }));
+}
+
+/**
+ * Makes a store that accounts take of one of your own. The stores of this package are such stores already.
+ *
+ * @beta
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when it has no `ask`, `correct` and `hold`.
+ * @example
+ * ```ts
+ * import { createAccount, memoryStore, sharedStore } from 'sluice/operators';
+ *
+ * const own = memoryStore();
+ * const asked: number[] = [];
+ * const store = sharedStore({
+ *   ask: (question) => (asked.push(question.number), own.ask(question)),
+ *   correct: (corrections) => own.correct(corrections),
+ *   hold: (scope, ms) => own.hold(scope, ms),
+ * });
+ * const account = createAccount({ tokensPerMinute: 60_000, store });
+ * account.tryAcquire({ cost: { tokens: 10 } }) !== undefined; // => true
+ * asked; // => [1]
+ * ```
+ */
+export function sharedStore(store: CreditStore): SharedStore {
+  storeOption('sharedStore', 'store', store);
+  return {
+    ask: (question) => store.ask(question),
+    correct: (corrections) => store.correct(corrections),
+    hold: (scope, ms) => store.hold(scope, ms),
+    share: (rates, options) => shared(store, rates, options),
+  };
+}
+
+const PARTS = ['ask', 'correct', 'hold'] as const;
+
+/** @throws FlowConfigError */
+function storeOption(operator: string, option: string, store: CreditStore): void {
+  const given = Object(store) as Partial<CreditStore>;
+  if (PARTS.some((part) => typeof given[part] !== 'function'))
+    throw new FlowConfigError(operator, option, 'a store such as memoryStore(), with `ask`, `correct` and `hold`', store);
 }

@@ -1,4 +1,5 @@
 import type { Credit, CreditCorrections, CreditQuestion, CreditWait } from '../kernel/credit/credit.js';
+import type { RateRule } from './limiter.js';
 import type { WorkResult } from './types.js';
 
 export type {
@@ -22,4 +23,29 @@ export interface CreditStore {
   correct(corrections: CreditCorrections): WorkResult<void>;
   /** Grants nothing in the scope for so many ms. A shorter pause never ends a longer one; one of 0 ends it. */
   hold(scope: string, ms: number): WorkResult<void>;
+}
+
+/**
+ * How rates are shared.
+ * @beta
+ */
+export interface SharedOptions {
+  /** What the limits are of. Limiters of one store share them when they name the same, in whatever process. @defaultValue 'account' */
+  readonly scope?: string;
+  /**
+   * Least part of a limit that lanes below the first ask for at a time, when so much waits, 0 to 0.1: more asks the store less often, and lets urgent jobs of other
+   * processes wait longer. @defaultValue 0.01
+   */
+  readonly leastShare?: number;
+  /** How long credit is good for, in ms, > 0: a job may reach the provider so long after its question. Longer costs use: a window counts for so much longer. @defaultValue 200 */
+  readonly guardMs?: number;
+}
+
+/**
+ * A store that accounts take.
+ * @beta
+ */
+export interface SharedStore extends CreditStore {
+  /** The same as `shared(store, rates, options)`. */
+  share(rates: readonly RateRule[], options?: SharedOptions): RateRule[];
 }

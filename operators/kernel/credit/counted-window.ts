@@ -56,12 +56,18 @@ export class CountedWindow {
     return amount - this.sum;
   }
 
-  /** In how many ms so much can be granted; 0 for now. */
-  waitMs(limit: CreditLimit, guardMs: number, cost: number, now: number): number {
-    const byWindow = this.windowWaitMs(limit, guardMs, Math.min(cost, limit.amount), now);
+  /**
+   * In how many ms so much can be granted, and before it what is ahead; 0 for now. What is more than can be saved up, or than a window has, waits for as much as there
+   * can be.
+   */
+  waitMs(limit: CreditLimit, guardMs: number, cost: number, ahead: number, now: number): number {
+    const byWindow = this.windowWaitMs(limit, guardMs, Math.min(cost + ahead, limit.amount), now);
     if (!this.isEven(limit, now)) return byWindow;
-    const missing = Math.min(cost, this.burstOf(limit, now)) - (this.level as number);
-    return missing <= EPSILON ? byWindow : Math.max(byWindow, missing / perMs(limit, guardMs));
+    const burst = this.burstOf(limit, now);
+    const level = this.level as number;
+    if (Math.min(cost + ahead, burst) - level <= EPSILON) return byWindow;
+    // Those ahead are served first, one after the other.
+    return Math.max(byWindow, (Math.min(cost, burst) + ahead - level) / perMs(limit, guardMs));
   }
 
   grant(amount: number): void {

@@ -148,13 +148,12 @@ export class CreditLedger {
     let waitMs = holdMs;
     const rooms: number[] = most.slice();
     for (const [i, limit] of limits.entries()) {
-      const { amount, column, fromLane } = limit;
+      const { column, fromLane } = limit;
       if (lane < fromLane) continue;
       const window = windows[i] as CountedWindow;
       const cost = least[column] as number;
       const ahead = before.reduce((sum, other) => sum + needOf(other, limit), 0);
-      // What is ahead must not make it wait for more than there will ever be.
-      waitMs = Math.max(waitMs, window.waitMs(limit, guardMs, cost + Math.min(ahead, Math.max(0, amount - cost)), now));
+      waitMs = Math.max(waitMs, window.waitMs(limit, guardMs, cost, ahead, now));
       rooms[column] = Math.min(rooms[column] as number, window.room(limit, now) - ahead);
     }
     forget(scope, now);

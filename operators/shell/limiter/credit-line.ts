@@ -30,7 +30,7 @@ const MOST_JOBS = 64;
 /** Part of the time for which credit is good that a request may take on its way to the provider. */
 const FLIGHT = 0.2;
 /** Most of a rate that may be spent at once where the rate does not say. */
-const BURST = 0.01;
+const BURST = 0.02;
 
 /** A limiter, as its credit sees it. */
 export interface CreditedLimiter {
