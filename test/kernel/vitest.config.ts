@@ -11,7 +11,7 @@ export default defineConfig({
     environment: 'node',
     // Every mutant runs them all: what grows fastest stops a little earlier.
     env: { SLUICE_MUTATION: '1' },
-    include: tests.map((test) => `test/kernel/${test}`),
+    include: tests.map((test) => join('test/kernel', test)),
     // Counts the steps of another process, which knows of no mutant.
     exclude: ['test/kernel/growth.test.ts'],
     setupFiles: ['test/kernel/fixed-seed.ts'],

@@ -1,6 +1,8 @@
 import type { Credit, CreditCorrection, CreditLimit, CreditQuestion, CreditWait } from '../../kernel/credit/credit.js';
 import { isCredit } from '../../kernel/credit/credit.js';
 import { CreditBook } from '../../kernel/credit/credit-book.js';
+import type { SharedRate } from '../../kernel/credit/credit-limits.js';
+import { creditLimits } from '../../kernel/credit/credit-limits.js';
 import type { Gate } from '../../kernel/limiter/gate.js';
 import type { CreditDemand } from '../../kernel/limiter/rates.js';
 import type { Charge, Meter } from '../../kernel/limits/limit.js';
@@ -11,6 +13,8 @@ import type { Note } from '../../options/events.js';
 import type { WorkResult } from '../../options/types.js';
 import { Call } from '../calls/call.js';
 import { Alarm } from '../time/alarm.js';
+import type { MeteredCredit } from './credit-meter.js';
+import { CreditMeter } from './credit-meter.js';
 import type { LimiterSettings } from './settings.js';
 import type { Lease, Ticket } from './ticket.js';
 
@@ -29,8 +33,6 @@ const END_MS = 1000;
 const MOST_JOBS = 64;
 /** Part of the time for which credit is good that a request may take on its way to the provider. */
 const FLIGHT = 0.2;
-/** Most of a rate that may be spent at once where the rate does not say. */
-const BURST = 0.02;
 
 /** A limiter, as its credit sees it. */
 export interface CreditedLimiter {
@@ -42,16 +44,6 @@ export interface CreditedLimiter {
   penalize(pauseMs: number): void;
 }
 
-/** What is said of a shared rate. */
-export interface SharedRate {
-  readonly unit: string;
-  readonly windowMs: number;
-  readonly isStrict: boolean;
-  readonly burst?: number | undefined;
-  /** When a window ends that begins and ends at fixed times. */
-  readonly endOf?: ((at: number) => number) | undefined;
-}
-
 export interface CreditSettings {
   readonly store: CreditStore;
   readonly scope: string;
@@ -59,65 +51,6 @@ export interface CreditSettings {
   readonly units: readonly string[];
   readonly leastShare: number;
   readonly guardMs: number;
-}
-
-/** The amounts of one rate, as a limiter keeps it. */
-class CreditMeter implements Meter {
-  /** Most in one window. */
-  amount = 0;
-  capacity = 0;
-
-  constructor(
-    readonly line: CreditLine,
-    readonly rate: SharedRate,
-    readonly column: number,
-    /** One of several rates of a unit pays. */
-    readonly isFirst: boolean,
-  ) {}
-
-  level(now: number, lane?: number): number {
-    return this.line.level(this, now, lane);
-  }
-
-  payableAt(cost: number, now: number, lane?: number): number {
-    return this.line.payableAt(this, Math.min(cost, this.amount), now, lane);
-  }
-
-  fullAt(now: number): number {
-    return now;
-  }
-
-  pay(cost: number, now: number, lane?: number): void {
-    if (this.isFirst) this.line.pay(this.column, cost, now, lane);
-  }
-
-  correct(delta: number, paidAt: number, now: number): void {
-    if (this.isFirst) this.line.correct(this.column, delta, paidAt, now);
-  }
-
-  resize(perMinute: number, capacity: number): void {
-    const amount = (perMinute * this.rate.windowMs) / 60_000;
-    const before = this.amount;
-    this.amount = amount;
-    this.capacity = capacity;
-    if (before !== 0 && amount !== before) this.line.learned(this);
-  }
-
-  save(): readonly number[] {
-    return [];
-  }
-
-  load(): void {
-    // The store remembers.
-  }
-
-  loadOf(): number {
-    return 1 - Math.max(0, Math.min(1, this.line.leftOf(this) / this.amount));
-  }
-
-  lower(): void {
-    // What is left, the store knows.
-  }
 }
 
 /** One question, or another message, until it is answered. */
@@ -147,7 +80,7 @@ class Message<R> extends Call<R> {
  * The credit of one limiter at a store: asks for what waits, one question at a time, and gives back what ends unspent. It never decides who is granted: a
  * credit that comes is for whatever job is first by then.
  */
-export class CreditLine implements CreditDemand {
+export class CreditLine implements CreditDemand, MeteredCredit {
   private readonly settings: CreditSettings;
   private readonly limiter: CreditedLimiter;
   private readonly book = new CreditBook();
@@ -311,7 +244,7 @@ export class CreditLine implements CreditDemand {
 
   private question(charge: Charge, lane: number, behind: readonly number[], now: number): CreditQuestion {
     const { guardMs, leastShare, scope } = this.settings;
-    const limits = this.meters.flatMap((meter) => this.limitsOf(meter));
+    const limits = this.limits();
     // Whoever is urgent is not to wait for others.
     const isBulk = lane > 0 || this.floors.length === 1;
     const least = this.units.map((_, column) => this.costOf(charge, column));
@@ -331,31 +264,14 @@ export class CreditLine implements CreditDemand {
     return this.meters.reduce((most, meter) => (meter.column === column ? Math.min(most, meter.amount) : most), Infinity);
   }
 
-  /** The limits of a rate: for all lanes, and for those below each reserve. */
+  /** The limits of all rates. */
+  private limits(): CreditLimit[] {
+    return this.meters.flatMap((meter) => this.limitsOf(meter));
+  }
+
   private limitsOf({ amount, capacity, column, rate }: CreditMeter): CreditLimit[] {
-    const { endOf, isStrict, unit, windowMs } = rate;
-    const isPaced = !isStrict && endOf === undefined;
-    const burst = rate.burst === undefined ? Math.min(capacity, Math.max(1, amount * BURST)) : capacity;
-    const { shares = [], share = 0 } = this.limiter.settings.queue.reserve ?? {};
-    const now = this.limiter.settings.scheduler.now();
-    const name = `${unit}/${String(windowMs)}/${isPaced ? 'bucket' : 'window'}`;
-    const limit = (fromLane: number, part: number, kept: number): CreditLimit => ({
-      key: `${name}/${String(fromLane)}`,
-      column,
-      amount: amount * part,
-      windowMs,
-      fromLane,
-      burst: isPaced ? burst * part + kept * amount : undefined,
-      endsInMs: endOf && endOf(now) - now,
-    });
-    const limits = [limit(0, 1, share)];
-    let above = 0;
-    for (const [lane, each] of shares.entries()) {
-      if (each === 0) continue;
-      above += each;
-      limits.push(limit(lane + 1, 1 - above, share - above));
-    }
-    return limits;
+    const { queue, scheduler } = this.limiter.settings;
+    return creditLimits(rate, { amount, burst: capacity, column, reserve: queue.reserve, now: scheduler.now() });
   }
 
   private ask(open: { readonly question: CreditQuestion; readonly askedAt: number }, now: number): void {
@@ -419,7 +335,7 @@ export class CreditLine implements CreditDemand {
     if (this.correcting || !book.hasCorrections) return;
     const { guardMs, scope, store } = this.settings;
     const now = this.limiter.now();
-    const limits = this.meters.flatMap((meter) => this.limitsOf(meter));
+    const limits = this.limits();
     const corrections = book.takeCorrections();
     const message = new Message<void>(
       () => store.correct({ scope, owner, number: ++this.corrected, limits, guardMs, corrections }),

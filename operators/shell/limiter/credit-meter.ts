@@ -1,0 +1,74 @@
+import type { SharedRate } from '../../kernel/credit/credit-limits.js';
+import type { Meter } from '../../kernel/limits/limit.js';
+
+/** The credit that meters pay with. */
+export interface MeteredCredit {
+  /** What one question would bring at once. */
+  level(meter: CreditMeter, now: number, lane?: number): number;
+  /** What the store has left. */
+  leftOf(meter: CreditMeter): number;
+  payableAt(meter: CreditMeter, cost: number, now: number, lane?: number): number;
+  pay(column: number, cost: number, now: number, lane?: number): void;
+  correct(column: number, delta: number, paidAt: number, now: number): void;
+  /** The amount of the rate is another one. */
+  learned(meter: CreditMeter): void;
+}
+
+/** One of the rates of a limiter that are paid with credit. */
+export class CreditMeter implements Meter {
+  /** Most in one window. */
+  amount = 0;
+  capacity = 0;
+
+  constructor(
+    readonly line: MeteredCredit,
+    readonly rate: SharedRate,
+    readonly column: number,
+    /** One of several rates of a unit pays. */
+    readonly isFirst: boolean,
+  ) {}
+
+  level(now: number, lane?: number): number {
+    return this.line.level(this, now, lane);
+  }
+
+  payableAt(cost: number, now: number, lane?: number): number {
+    return this.line.payableAt(this, Math.min(cost, this.amount), now, lane);
+  }
+
+  fullAt(now: number): number {
+    return now;
+  }
+
+  pay(cost: number, now: number, lane?: number): void {
+    if (this.isFirst) this.line.pay(this.column, cost, now, lane);
+  }
+
+  correct(delta: number, paidAt: number, now: number): void {
+    if (this.isFirst) this.line.correct(this.column, delta, paidAt, now);
+  }
+
+  resize(perMinute: number, capacity: number): void {
+    const amount = (perMinute * this.rate.windowMs) / 60_000;
+    const before = this.amount;
+    this.amount = amount;
+    this.capacity = capacity;
+    if (before !== 0 && amount !== before) this.line.learned(this);
+  }
+
+  save(): readonly number[] {
+    return [];
+  }
+
+  load(): void {
+    // The store remembers.
+  }
+
+  loadOf(): number {
+    return 1 - Math.max(0, Math.min(1, this.line.leftOf(this) / this.amount));
+  }
+
+  lower(): void {
+    // What is left, the store knows.
+  }
+}
