@@ -4,7 +4,16 @@ export default {
   vitest: { configFile: 'test/kernel/vitest.config.ts', related: false },
   mutate: ['operators/kernel/*/*.ts', '!operators/kernel/index.ts'],
   // Copies what the kernels' tests read, and nothing else.
-  ignorePatterns: ['**', '!operators/**', '!src/async-context.ts', '!test', '!test/kernel/**', '!test/limiter/**', '!test/support/*.ts', '!marbles/**'],
+  ignorePatterns: [
+    '**',
+    '!operators/**',
+    '!src/async-context.ts',
+    '!test',
+    '!test/kernel/**',
+    '!test/limiter/**',
+    '!test/support/*.ts',
+    '!marbles/**',
+  ],
   coverageAnalysis: 'perTest',
   // A runner keeps a core busy.
   concurrency: 1,

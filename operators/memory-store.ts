@@ -26,8 +26,8 @@ export interface MemoryStoreOptions {
  *
  * const rates = shared(memoryStore(), [perMinute('tokens', 60_000)]);
  * const [one, other] = [createLimiter({ rates }), createLimiter({ rates })];
- * one.tryAcquire({ cost: { tokens: 500 } }) !== undefined; // => true
- * other.tryAcquire({ cost: { tokens: 500 } }) !== undefined; // => false
+ * one.tryAcquire({ cost: { tokens: 900 } }) !== undefined; // => true
+ * other.tryAcquire({ cost: { tokens: 900 } }) !== undefined; // => false
  * ```
  */
 export function memoryStore(options: MemoryStoreOptions = {}): SharedStore {

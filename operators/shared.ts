@@ -2,7 +2,7 @@ import type { RateSpec } from './kernel/limits/limit.js';
 import type { CreditStore, SharedOptions, SharedStore } from './options/credit-store.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
-import { checked, finitePositive, misused, nonEmpty, ratio } from './options/options.js';
+import { check, checked, finitePositive, misused, nonEmpty } from './options/options.js';
 import type { CreditedLimiter } from './shell/limiter/credit-line.js';
 import { CreditLine } from './shell/limiter/credit-line.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
@@ -13,11 +13,7 @@ const NAME = 'shared';
 const DEFAULTS = { scope: 'account', leastShare: 0.01, guardMs: 200 };
 const CHECKS = /* @__PURE__ */ (() => ({
   scope: nonEmpty,
-  leastShare: (operator: string, option: string, value: number) => {
-    if (value !== 0) ratio(operator, option, value, 0);
-    if (value > 0.1) throw new FlowConfigError(operator, option, 'a number from 0 to 0.1', value);
-    return value;
-  },
+  leastShare: check<number>('a number from 0 to 0.1', (value) => typeof value === 'number' && value >= 0 && value <= 0.1),
   guardMs: finitePositive,
 }))();
 

@@ -21,6 +21,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a number > 0 or Infinity': (value) => typeof value === 'number' && value > 0,
   'a number > 0 or Infinity (to stop all calls, use `pause()`)': (value) => typeof value === 'number' && value > 0,
   'a number from 0 to 1': (value) => value === 0,
+  'a number from 0 to 0.1': (value) => value === 0,
   'a number from 0.001 to 86400': (value) => value === 1.5,
   'a number from 0 to less than 1': (value) => value === 0,
   'a finite number': (value) => Number.isFinite(value),

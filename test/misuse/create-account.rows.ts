@@ -43,6 +43,7 @@ export const rows: MisuseTable = {
     ...wrong('budget', 'unknown option `{option}`', 'Use `createAccount` of `sluice`.', {}),
     ...badly('burst', 'a finite number > 0', 0, -1, NaN, Infinity, '2', null),
     ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, '2', null),
+    ...badly('store', 'a store such as memoryStore(), or sharedStore(store) of your own', 'redis', 5, NaN, null, {}, () => undefined),
     ...badly('keyFairness', 'byCost()', 'byCost', NaN, 0, true, null, {}, () => undefined),
     ...badly('lanes', 'a list of at least one lane or name', 'user', 5, null, {}),
   ],

@@ -19,6 +19,7 @@ const VALUES: ReadonlySet<string> = new Set([
   'QueueRule',
   'RateRule',
   'RepairRule',
+  'SharedStore',
   'SplitAndJoin',
   'SplitItem',
   'Window',
