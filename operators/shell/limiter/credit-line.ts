@@ -29,6 +29,8 @@ const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
 /** Longest wait for a store to take back what is left, when the limiter ends. */
 const END_MS = 1000;
+/** Times are sums of fractions, and a timer that would be earlier than that rings now: so much earlier is on time. */
+const EARLY_MS = 0.01;
 /** Most waiting jobs that are asked for at a time. */
 const MOST_JOBS = 64;
 /** Part of the time for which credit is good that a request may take on its way to the provider. */
@@ -230,7 +232,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     const { gate } = this.limiter;
     const now = gate.time;
     if (this.asking || this.whenEnded || !gate.hasSlots(charge) || gate.pausedForMs > 0) return;
-    if (now < this.askAgainAt && (this.failures > 0 || lane >= this.askedLane)) return;
+    if (now + EARLY_MS < this.askAgainAt && (this.failures > 0 || lane >= this.askedLane)) return;
     for (const rate of gate.rates?.all ?? []) {
       // Credit would end while it waits for a rate of its own.
       if ((rate.meter as Partial<CreditMeter> | undefined)?.line !== this && rate.payableAt(charge, now, lane) > now) return;
@@ -405,14 +407,14 @@ export class CreditLine implements CreditDemand, MeteredCredit {
 
   private arm(): void {
     const now = this.limiter.now();
-    const askAt = this.asking || this.askAgainAt <= now ? Infinity : this.askAgainAt;
+    const askAt = this.asking || this.askAgainAt <= now + EARLY_MS ? Infinity : this.askAgainAt;
     const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt);
     this.alarm.set(at === Infinity ? Infinity : this.alarm.now() + Math.max(0, at - now));
   }
 
   private rang(): void {
     const { asking, book, correcting } = this;
-    const now = this.limiter.now();
+    const now = this.limiter.now() + EARLY_MS;
     if (asking && now >= this.answerBy) {
       asking.stop();
       asking.failed();
