@@ -1,5 +1,9 @@
 /** Unstable: the pure decisions behind the operators, for those who build their own. */
 
+export { partMs, partsOf } from './credit/credit.js';
+export { CreditBook } from './credit/credit-book.js';
+export type { LedgerOptions } from './credit/credit-ledger.js';
+export { CreditLedger } from './credit/credit-ledger.js';
 export type { GateJob, GatePermit, GateRules } from './limiter/gate.js';
 export { Gate } from './limiter/gate.js';
 export type { Paid, RateSettings } from './limiter/rates.js';

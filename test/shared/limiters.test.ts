@@ -1,7 +1,7 @@
 import { VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { Limiter, LimiterOptions } from '../../operators/index.js';
-import { createLimiter, lanes, memoryStore, perMinute, shared, slidingWindow, tokenBucket } from '../../operators/index.js';
+import { createLimiter, memoryStore, shared, slidingWindow, tokenBucket } from '../../operators/index.js';
 
 function limiters(count: number, rates: Parameters<typeof shared>[1], options: LimiterOptions = {}) {
   const scheduler = new VirtualTimeScheduler();
@@ -40,7 +40,6 @@ describe('limiters on one store', () => {
         fullest,
         arrivals.filter((other) => other.at > at - 10_000 && other.at <= at).reduce((sum, { tokens }) => sum + tokens, 0),
       );
-    console.log(arrivals.length, total, fullest);
     expect(fullest).toBeLessThanOrEqual(10_000);
     expect(total).toBeGreaterThan(27_000);
   });

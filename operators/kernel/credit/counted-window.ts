@@ -7,6 +7,12 @@ const EPSILON = 1e-6;
 /** Where a window comes in evenly for a time only, most that is saved up, as a part of its amount. */
 const EVEN_BURST = 0.01;
 
+/** While something waits, the bucket saves up so many parts more: what comes in because a question is late, or is given back, is not lost. */
+const AWAITED_PARTS = 2;
+
+/** An end that is later by more than this part of a window is the end of another window; by less, two clocks differ. */
+const SAME_WINDOW = 0.5;
+
 /**
  * One limit of a store: what was granted in each part of its window, and a bucket that spreads it. The parts make it exact: no window has more than the
  * amount, whatever is corrected later. The bucket makes it even, so that an urgent job finds something at any moment. A calendar window has one part.
@@ -17,38 +23,61 @@ export class CountedWindow {
   /** What was granted in each part, in the order of the parts. */
   private parts = new Map<number, number>();
   private sum = 0;
-  /** The latest part that it was told of: time does not go back. */
+  /** The latest part that it was told of. */
   private part = 0;
-  /** What is saved up; undefined for all that can be. */
-  private level: number | undefined;
-  private levelAt: number;
+  /** What was taken from the bucket and has not come in again, in amounts of the limit. So it means the same to processes whose amounts or bursts differ. */
+  private debt = 0;
+  private debtAt: number;
+  /** Below 0 while something waits. */
+  private leastDebt = 0;
   /** Until then also a window that may be spent at once comes in evenly. */
   private readonly evenUntil: number;
-  /** Of a calendar window. */
+  /** The longest guard of the processes that use the limit, and when one of them last did. */
+  private guardMs: number;
+  private guardAt: number;
+
+  // Of a calendar window.
   private endsAt = -Infinity;
+  /** What was granted since then counts. */
+  private countsFrom = -Infinity;
+  /** What was granted so late that it may be spent in the next window, and since when. */
+  private late = 0;
+  private lateFrom = Infinity;
 
   /**
-   * @param isLost - what was granted before is not known. It begins with nothing saved up, and evenly: what was granted then and what is granted now keep to
-   * the limit together
+   * @param isLost - what was granted before is not known. It begins evenly, and with a debt: what was granted before and what is granted now keep to the
+   * limit together
    */
   constructor(limit: CreditLimit, guardMs: number, now: number, isLost: boolean) {
-    this.evenUntil = isLost ? now + partsOf(limit, guardMs) * partMs(limit.windowMs) : -Infinity;
-    this.level = isLost ? 0 : undefined;
-    this.levelAt = now;
+    this.guardMs = guardMs;
+    this.guardAt = this.debtAt = now;
+    this.evenUntil = isLost ? now + spanMs(limit, guardMs) : -Infinity;
+    // All that was saved up may have been granted just before.
+    if (isLost) this.debt = (2 * this.burstOf(limit, now)) / limit.amount + (AWAITED_PARTS - 1) / partsOf(limit, guardMs);
   }
 
-  /** Goes on to now: what has left the window is forgotten, and the bucket fills. */
-  advance(limit: CreditLimit, guardMs: number, now: number): void {
-    this.forget(limit, guardMs, now);
-    if (this.parts.size === 0) this.sum = 0;
-    const burst = this.burstOf(limit, now);
-    this.level = Math.min(burst, (this.level ?? burst) + Math.max(0, now - this.levelAt) * perMs(limit, guardMs));
-    this.levelAt = Math.max(this.levelAt, now);
+  /**
+   * Goes on to now, which is never earlier than before: what has left the window is forgotten, and the bucket fills.
+   *
+   * @param isAwaited - something waits for credit
+   */
+  advance(limit: CreditLimit, guardMs: number, now: number, isAwaited: boolean): void {
+    // Credit of a process with a long guard may still be spent when the others no longer count it.
+    if (guardMs >= this.guardMs || now - this.guardAt > spanMs(limit, this.guardMs)) {
+      this.guardMs = guardMs;
+      this.guardAt = now;
+    }
+    if (limit.endsInMs === undefined) this.part = this.partAt(limit, now);
+    else this.roll(limit, now + limit.endsInMs, now);
+    this.forget(this.oldest(limit));
+    this.leastDebt = isAwaited ? -AWAITED_PARTS / partsOf(limit, this.guardMs) : 0;
+    this.debt = Math.max(this.leastDebt, this.debt - (now - this.debtAt) / spanMs(limit, this.guardMs));
+    this.debtAt = now;
   }
 
   /** What may be granted now. */
   room(limit: CreditLimit, now: number): number {
-    return this.isEven(limit, now) ? Math.min(this.left(limit), this.level as number) : this.left(limit);
+    return this.isEven(limit, now) ? Math.min(this.left(limit), this.level(limit, now)) : this.left(limit);
   }
 
   /** What the window has left, at whatever pace. */
@@ -56,35 +85,35 @@ export class CountedWindow {
     return amount - this.sum;
   }
 
-  /**
-   * In how many ms so much can be granted, and before it what is ahead; 0 for now. What is more than can be saved up, or than a window has, waits for as much as there
-   * can be.
-   */
-  waitMs(limit: CreditLimit, guardMs: number, cost: number, ahead: number, now: number): number {
-    const byWindow = this.windowWaitMs(limit, guardMs, Math.min(cost + ahead, limit.amount), now);
+  /** In how many ms so much can be granted after what is ahead of it, if that is granted as soon as it can be; 0 for now. */
+  waitMs(limit: CreditLimit, cost: number, ahead: number, now: number): number {
+    const byWindow = this.windowWaitMs(limit, Math.min(limit.amount, cost + ahead), now);
     if (!this.isEven(limit, now)) return byWindow;
-    const burst = this.burstOf(limit, now);
-    const level = this.level as number;
-    if (Math.min(cost + ahead, burst) - level <= EPSILON) return byWindow;
-    // Those ahead are served first, one after the other.
-    return Math.max(byWindow, (Math.min(cost, burst) + ahead - level) / perMs(limit, guardMs));
+    // A cost that is more than can be saved up leaves a debt. What is ahead is saved up for, however much it is.
+    const missing = ahead + Math.min(cost, this.burstOf(limit, now)) - this.level(limit, now);
+    const byPace = missing <= EPSILON ? 0 : (missing / limit.amount) * spanMs(limit, this.guardMs);
+    return Math.max(byWindow, limit.burst === undefined ? Math.min(byPace, this.evenUntil - now) : byPace);
   }
 
-  grant(amount: number): void {
+  grant(limit: CreditLimit, amount: number, now: number): void {
     this.change(this.part, amount);
-    this.level = (this.level as number) - amount;
+    this.debt += amount / limit.amount;
+    if (!isCalendar(limit) || now < this.endsAt - this.guardMs) return;
+    this.late += amount;
+    this.lateFrom = Math.min(this.lateFrom, now);
   }
 
   /** Changes what a credit of that time has cost. What has left the window changes nothing. */
-  correct(limit: CreditLimit, guardMs: number, delta: number, at: number, now: number): void {
-    const part = Math.min(this.part, this.partAt(limit, at));
-    if (part < this.oldest(limit, guardMs)) return;
-    this.change(part, delta);
-    this.level = Math.min(this.burstOf(limit, now), (this.level as number) - delta);
+  correct(limit: CreditLimit, delta: number, at: number): void {
+    const part = isCalendar(limit) ? this.part : Math.min(this.part, this.partAt(limit, at));
+    if (isCalendar(limit) ? at < this.countsFrom : part < this.oldest(limit)) return;
+    const change = this.change(part, delta);
+    this.debt = Math.max(this.leastDebt, this.debt + change / limit.amount);
+    if (at >= this.lateFrom) this.late = Math.max(0, this.late + change);
   }
 
-  private isEven({ burst, endsInMs }: CreditLimit, now: number): boolean {
-    return endsInMs === undefined && (burst !== undefined || now < this.evenUntil);
+  private isEven(limit: CreditLimit, now: number): boolean {
+    return !isCalendar(limit) && (limit.burst !== undefined || now < this.evenUntil);
   }
 
   /** Most that is saved up. */
@@ -92,53 +121,80 @@ export class CountedWindow {
     return Math.min(amount, burst ?? (now < this.evenUntil ? amount * EVEN_BURST : amount));
   }
 
-  /** The part of a time. Those of a calendar window are numbered by its ends. */
-  private partAt({ endsInMs, windowMs }: CreditLimit, at: number): number {
-    return endsInMs === undefined ? Math.floor(at / partMs(windowMs)) : at < this.endsAt - windowMs ? 0 : this.part;
+  /** What is saved up. */
+  private level(limit: CreditLimit, now: number): number {
+    return this.burstOf(limit, now) - this.debt * limit.amount;
   }
 
-  private oldest(limit: CreditLimit, guardMs: number): number {
-    return limit.endsInMs === undefined ? this.part - partsOf(limit, guardMs) + 1 : this.part;
+  private partAt({ windowMs }: CreditLimit, at: number): number {
+    return Math.floor(at / partMs(windowMs));
   }
 
-  private forget(limit: CreditLimit, guardMs: number, now: number): void {
-    if (limit.endsInMs === undefined) this.part = Math.max(this.part, this.partAt(limit, now));
-    else if (now >= this.endsAt) {
-      this.part++;
-      this.endsAt = now + limit.endsInMs;
+  private oldest(limit: CreditLimit): number {
+    return isCalendar(limit) ? this.part : this.part - partsOf(limit, this.guardMs) + 1;
+  }
+
+  /**
+   * Goes on to the calendar window that ends then. What was granted at the end of the last one may be spent in this one, and counts in both. Clocks of
+   * processes differ: one that is behind is in this window as well, and begins no new one.
+   */
+  private roll({ windowMs }: CreditLimit, endsAt: number, now: number): void {
+    const laterMs = endsAt - this.endsAt;
+    if (laterMs <= windowMs * SAME_WINDOW) {
+      if (laterMs >= -windowMs * SAME_WINDOW) this.endsAt = Math.min(this.endsAt, endsAt);
+      return;
     }
-    const oldest = this.oldest(limit, guardMs);
-    for (const [part, amount] of this.parts) {
+    const isNext = laterMs < windowMs * (1 + SAME_WINDOW);
+    const carried = isNext ? this.late : 0;
+    this.countsFrom = isNext ? Math.min(now, this.lateFrom) : now;
+    this.part++;
+    this.endsAt = endsAt;
+    this.late = 0;
+    this.lateFrom = Infinity;
+    this.change(this.part, carried);
+  }
+
+  private forget(oldest: number): void {
+    const { size } = this.parts;
+    for (const part of this.parts.keys()) {
       if (part >= oldest) break;
-      this.sum -= amount;
       this.parts.delete(part);
     }
+    // Added up anew: sums of fractions that come and go drift.
+    if (this.parts.size < size) this.sum = [...this.parts.values()].reduce((sum, amount) => sum + amount, 0);
   }
 
-  private windowWaitMs(limit: CreditLimit, guardMs: number, cost: number, now: number): number {
+  private windowWaitMs(limit: CreditLimit, cost: number, now: number): number {
     const { amount, endsInMs, windowMs } = limit;
-    let used = this.sum;
-    if (used + cost <= amount + EPSILON) return 0;
-    if (endsInMs !== undefined) return Math.max(1, this.endsAt - now);
+    let missing = this.sum + cost - amount;
+    if (missing > EPSILON && endsInMs !== undefined) return Math.max(1, endsInMs);
+    let at = now;
     for (const [part, granted] of this.parts) {
-      used -= granted;
-      if (used + cost <= amount + EPSILON) return Math.max(1, (part + partsOf(limit, guardMs)) * partMs(windowMs) - now);
+      if (missing <= EPSILON) break;
+      missing -= granted;
+      at = (part + partsOf(limit, this.guardMs)) * partMs(windowMs);
     }
-    return windowMs;
+    return at - now;
   }
 
-  /** What was granted in a part is never less than nothing. */
-  private change(part: number, delta: number): void {
+  /** What was granted in a part is never less than nothing. Answers by how much it has changed. */
+  private change(part: number, delta: number): number {
     const before = this.parts.get(part);
     const change = Math.max(delta, -(before ?? 0));
+    if (change === 0) return 0;
     this.sum += change;
     this.parts.set(part, (before ?? 0) + change);
     // One that had nothing, and is not the last: into its place.
     if (before === undefined && part < this.part) this.parts = new Map([...this.parts].sort(([one], [other]) => one - other));
+    return change;
   }
 }
 
-/** What comes in within a ms: the parts of the window and of the guard together have the amount. */
-function perMs(limit: CreditLimit, guardMs: number): number {
-  return limit.amount / (partsOf(limit, guardMs) * partMs(limit.windowMs));
+function isCalendar({ endsInMs }: CreditLimit): boolean {
+  return endsInMs !== undefined;
+}
+
+/** For how long a grant is counted. */
+function spanMs(limit: CreditLimit, guardMs: number): number {
+  return partsOf(limit, guardMs) * partMs(limit.windowMs);
 }

@@ -1,7 +1,13 @@
 import { CountedWindow } from './counted-window.js';
 import type { Credit, CreditCorrections, CreditLimit, CreditQuestion, CreditWait } from './credit.js';
 
-/** Who has not asked again for so long no longer waits. */
+/** An owner that waits asks again after so long at the latest. */
+const ASK_AGAIN_MS = 500;
+
+/** One that is later than this no longer keeps credit from the others. */
+const LATE_MS = 100;
+
+/** One that has not asked again for so long has lost its place, and no longer waits. */
 const LAPSE_MS = 1500;
 
 /** Answers and numbers of an owner that has not been heard of for so long are forgotten. */
@@ -13,12 +19,20 @@ const LESSON_MS = 300_000;
 /** Windows up to this length begin evenly where what was granted before may have been lost. */
 const LONGEST_LOST_MS = 600_000;
 
+/** With so many scopes, those in which nothing is left to remember are looked for. */
+const MANY_SCOPES = 64;
+
+/** Sums of fractions round. */
+const EPSILON = 1e-9;
+
 /** One that waits. */
 interface Waiting {
   readonly lane: number;
   /** When it began to wait in this lane. */
   readonly since: number;
   readonly seenAt: number;
+  /** When it will ask again, by what it was told. */
+  readonly dueAt: number;
   readonly limits: readonly CreditLimit[];
   readonly least: readonly number[];
 }
@@ -36,12 +50,15 @@ class CreditScope {
   readonly windows = new Map<string, CountedWindow>();
   readonly waiting = new Map<string, Waiting>();
   readonly owners = new Map<string, Owner>();
-  /** By lane, the part of a limit that it is owed. */
+  /** By lane, the part of a limit that it is owed, and when something waited in it last. */
   readonly owed: number[] = [];
+  readonly waitedAt: number[] = [];
   heldUntil = -Infinity;
   epoch = 0;
-  lessons: Record<string, number> = {};
+  lessons: Readonly<Record<string, number>> = {};
   lessonAt = -Infinity;
+  /** Until then there is something to remember. */
+  keptUntil = -Infinity;
 }
 
 /** How a ledger begins. */
@@ -52,12 +69,13 @@ export interface LedgerOptions {
 
 /**
  * What a store of credit decides: who gets how much of which limit. A question is answered in one step for all its limits: the whole of `least`, or a
- * wait. Whose turn it is: a lane that is owed its floor, then the most urgent lane, then who has waited longest. Less urgent questions leave what those
- * before them need.
+ * wait. Whose turn it is: a lane that is owed its floor, then the most urgent lane, then who has waited longest. A question leaves what those before it
+ * need, as long as they ask again when they were told to.
  */
 export class CreditLedger {
   private readonly scopes = new Map<string, CreditScope>();
   private readonly isLost: boolean;
+  private sweepAt = MANY_SCOPES;
   /** Time does not go back. */
   private now = -Infinity;
 
@@ -67,10 +85,11 @@ export class CreditLedger {
 
   ask(question: CreditQuestion, time: number): Credit | CreditWait {
     const now = this.at(time);
-    const scope = this.scopeOf(question.scope);
+    const scope = this.scopeOf(question.scope, now);
     const owner = ownerOf(scope, question.owner, now);
     if (question.number === owner.asked && owner.answer) return owner.answer;
-    const { holdMs, limits } = this.learn(scope, question, now);
+    const limits = this.learn(scope, question, now);
+    const holdMs = Math.max(0, scope.heldUntil - now);
     // One that was overtaken by a later one on its way.
     if (question.number < owner.asked) return waitOf(scope, limits, question, 1, holdMs);
     owner.asked = question.number;
@@ -80,15 +99,15 @@ export class CreditLedger {
 
   correct({ scope: name, owner: id, number, limits, guardMs, corrections }: CreditCorrections, time: number): void {
     const now = this.at(time);
-    const scope = this.scopeOf(name);
+    const scope = this.scopeOf(name, now);
     const owner = ownerOf(scope, id, now);
     if (number <= owner.corrected) return;
     owner.corrected = number;
-    for (const limit of limits) {
+    for (const limit of learnedLimits(scope, limits)) {
       const window = this.windowOf(scope, limit, guardMs, now);
       for (const { amounts, credit, lane } of corrections) {
         const delta = amounts[limit.column] ?? 0;
-        if (delta !== 0 && lane >= limit.fromLane) window.correct(limit, guardMs, delta, credit, now);
+        if (delta !== 0 && lane >= limit.fromLane) window.correct(limit, delta, credit);
       }
     }
   }
@@ -96,19 +115,24 @@ export class CreditLedger {
   /** Nothing is granted for so long. A shorter pause never ends a longer one; one of 0 ends it. */
   hold(name: string, ms: number, time: number): void {
     const now = this.at(time);
-    const scope = this.scopeOf(name);
+    const scope = this.scopeOf(name, now);
     scope.heldUntil = ms === 0 ? -Infinity : Math.max(scope.heldUntil, now + ms);
+    scope.keptUntil = Math.max(scope.keptUntil, scope.heldUntil);
   }
 
   private at(time: number): number {
     return (this.now = Math.max(this.now, time));
   }
 
-  private scopeOf(name: string): CreditScope {
-    const known = this.scopes.get(name);
-    if (known) return known;
-    const scope = new CreditScope();
+  private scopeOf(name: string, now: number): CreditScope {
+    const scope = this.scopes.get(name) ?? new CreditScope();
+    forget(scope, now);
+    scope.keptUntil = Math.max(scope.keptUntil, now + FORGET_MS);
     this.scopes.set(name, scope);
+    if (this.scopes.size >= this.sweepAt) {
+      for (const [each, { keptUntil }] of this.scopes) if (keptUntil <= now) this.scopes.delete(each);
+      this.sweepAt = Math.max(MANY_SCOPES, 2 * this.scopes.size);
+    }
     return scope;
   }
 
@@ -116,55 +140,61 @@ export class CreditLedger {
     const known = scope.windows.get(limit.key);
     const window = known ?? new CountedWindow(limit, guardMs, now, this.isLost && limit.windowMs <= LONGEST_LOST_MS);
     if (!known) scope.windows.set(limit.key, window);
-    window.advance(limit, guardMs, now);
+    window.advance(limit, guardMs, now, scope.waiting.size > 0);
+    scope.keptUntil = Math.max(scope.keptUntil, now + 2 * (limit.windowMs + guardMs));
     return window;
   }
 
   /** Takes up a lesson, if the owner has heard of all others. Answers the limits as they are learned. */
-  private learn(scope: CreditScope, { epoch, lessons, limits }: CreditQuestion, now: number): { limits: CreditLimit[]; holdMs: number } {
+  private learn(scope: CreditScope, { epoch, lessons, limits }: CreditQuestion, now: number): CreditLimit[] {
     if (now - scope.lessonAt > LESSON_MS) scope.lessons = {};
     if (lessons && epoch === scope.epoch) {
       scope.epoch++;
-      scope.lessons = { ...scope.lessons, ...lessons };
+      // Nothing can be kept to an amount of 0.
+      scope.lessons = { ...scope.lessons, ...Object.fromEntries(Object.entries(lessons).filter(([, amount]) => amount > 0)) };
       scope.lessonAt = now;
     }
-    const learned = new Map(Object.entries(scope.lessons));
-    return {
-      limits: limits.map((limit) => ({ ...limit, amount: Math.min(limit.amount, learned.get(limit.key) ?? Infinity) })),
-      holdMs: Math.max(0, scope.heldUntil - now),
-    };
+    return learnedLimits(scope, limits);
   }
 
   private decide(scope: CreditScope, question: CreditQuestion, holdMs: number, now: number): Credit | CreditWait {
     const { guardMs, lane, least, limits, most, owner } = question;
     const windows = limits.map((limit) => this.windowOf(scope, limit, guardMs, now));
-    const others = [...scope.waiting].filter(([id, { seenAt }]) => id !== owner && now - seenAt <= LAPSE_MS).map(([, other]) => other);
-    const since = sinceOf(scope.waiting.get(owner), lane, now);
+    const others = [...scope.waiting].filter(([id]) => id !== owner).map(([, other]) => other);
+    const known = scope.waiting.get(owner);
+    // In another lane it begins anew.
+    const since = known?.lane === lane ? known.since : now;
+    // What a lane has saved up long ago, it is no longer owed.
+    if (now - (scope.waitedAt[lane] ?? now) > LAPSE_MS) scope.owed[lane] = 0;
+    scope.waitedAt[lane] = now;
     const isOwed = isOwedTo(scope, lane, least, limits);
     const before = others.filter((other) => {
+      if (now >= other.dueAt + LATE_MS) return false;
       const isOtherOwed = isOwedTo(scope, other.lane, other.least, other.limits);
       return isOtherOwed === isOwed ? other.lane < lane || (other.lane === lane && other.since < since) : isOtherOwed;
     });
     let waitMs = holdMs;
     const rooms: number[] = most.slice();
     for (const [i, limit] of limits.entries()) {
-      const { column, fromLane } = limit;
+      const { amount, column, fromLane } = limit;
       if (lane < fromLane) continue;
       const window = windows[i] as CountedWindow;
       const cost = least[column] as number;
       const ahead = before.reduce((sum, other) => sum + needOf(other, limit), 0);
-      waitMs = Math.max(waitMs, window.waitMs(limit, guardMs, cost, ahead, now));
+      waitMs = Math.max(waitMs, window.waitMs(limit, cost, ahead, now));
+      // There is never enough for both: until those that are ahead are granted, or late.
+      if (ahead > 0 && cost + ahead > amount) waitMs = Math.max(waitMs, Math.min(...before.map(({ dueAt }) => dueAt)) + LATE_MS - now);
       rooms[column] = Math.min(rooms[column] as number, window.room(limit, now) - ahead);
     }
-    forget(scope, now);
     if (waitMs > 0) {
-      scope.waiting.set(owner, { lane, since, seenAt: now, limits, least });
-      return waitOf(scope, limits, question, Math.max(1, Math.ceil(waitMs)), holdMs);
+      const wholeMs = Math.max(1, Math.ceil(waitMs));
+      scope.waiting.set(owner, { lane, since, seenAt: now, dueAt: now + Math.min(wholeMs, ASK_AGAIN_MS), limits, least });
+      return waitOf(scope, limits, question, wholeMs, holdMs);
     }
     const amounts = rooms.map((room, column) => Math.max(least[column] as number, room));
     scope.waiting.delete(owner);
     for (const [i, limit] of limits.entries())
-      if (lane >= limit.fromLane) (windows[i] as CountedWindow).grant(amounts[limit.column] as number);
+      if (lane >= limit.fromLane) (windows[i] as CountedWindow).grant(limit, amounts[limit.column] as number, now);
     owe(scope, question, partOf(amounts, limits), others);
     return { credit: now, amounts, ...newsOf(scope, limits, question, 0) };
   }
@@ -180,11 +210,6 @@ function ownerOf(scope: CreditScope, id: string, now: number): Owner {
   return owner;
 }
 
-/** In the order in which they waited; one that waits in another lane now begins anew. */
-function sinceOf(known: Waiting | undefined, lane: number, now: number): number {
-  return known?.lane === lane && now - known.seenAt <= LAPSE_MS ? known.since : now;
-}
-
 function needOf({ lane, least, limits }: Waiting, { fromLane, key }: CreditLimit): number {
   const limit = lane < fromLane ? undefined : limits.find((each) => each.key === key);
   return limit ? (least[limit.column] as number) : 0;
@@ -197,17 +222,22 @@ function partOf(amounts: readonly number[], limits: readonly CreditLimit[]): num
 
 function isOwedTo({ owed }: CreditScope, lane: number, least: readonly number[], limits: readonly CreditLimit[]): boolean {
   const { [lane]: part = 0 } = owed;
-  return part > 0 && part >= Math.min(1, partOf(least, limits));
+  return part > 0 && part >= Math.min(1, partOf(least, limits)) * (1 - EPSILON);
 }
 
-/** Lanes below that wait save up their floor of what was granted; a lane in which nothing waits saves up nothing. */
+/** A lane earns its floor of what is granted while it waits, and pays for what it gets. */
 function owe({ owed }: CreditScope, { floors, lane }: CreditQuestion, granted: number, others: readonly Waiting[]): void {
   for (const [other, floor] of floors.entries()) {
+    if (other !== lane && !others.some((each) => each.lane === other)) continue;
     const { [other]: before = 0 } = owed;
-    if (other === lane) owed[other] = Math.max(0, before - granted);
-    else if (!others.some((each) => each.lane === other)) owed[other] = 0;
-    else if (other > lane) owed[other] = Math.min(1, before + floor * granted);
+    owed[other] = Math.max(0, Math.min(1, before + (other === lane ? floor - 1 : floor) * granted));
   }
+}
+
+/** Each limit as it was declared, or as it was learned where that is less. */
+function learnedLimits({ lessons }: CreditScope, limits: readonly CreditLimit[]): CreditLimit[] {
+  const learned = new Map(Object.entries(lessons));
+  return limits.map((limit) => ({ ...limit, amount: Math.min(limit.amount, learned.get(limit.key) ?? Infinity) }));
 }
 
 function waitOf(scope: CreditScope, limits: readonly CreditLimit[], question: CreditQuestion, waitMs: number, holdMs: number): CreditWait {
@@ -223,7 +253,7 @@ function newsOf({ epoch, lessons, windows }: CreditScope, limits: readonly Credi
   return { left, holdMs, epoch, lessons };
 }
 
-/** Forgets who is gone. */
+/** Forgets those that are gone. */
 function forget({ owners, waiting }: CreditScope, now: number): void {
   for (const [id, { seenAt }] of waiting) if (now - seenAt > LAPSE_MS) waiting.delete(id);
   for (const [id, { seenAt }] of owners) {
