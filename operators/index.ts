@@ -47,7 +47,7 @@ export type { LoadFromOptions } from './load-from.js';
 export { loadFrom } from './load-from.js';
 export type { LoadCache, LruCacheOptions } from './lru-cache.js';
 export { lruCache } from './lru-cache.js';
-export type { MemoryStoreOptions } from './memory-store.js';
+export type { MemoryStore, MemoryStoreOptions } from './memory-store.js';
 export { memoryStore } from './memory-store.js';
 export type { LaneBatch, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { mergeLanes } from './merge-lanes.js';
@@ -59,6 +59,7 @@ export type {
   CreditQuestion,
   CreditStore,
   CreditWait,
+  SavedCredit,
   SharedOptions,
   SharedStore,
 } from './options/credit-store.js';

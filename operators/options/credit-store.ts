@@ -10,6 +10,7 @@ export type {
   CreditQuestion,
   CreditWait,
 } from '../kernel/credit/credit.js';
+export type { SavedCredit } from '../kernel/credit/saved-credit.js';
 
 /**
  * Where limits are kept that several processes share. A store has the only clock: all that is said to it and by it are durations. It may answer at once,

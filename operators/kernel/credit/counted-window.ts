@@ -56,6 +56,11 @@ export class CountedWindow {
     if (isLost) this.debt = (2 * this.burstOf(limit, now)) / limit.amount + (AWAITED_PARTS - 1) / partsOf(limit, guardMs);
   }
 
+  /** @param saved - a copy that nothing else uses */
+  static restored({ parts, ...saved }: { readonly parts: Iterable<readonly [part: number, amount: number]> }): CountedWindow {
+    return Object.assign(Object.create(CountedWindow.prototype) as CountedWindow, { ...saved, parts: new Map(parts) });
+  }
+
   /**
    * Goes on to now, which is never earlier than before: what has left the window is forgotten, and the bucket fills.
    *
@@ -195,6 +200,6 @@ function isCalendar({ endsInMs }: CreditLimit): boolean {
 }
 
 /** For how long a grant is counted. */
-function spanMs(limit: CreditLimit, guardMs: number): number {
+export function spanMs(limit: CreditLimit, guardMs: number): number {
   return partsOf(limit, guardMs) * partMs(limit.windowMs);
 }

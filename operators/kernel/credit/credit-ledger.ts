@@ -1,5 +1,7 @@
-import { CountedWindow } from './counted-window.js';
+import { CountedWindow, spanMs } from './counted-window.js';
 import type { Credit, CreditCorrections, CreditLimit, CreditQuestion, CreditWait } from './credit.js';
+import type { SavedCredit } from './saved-credit.js';
+import { liveCopy, plainCopy } from './saved-credit.js';
 
 /** An owner that waits asks again after so long at the latest. */
 const ASK_AGAIN_MS = 500;
@@ -65,6 +67,15 @@ class CreditScope {
 export interface LedgerOptions {
   /** Whether there may have been grants before it began, by one that has been lost. */
   readonly isLost: boolean;
+  /** What another one has saved. */
+  readonly saved?: SavedCredit | undefined;
+}
+
+/** A copy of a scope, as it is saved. */
+interface PlainScope {
+  readonly windows: readonly [key: string, window: Parameters<typeof CountedWindow.restored>[0]][];
+  readonly waiting: readonly [id: string, waiting: Waiting][];
+  readonly owners: readonly [id: string, owner: Owner][];
 }
 
 /**
@@ -76,11 +87,17 @@ export class CreditLedger {
   private readonly scopes = new Map<string, CreditScope>();
   private readonly isLost: boolean;
   private sweepAt = MANY_SCOPES;
+  /** Until when grants may have been made that are not known: when it was first used, of one that began after another was lost. */
+  private lostAt: number | undefined;
   /** Time does not go back. */
   private now = -Infinity;
 
-  constructor({ isLost }: LedgerOptions) {
+  constructor({ isLost, saved }: LedgerOptions) {
     this.isLost = isLost;
+    if (!saved) return;
+    this.now = saved.at;
+    this.lostAt = saved.lostAt;
+    for (const [name, scope] of saved.scopes) this.scopes.set(name, restoredScope(liveCopy(scope) as PlainScope));
   }
 
   ask(question: CreditQuestion, time: number): Credit | CreditWait {
@@ -120,8 +137,15 @@ export class CreditLedger {
     scope.keptUntil = Math.max(scope.keptUntil, scope.heldUntil);
   }
 
+  save(time: number): SavedCredit {
+    const at = this.at(time);
+    return { at, lostAt: this.lostAt, scopes: [...this.scopes].map(([name, scope]) => [name, plainCopy(scope)]) };
+  }
+
   private at(time: number): number {
-    return (this.now = Math.max(this.now, time));
+    this.now = Math.max(this.now, time);
+    if (this.isLost) this.lostAt ??= this.now;
+    return this.now;
   }
 
   private scopeOf(name: string, now: number): CreditScope {
@@ -138,7 +162,9 @@ export class CreditLedger {
 
   private windowOf(scope: CreditScope, limit: CreditLimit, guardMs: number, now: number): CountedWindow {
     const known = scope.windows.get(limit.key);
-    const window = known ?? new CountedWindow(limit, guardMs, now, this.isLost && limit.windowMs <= LONGEST_LOST_MS);
+    const { lostAt = -Infinity } = this;
+    const isLost = limit.windowMs <= LONGEST_LOST_MS && now < lostAt + spanMs(limit, guardMs);
+    const window = known ?? new CountedWindow(limit, guardMs, now, isLost);
     if (!known) scope.windows.set(limit.key, window);
     window.advance(limit, guardMs, now, scope.waiting.size > 0);
     scope.keptUntil = Math.max(scope.keptUntil, now + 2 * (limit.windowMs + guardMs));
@@ -198,6 +224,14 @@ export class CreditLedger {
     owe(scope, question, partOf(amounts, limits), others);
     return { credit: now, amounts, ...newsOf(scope, limits, question, 0) };
   }
+}
+
+function restoredScope({ owners, waiting, windows, ...scope }: PlainScope): CreditScope {
+  return Object.assign(new CreditScope(), scope, {
+    windows: new Map(windows.map(([key, window]) => [key, CountedWindow.restored(window)])),
+    waiting: new Map(waiting),
+    owners: new Map(owners),
+  });
 }
 
 function ownerOf(scope: CreditScope, id: string, now: number): Owner {
