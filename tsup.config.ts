@@ -31,6 +31,7 @@ const library = {
     'openai-agents': 'src/adapters/openai-agents.ts',
     otel: 'src/adapters/otel.ts',
     'tanstack-ai': 'src/adapters/tanstack-ai.ts',
+    'local-store': 'src/shared/local-store.ts',
     devtools: 'src/frontend/devtools.ts',
     react: 'src/frontend/react.ts',
   },
@@ -41,7 +42,7 @@ const library = {
   treeshake: false,
   removeNodeProtocol: false,
   // @openai/agents is a peer that only `peerDependenciesMeta` names, so tsup does not know it as one.
-  external: ['#async-context', 'node:async_hooks', 'node:diagnostics_channel', '@openai/agents'],
+  external: ['#async-context', /^node:/, '@openai/agents'],
   // Of `sluice/fetch` and the chat of `createModelCaller`: 1 kB, and its next version needs a newer Node than we do. And of its cache: 1 kB.
   noExternal: ['eventsource-parser', 'quick-lru'],
 } satisfies Options;
