@@ -36,11 +36,11 @@ export function isSavedCredit(value: unknown): value is SavedCredit {
 }
 
 function isScope(value: unknown): boolean {
-  const { epoch, heldUntil, lessonAt, lessons, owed, owners, waiting, windows } = fieldsOf(value);
+  const { epoch, heldUntil, keptUntil, lessonAt, lessons, owed, owners, waitedAt, waiting, windows } = fieldsOf(value);
   return (
-    [epoch, heldUntil, lessonAt].every(isNumber) &&
+    [epoch, heldUntil, keptUntil, lessonAt].every(isNumber) &&
     Object.values(fieldsOf(lessons)).every(isNumber) &&
-    isListOf(owed, (part) => !part || isNumber(part)) &&
+    [owed, waitedAt].every((lanes) => isListOf(lanes, (lane) => lane === undefined || lane === null || isNumber(lane))) &&
     isTable(windows, isWindow) &&
     isTable(waiting, isWaiting) &&
     isTable(owners, isOwner)
@@ -54,8 +54,8 @@ function isWindow(value: unknown): boolean {
 }
 
 function isWaiting(value: unknown): boolean {
-  const { lane, least, limits, seenAt, since } = fieldsOf(value);
-  return [lane, seenAt, since].every(isNumber) && isListOf(least, isNumber) && isListOf(limits, isLimit);
+  const { dueAt, lane, least, limits, seenAt, since } = fieldsOf(value);
+  return [dueAt, lane, seenAt, since].every(isNumber) && isListOf(least, isNumber) && isListOf(limits, isLimit);
 }
 
 function isLimit(value: unknown): boolean {
