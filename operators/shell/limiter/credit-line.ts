@@ -3,6 +3,7 @@ import { isCredit } from '../../kernel/credit/credit.js';
 import { CreditBook } from '../../kernel/credit/credit-book.js';
 import type { Gate } from '../../kernel/limiter/gate.js';
 import type { CreditDemand } from '../../kernel/limiter/rates.js';
+import { leastOf } from '../../kernel/limiter/tree.js';
 import type { Charge, Meter } from '../../kernel/limits/limit.js';
 import { amountOf } from '../../kernel/limits/limit.js';
 import { strictFloorsOf } from '../../kernel/queues/strict-with-floor.js';
@@ -25,6 +26,14 @@ const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
 /** Longest wait for a store to take back what is left, when the limiter ends. */
 const END_MS = 1000;
+/** Corrections that a store has not taken for so long are dropped. */
+const GIVE_UP_MS = 600_000;
+/** After so many answers that were too late for their credit to be spent, the store counts as down. */
+const MANY_LATE = 3;
+/** A pause of other processes that is nearly over is no news. */
+const LEAST_HOLD_MS = 100;
+/** Amounts that differ by less are equal: they are sums of fractions. */
+const ROUNDING = 1e-6;
 /** Most waiting jobs that are asked for at a time. */
 const MOST_JOBS = 64;
 /** Part of the time for which credit is good that a request may take on its way to the provider. */
@@ -63,6 +72,7 @@ export interface CreditSettings {
 
 /** The amounts of one rate, as a limiter keeps it. */
 class CreditMeter implements Meter {
+  readonly isShared = true;
   /** Most in one window. */
   amount = 0;
   capacity = 0;
@@ -95,12 +105,13 @@ class CreditMeter implements Meter {
     if (this.isFirst) this.line.correct(this.column, delta, paidAt, now);
   }
 
-  resize(perMinute: number, capacity: number): void {
+  resize(perMinute: number, capacity: number, _now: number, isLearned = false): void {
     const amount = (perMinute * this.rate.windowMs) / 60_000;
     const before = this.amount;
     this.amount = amount;
     this.capacity = capacity;
-    if (before !== 0 && amount !== before) this.line.learned(this);
+    // What was configured is a matter of this limiter.
+    if (isLearned && amount !== before) this.line.learned(this);
   }
 
   save(): readonly number[] {
@@ -124,7 +135,7 @@ class CreditMeter implements Meter {
 class Message<R> extends Call<R> {
   constructor(
     private readonly send: () => WorkResult<R>,
-    private readonly answeredWith: (answer: R) => void,
+    private readonly answeredWith: (answer: R, isEmpty: boolean) => void,
     private readonly lost: () => void,
   ) {
     super();
@@ -134,8 +145,8 @@ class Message<R> extends Call<R> {
     return this.send();
   }
 
-  done(answer: R): void {
-    this.answeredWith(answer);
+  done(answer: R, isEmpty: boolean): void {
+    this.answeredWith(answer, isEmpty);
   }
 
   failed(): void {
@@ -158,21 +169,28 @@ export class CreditLine implements CreditDemand {
   private readonly floors: readonly number[];
   private number = 0;
   /** The question that has no answer yet, and when it was asked first. */
-  private open: { readonly question: CreditQuestion; readonly askedAt: number } | undefined = undefined;
+  private open: OpenQuestion | undefined = undefined;
   private asking: Message<Credit | CreditWait> | undefined = undefined;
-  private correcting: { readonly message: Message<void>; readonly corrections: readonly CreditCorrection[] } | undefined = undefined;
+  private correcting: Message<void> | undefined = undefined;
+  /** What the store may not have heard: told again under the same number, so that it is booked once. */
+  private unheard: { readonly number: number; readonly corrections: readonly CreditCorrection[]; readonly until: number } | undefined =
+    undefined;
   private corrected = 0;
   /** When a message is taken for lost. */
   private answerBy = Infinity;
   private correctedBy = Infinity;
   private correctAt = Infinity;
-  /** Nothing less urgent is asked before. */
+  /** Nothing is asked before, but what is more urgent or costs less. */
   private askAgainAt = -Infinity;
   /** When the store may have some, as it says. */
   private waitsUntil = -Infinity;
   private askedLane = -1;
+  private askedCosts: readonly number[] = [];
+  /** Whether the timer is set for the next question. */
+  private isArmed = false;
   private granted = 0;
   private failures = 0;
+  private lateAnswers = 0;
   private left: readonly number[] = [];
   private epoch = 0;
   private lessons: Record<string, number> | undefined = undefined;
@@ -180,8 +198,12 @@ export class CreditLine implements CreditDemand {
   private spanAt = -Infinity;
   private paidNow = 0;
   private paidBefore = 0;
-  private heldUntil = -Infinity;
+  /** The pause that the store may not have heard of: 0 for the end of one. */
+  private unheardHold: { readonly ms: number; readonly until: number } | undefined = undefined;
   private hearsHold = false;
+  /** Set when the limiter has ended: what is left goes back until then. */
+  private endBy = Infinity;
+  private isOver = false;
   private whenEnded: (() => void) | undefined = undefined;
 
   constructor(settings: CreditSettings, limiter: CreditedLimiter) {
@@ -198,7 +220,7 @@ export class CreditLine implements CreditDemand {
   meter(rate: SharedRate, perMinute: number, capacity: number): Meter {
     const column = this.units.indexOf(rate.unit);
     const meter = new CreditMeter(this, rate, column, !this.meters.some((other) => other.column === column));
-    meter.resize(perMinute, capacity);
+    meter.resize(perMinute, capacity, 0);
     this.meters.push(meter);
     return meter;
   }
@@ -216,9 +238,12 @@ export class CreditLine implements CreditDemand {
     return Math.min(amount, this.left[column] ?? amount);
   }
 
+  /** When it can be paid. Without credit that is a guess: when the store says, when its answer is due, or when it is asked again. */
   payableAt({ column }: CreditMeter, cost: number, now: number, lane?: number): number {
     if (this.book.covers(column, cost, now, lane)) return now;
-    return this.waitsUntil > now ? this.waitsUntil : Infinity;
+    if (this.waitsUntil > now) return this.waitsUntil;
+    const at = this.asking ? this.answerBy : this.askAgainAt;
+    return at > now ? at : now + 1;
   }
 
   pay(column: number, cost: number, now: number, lane?: number): void {
@@ -244,13 +269,18 @@ export class CreditLine implements CreditDemand {
 
   // ---- what the limiter says -------------------------------------------------------------------------------------------
 
-  want(): void {
+  want(): boolean {
     const { gate } = this.limiter;
     const { first } = gate;
-    if (first === undefined) return;
+    if (first === undefined) {
+      if (this.isArmed) this.arm();
+      return false;
+    }
+    const { granted } = this;
     const { charge, lane } = gate.candidate(first);
     this.askFor(charge, lane, () => {
-      const most = Math.min(MOST_JOBS, Math.max(1, gate.slots - gate.executing, this.paidBefore, this.paidNow));
+      const free = leastOf(gate, ({ slots, executing }) => slots - executing);
+      const most = Math.min(MOST_JOBS, Math.max(1, free, this.paidBefore, this.paidNow));
       const sums = this.units.map(() => 0);
       let jobs = 0;
       gate.queue.each(lane, (job) => {
@@ -259,9 +289,14 @@ export class CreditLine implements CreditDemand {
       });
       return sums;
     });
+    return this.granted > granted;
   }
 
   wanted(charge: Charge, lane: number): boolean {
+    const { gate } = this.limiter;
+    const { first, queue, rules } = gate;
+    // It would not go with credit either.
+    if (first !== undefined && rules.enforce && !queue.goesFirst(lane) && !gate.passes(lane)) return false;
     const { granted } = this;
     this.askFor(charge, lane, () => this.units.map(() => 0));
     return this.granted > granted;
@@ -269,26 +304,41 @@ export class CreditLine implements CreditDemand {
 
   hold(ms: number): void {
     if (this.hearsHold) return;
-    this.heldUntil = this.limiter.now() + ms;
+    this.unheardHold = { ms, until: this.limiter.now() + ms };
     this.sendHold();
   }
 
   end(ended: () => void): boolean {
-    const { book } = this;
+    if (this.endBy === Infinity) {
+      const now = this.limiter.now();
+      this.endBy = now + END_MS;
+      this.correctAt = Infinity;
+      this.book.drop();
+      // A question whose answer was lost may have been answered with credit.
+      if (this.open && !this.asking) this.ask(this.open, now);
+      this.finish();
+    }
+    if (!this.isOver) this.whenEnded = ended;
+    return !this.isOver;
+  }
+
+  /** Gives back what has come; over when the store has heard of everything. */
+  private finish(): void {
+    if (this.asking || this.correcting || this.isOver) return;
+    if ((this.unheard || this.book.hasCorrections) && this.limiter.now() < this.endBy) {
+      if (this.correctAt === Infinity) this.sendCorrections();
+    } else this.over();
+  }
+
+  private over(): void {
+    this.isOver = true;
     this.asking?.stop();
-    this.asking = this.open = undefined;
-    this.answerBy = Infinity;
-    book.drop();
-    if (!this.correcting && !book.hasCorrections) {
-      this.alarm.clear();
-      return false;
-    }
-    if (!this.whenEnded) {
-      this.correctAt = -Infinity;
-      this.whenEnded = ended;
-      this.sendCorrections();
-    }
-    return this.whenEnded !== undefined;
+    this.correcting?.stop();
+    this.asking = this.correcting = this.open = this.unheard = undefined;
+    this.answerBy = this.correctedBy = this.correctAt = Infinity;
+    this.book.takeCorrections();
+    this.alarm.clear();
+    this.whenEnded?.();
   }
 
   // ---- questions -------------------------------------------------------------------------------------------------------
@@ -296,30 +346,50 @@ export class CreditLine implements CreditDemand {
   private askFor(charge: Charge, lane: number, behind: () => readonly number[]): void {
     const { gate } = this.limiter;
     const now = gate.time;
-    if (this.asking || this.whenEnded || !gate.hasSlots(charge) || gate.pausedForMs > 0) return;
-    if (now < this.askAgainAt && (this.failures > 0 || lane >= this.askedLane)) return;
+    if (this.asking || this.endBy < Infinity || !gate.hasSlots(charge) || gate.pausedForMs > 0) return;
+    if (now < this.askAgainAt && (this.failures > 0 || (lane >= this.askedLane && !this.isLess(charge)))) {
+      if (!this.isArmed) this.arm();
+      return;
+    }
     for (const rate of gate.rates?.all ?? []) {
       // Credit would end while it waits for a rate of its own.
-      if ((rate.meter as Partial<CreditMeter> | undefined)?.line !== this && rate.payableAt(charge, now, lane) > now) return;
+      if (rate.isStopped || (rate.meter?.isShared !== true && rate.payableAt(charge, now, lane) > now)) return;
     }
     const missing = this.meters.some(({ amount, column }) => !this.book.covers(column, this.costOf(charge, column, amount), now, lane));
     if (!missing) return;
-    this.open ??= { question: this.question(charge, lane, behind(), now), askedAt: now };
-    this.askedLane = lane;
+    this.open ??= { question: this.question(charge, lane, behind()), costs: this.costsOf(charge), askedAt: now };
     this.ask(this.open, now);
   }
 
-  private question(charge: Charge, lane: number, behind: readonly number[], now: number): CreditQuestion {
+  /** Whether a job costs less than the one that was asked for, and nothing more. */
+  private isLess(charge: Charge): boolean {
+    const costs = this.costsOf(charge);
+    const isMore = costs.some((cost, column) => cost > (this.askedCosts[column] as number));
+    return !isMore && costs.some((cost, column) => cost < (this.askedCosts[column] as number));
+  }
+
+  private question(charge: Charge, lane: number, behind: readonly number[]): CreditQuestion {
     const { guardMs, leastShare, scope } = this.settings;
     const limits = this.meters.flatMap((meter) => this.limitsOf(meter));
-    // Whoever is urgent is not to wait for others.
-    const isBulk = lane > 0 || this.floors.length === 1;
-    const least = this.units.map((_, column) => this.costOf(charge, column));
+    const least = this.costsOf(charge);
     const most = least.map((cost, column) => Math.max(cost, behind[column] as number));
-    for (const { amount, column } of isBulk ? limits : [])
-      least[column] = Math.max(least[column] as number, Math.min(most[column] as number, leastShare * amount));
+    if (this.isBulk(lane)) {
+      for (const column of this.units.keys()) {
+        const lowest = Math.min(...limits.filter((limit) => limit.column === column && limit.fromLane <= lane).map(({ amount }) => amount));
+        least[column] = Math.max(least[column] as number, Math.min(most[column] as number, leastShare * lowest));
+      }
+    }
     const { epoch, floors, lessons, owner } = this;
     return { scope, owner, number: ++this.number, limits, guardMs, lane, floors, least, most, epoch, lessons };
+  }
+
+  /** Whether a lane asks for more than a job at a time. One that is urgent is not to wait for others, and what a limiter above keeps back would be lost. */
+  private isBulk(lane: number): boolean {
+    return (lane > 0 || this.floors.length === 1) && leastOf(this.limiter.gate, ({ slots, executing }) => slots - executing) > 0;
+  }
+
+  private costsOf(charge: Charge): number[] {
+    return this.units.map((_, column) => this.costOf(charge, column));
   }
 
   /** What a job costs of a unit, as far as there is a limit of it. */
@@ -334,11 +404,11 @@ export class CreditLine implements CreditDemand {
   /** The limits of a rate: for all lanes, and for those below each reserve. */
   private limitsOf({ amount, capacity, column, rate }: CreditMeter): CreditLimit[] {
     const { endOf, isStrict, unit, windowMs } = rate;
-    const isPaced = !isStrict && endOf === undefined;
+    const isPaced = !isStrict;
     const burst = rate.burst === undefined ? Math.min(capacity, Math.max(1, amount * BURST)) : capacity;
     const { shares = [], share = 0 } = this.limiter.settings.queue.reserve ?? {};
     const now = this.limiter.settings.scheduler.now();
-    const name = `${unit}/${String(windowMs)}/${isPaced ? 'bucket' : 'window'}`;
+    const name = `${unit}/${String(windowMs)}/${endOf ? 'calendar' : isPaced ? 'bucket' : 'window'}`;
     const limit = (fromLane: number, part: number, kept: number): CreditLimit => ({
       key: `${name}/${String(fromLane)}`,
       column,
@@ -358,42 +428,62 @@ export class CreditLine implements CreditDemand {
     return limits;
   }
 
-  private ask(open: { readonly question: CreditQuestion; readonly askedAt: number }, now: number): void {
-    const { question, askedAt } = open;
-    this.answerBy = now + ANSWER_MS;
+  private ask(open: OpenQuestion, now: number): void {
+    const { question, costs } = open;
+    this.askedLane = question.lane;
+    this.askedCosts = costs;
+    this.answerBy = Math.min(now + ANSWER_MS, this.endBy);
     this.asking = new Message(
       () => this.settings.store.ask(question),
       (answer) => {
-        this.open = this.asking = undefined;
+        this.asking = undefined;
         this.answerBy = Infinity;
-        this.answered(answer, question, askedAt);
+        if (isAnswer(answer, question)) this.answered(answer, open, now);
+        else this.unanswered();
       },
       () => {
         this.asking = undefined;
         this.answerBy = Infinity;
-        this.lost();
+        this.unanswered();
       },
     );
     this.arm();
     this.asking.begin();
   }
 
-  private answered(answer: Credit | CreditWait, { lane, lessons }: CreditQuestion, askedAt: number): void {
-    const { guardMs } = this.settings;
+  private unanswered(): void {
+    this.lost();
+    if (this.endBy < Infinity) this.finish();
+  }
+
+  private answered(answer: Credit | CreditWait, { askedAt, question }: OpenQuestion, sentAt: number): void {
+    const { lane, lessons } = question;
     const now = this.limiter.now();
-    this.found();
+    const goodMs = this.settings.guardMs * (1 - FLIGHT);
+    this.open = undefined;
     this.left = answer.left;
     if (lessons === this.lessons || answer.epoch > this.epoch) this.lessons = undefined;
     this.epoch = answer.epoch;
     if (isCredit(answer)) {
       this.granted++;
       this.askAgainAt = this.waitsUntil = -Infinity;
-      this.book.add(answer, lane, askedAt + guardMs * (1 - FLIGHT));
+      this.book.add(answer, lane, now, askedAt + goodMs);
+      this.book.expire(now);
     } else {
       this.waitsUntil = now + answer.waitMs;
       this.askAgainAt = now + Math.min(answer.waitMs, ASK_AGAIN_MS);
-      if (answer.holdMs > 0) this.hear(answer.holdMs);
     }
+    // One that always answers too late is as good as none.
+    this.lateAnswers = now - sentAt < goodMs ? 0 : this.lateAnswers + 1;
+    if (this.lateAnswers < MANY_LATE) this.found();
+    else this.lost();
+    if (this.endBy < Infinity) {
+      this.book.drop();
+      this.finish();
+      return;
+    }
+    if (answer.holdMs > LEAST_HOLD_MS) this.hear(answer.holdMs);
+    this.corrections();
     this.arm();
     this.limiter.loop();
   }
@@ -408,55 +498,70 @@ export class CreditLine implements CreditDemand {
   // ---- corrections and holds -------------------------------------------------------------------------------------------
 
   private corrections(): void {
-    if (!this.book.hasCorrections || this.correctAt < Infinity) return;
+    const isEnding = this.endBy < Infinity && !this.isOver;
+    if (isEnding || !this.book.hasCorrections || this.correctAt < Infinity || this.correcting || this.unheard) return;
     this.correctAt = this.limiter.now() + CORRECT_AFTER_MS;
     this.arm();
   }
 
   private sendCorrections(): void {
     const { book, owner } = this;
-    this.correctAt = Infinity;
-    if (this.correcting || !book.hasCorrections) return;
-    const { guardMs, scope, store } = this.settings;
     const now = this.limiter.now();
+    this.correctAt = Infinity;
+    if (this.correcting) return;
+    if (!this.unheard) {
+      if (!book.hasCorrections) return;
+      this.unheard = { number: ++this.corrected, corrections: book.takeCorrections(), until: now + GIVE_UP_MS };
+    }
+    const { guardMs, scope, store } = this.settings;
+    const { corrections, number, until } = this.unheard;
     const limits = this.meters.flatMap((meter) => this.limitsOf(meter));
-    const corrections = book.takeCorrections();
-    const message = new Message<void>(
-      () => store.correct({ scope, owner, number: ++this.corrected, limits, guardMs, corrections }),
+    this.correctedBy = Math.min(now + ANSWER_MS, this.isOver ? Infinity : this.endBy);
+    this.correcting = new Message<void>(
+      () => store.correct({ scope, owner, number, limits, guardMs, corrections }),
       () => {
+        this.unheard = undefined;
         this.found();
-        this.toldCorrections();
+        this.heard();
       },
       () => {
-        book.untold(corrections);
-        this.lost();
-        this.toldCorrections();
+        const pauseMs = this.lost();
+        const again = this.limiter.now() + pauseMs;
+        if (again < until && !this.isOver) this.correctAt = again;
+        else this.unheard = undefined;
+        this.heard();
       },
     );
-    this.correcting = { message, corrections };
-    this.correctedBy = now + (this.whenEnded ? END_MS : ANSWER_MS);
     this.arm();
-    message.begin();
+    this.correcting.begin();
   }
 
-  private toldCorrections(): void {
-    const { whenEnded } = this;
+  private heard(): void {
     this.correcting = undefined;
     this.correctedBy = Infinity;
-    if (whenEnded) {
-      this.alarm.clear();
-      this.book.takeCorrections();
-      whenEnded();
-    } else this.corrections();
+    this.corrections();
+    if (this.endBy < Infinity) this.finish();
+    this.arm();
   }
 
   private sendHold(): void {
     const { scope, store } = this.settings;
-    const ms = Math.max(0, this.heldUntil - this.limiter.now());
+    const { unheardHold } = this;
+    if (!unheardHold) return;
+    const { ms, until } = unheardHold;
+    const leftMs = ms === 0 ? 0 : until - this.limiter.now();
+    const told = (): void => {
+      if (this.unheardHold === unheardHold) this.unheardHold = undefined;
+    };
+    // A pause that is over must not end a longer one.
+    if (ms > 0 && leftMs <= 0) {
+      told();
+      return;
+    }
     const message = new Message<void>(
-      () => store.hold(scope, ms),
+      () => store.hold(scope, leftMs),
       () => {
-        this.heldUntil = -Infinity;
+        told();
         this.found();
       },
       () => {
@@ -472,44 +577,68 @@ export class CreditLine implements CreditDemand {
     if (this.failures === 0) return;
     this.failures = 0;
     this.limiter.tell?.({ type: 'storeUp' });
-    // What it has not heard of.
-    if (this.heldUntil > this.limiter.now()) this.sendHold();
+    this.sendHold();
   }
 
-  private lost(): void {
+  /** Answers how long to wait before the next try. */
+  private lost(): number {
     if (this.failures === 0) this.limiter.tell?.({ type: 'storeDown' });
     const pauseMs = Math.min(MOST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.failures);
     this.failures++;
     this.askAgainAt = this.limiter.now() + pauseMs;
     this.waitsUntil = -Infinity;
     this.arm();
+    return pauseMs;
   }
 
   // ---- time ------------------------------------------------------------------------------------------------------------
 
   private arm(): void {
     const now = this.limiter.now();
-    const askAt = this.asking || this.askAgainAt <= now ? Infinity : this.askAgainAt;
-    const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt);
+    // Without a job that waits, the next one asks.
+    this.isArmed = !this.asking && this.askAgainAt > now && this.limiter.gate.queue.size > 0 && this.endBy === Infinity;
+    const askAt = this.isArmed ? this.askAgainAt : Infinity;
+    const endBy = this.isOver ? Infinity : this.endBy;
+    const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt, endBy);
     this.alarm.set(at === Infinity ? Infinity : this.alarm.now() + Math.max(0, at - now));
   }
 
   private rang(): void {
     const { asking, book, correcting } = this;
     const now = this.limiter.now();
+    if (now >= this.endBy && !this.isOver) {
+      this.over();
+      return;
+    }
     if (asking && now >= this.answerBy) {
       asking.stop();
       asking.failed();
     }
     if (correcting && now >= this.correctedBy) {
-      correcting.message.stop();
-      correcting.message.failed();
+      correcting.stop();
+      correcting.failed();
     }
     book.expire(now);
-    if (now >= this.correctAt || (book.hasCorrections && !this.correcting)) this.sendCorrections();
+    // What has ended is missing elsewhere.
+    if (now >= this.correctAt || (book.hasCorrections && !this.unheard)) this.sendCorrections();
     this.arm();
     if (now >= this.askAgainAt && !this.asking) this.limiter.loop();
   }
+}
+
+/** A question until it is answered. */
+interface OpenQuestion {
+  readonly question: CreditQuestion;
+  /** What the job costs that it was asked for. */
+  readonly costs: readonly number[];
+  readonly askedAt: number;
+}
+
+/** Whether it is one: a store may be written by others, and its answers come from outside. */
+function isAnswer(answer: unknown, { least }: CreditQuestion): answer is Credit | CreditWait {
+  const { amounts, left, waitMs } = Object(answer) as Partial<Credit & CreditWait>;
+  if (!Array.isArray(left)) return false;
+  return Array.isArray(amounts) ? least.every((cost, column) => (amounts[column] as number) >= cost - ROUNDING) : (waitMs as number) > 0;
 }
 
 let owners = 0;
