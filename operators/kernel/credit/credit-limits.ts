@@ -28,10 +28,11 @@ interface Extent {
 /** The limits of a rate at a store: one for all lanes, and one for the lanes below each reserve, which leaves that out. */
 export function creditLimits(rate: SharedRate, { amount, burst, column, reserve, now }: Extent): CreditLimit[] {
   const { endOf, isStrict, unit, windowMs } = rate;
-  const isPaced = !isStrict && endOf === undefined;
+  const isPaced = !isStrict;
   const atOnce = rate.burst === undefined ? Math.min(burst, Math.max(1, amount * BURST)) : burst;
   const endsInMs = endOf && endOf(now) - now;
-  const name = `${unit}/${String(windowMs)}/${isPaced ? 'bucket' : 'window'}`;
+  const kind = endOf ? 'calendar' : isPaced ? 'bucket' : 'window';
+  const name = `${unit}/${String(windowMs)}/${kind}`;
   const limit = (fromLane: number, part: number, kept: number): CreditLimit => ({
     ...{ key: `${name}/${String(fromLane)}`, column, amount: amount * part, windowMs, fromLane, endsInMs },
     burst: isPaced ? atOnce * part + kept * amount : undefined,

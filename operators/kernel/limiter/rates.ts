@@ -39,8 +39,8 @@ export interface Learner {
 
 /** Credit at a store of rates that several processes share. */
 export interface CreditDemand {
-  /** A round is over: asks for what waits for credit and for nothing else. */
-  want(): void;
+  /** A round is over: asks for what waits for credit and for nothing else. Answers whether the store has granted something at once. */
+  want(): boolean;
   /** The same for a job that has not waited. Answers whether the store has granted something at once. */
   wanted(charge: Charge, lane: number): boolean;
   /** A pause has begun, or was ended with 0: all processes are to keep it. */
@@ -302,8 +302,10 @@ export class Rates {
 
   // ---- saving --------------------------------------------------------------------------------------------------------
 
+  /** What several processes share is saved where they share it. */
   save(now: number): SavedRate[] {
-    return this.all.map(({ rule: { unit, windowMs, isStrict }, meter }) => ({ unit, windowMs, isStrict, spent: meter?.save(now) ?? [] }));
+    const own = this.all.filter(({ meter }) => !meter?.isShared);
+    return own.map(({ rule: { unit, windowMs, isStrict }, meter }) => ({ unit, windowMs, isStrict, spent: meter?.save(now) ?? [] }));
   }
 
   /** Goes on from what was saved so long ago. */

@@ -37,6 +37,8 @@ export const ONE_REQUEST: Charge = { slots: 1, requests: 1, tokens: 0 };
  * its position, 0 for the most urgent and Infinity for one below all reserves; without it the most urgent lane is meant.
  */
 export interface Meter {
+  /** Set where what was paid is known elsewhere: several processes share the rate. */
+  readonly isShared?: true;
   /** Most that can be saved up. */
   readonly capacity: number;
   /** What may be spent now; negative in debt. Without a lane: all that is left, reserves less debt. */
@@ -49,7 +51,8 @@ export interface Meter {
   pay(cost: number, now: number, lane?: number): void;
   /** Changes what was paid then. */
   correct(delta: number, paidAt: number, now: number, lane?: number): void;
-  resize(perMinute: number, capacity: number, now: number): void;
+  /** @param isLearned - it was learned from responses, and not configured */
+  resize(perMinute: number, capacity: number, now: number, isLearned?: boolean): void;
   /** What {@link load} needs to go on from here another time. */
   save(now: number): readonly number[];
   load(saved: readonly number[], elapsedMs: number, now: number): void;

@@ -146,7 +146,7 @@ export class Rate {
   learn(perMinute: number, share: number, now: number): void {
     this.learned = perMinute;
     this.share = share;
-    this.resize(now);
+    this.resize(now, true);
   }
 
   /** What comes in within so many ms. */
@@ -188,7 +188,7 @@ export class Rate {
     return Math.max(least, amount === Infinity ? burst : (burst * limit) / amount);
   }
 
-  private resize(now: number): void {
+  private resize(now: number, isLearned = false): void {
     const { amount, windowMs } = this.rule;
     const limit = Math.min(amount, (this.learned * windowMs) / MINUTE_MS);
     this.limit = limit;
@@ -200,7 +200,7 @@ export class Rate {
     const room = this.capacityFor(limit);
     const { passes, reserve } = this;
     if (spent) {
-      spent.resize(perMinute, room, now);
+      spent.resize(perMinute, room, now, isLearned);
       passes?.resize(perMinute * (reserve as ReserveRule).share, 0, now);
     } else if (reserve) {
       const { shares, share } = reserve;

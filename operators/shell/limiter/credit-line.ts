@@ -3,8 +3,10 @@ import { isCredit } from '../../kernel/credit/credit.js';
 import { CreditBook } from '../../kernel/credit/credit-book.js';
 import type { SharedRate } from '../../kernel/credit/credit-limits.js';
 import { creditLimits } from '../../kernel/credit/credit-limits.js';
+import { RecentCount } from '../../kernel/credit/recent-count.js';
 import type { Gate } from '../../kernel/limiter/gate.js';
 import type { CreditDemand } from '../../kernel/limiter/rates.js';
+import { leastOf } from '../../kernel/limiter/tree.js';
 import type { Charge, Meter } from '../../kernel/limits/limit.js';
 import { amountOf } from '../../kernel/limits/limit.js';
 import { strictFloorsOf } from '../../kernel/queues/strict-with-floor.js';
@@ -16,6 +18,9 @@ import { Alarm } from '../time/alarm.js';
 import type { MeteredCredit } from './credit-meter.js';
 import { CreditMeter } from './credit-meter.js';
 import type { LimiterSettings } from './settings.js';
+import { StoreHolds } from './store-holds.js';
+import type { OpenQuestion } from './store-messages.js';
+import { isAnswer, Message, ownerId } from './store-messages.js';
 import type { Lease, Ticket } from './ticket.js';
 
 /** One that waits asks again after so long at the latest: a store forgets who is silent. */
@@ -29,6 +34,12 @@ const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
 /** Longest wait for a store to take back what is left, when the limiter ends. */
 const END_MS = 1000;
+/** Corrections that a store has not taken for so long are dropped. */
+const GIVE_UP_MS = 600_000;
+/** After so many answers that were too late for their credit to be spent, the store counts as down. */
+const MANY_LATE = 3;
+/** A pause of other processes that is nearly over is no news. */
+const LEAST_HOLD_MS = 100;
 /** Times are sums of fractions, and a timer that would be earlier than that rings now: so much earlier is on time. */
 const EARLY_MS = 0.01;
 /** Most waiting jobs that are asked for at a time. */
@@ -55,29 +66,6 @@ export interface CreditSettings {
   readonly guardMs: number;
 }
 
-/** One question, or another message, until it is answered. */
-class Message<R> extends Call<R> {
-  constructor(
-    private readonly send: () => WorkResult<R>,
-    private readonly answeredWith: (answer: R) => void,
-    private readonly lost: () => void,
-  ) {
-    super();
-  }
-
-  work(): WorkResult<R> {
-    return this.send();
-  }
-
-  done(answer: R): void {
-    this.answeredWith(answer);
-  }
-
-  failed(): void {
-    this.lost();
-  }
-}
-
 /**
  * The credit of one limiter at a store: asks for what waits, one question at a time, and gives back what ends unspent. It never decides who is granted: a
  * credit that comes is for whatever job is first by then.
@@ -93,37 +81,47 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   private readonly floors: readonly number[];
   private number = 0;
   /** The question that has no answer yet, and when it was asked first. */
-  private open: { readonly question: CreditQuestion; readonly askedAt: number } | undefined = undefined;
+  private open: OpenQuestion | undefined = undefined;
   private asking: Message<Credit | CreditWait> | undefined = undefined;
-  private correcting: { readonly message: Message<void>; readonly corrections: readonly CreditCorrection[] } | undefined = undefined;
+  private correcting: Message<void> | undefined = undefined;
+  /** What the store may not have heard: told again under the same number, so that it is booked once. */
+  private unheard: { readonly number: number; readonly corrections: readonly CreditCorrection[]; readonly until: number } | undefined =
+    undefined;
   private corrected = 0;
   /** When a message is taken for lost. */
   private answerBy = Infinity;
   private correctedBy = Infinity;
   private correctAt = Infinity;
-  /** Nothing less urgent is asked before. */
+  /** Nothing is asked before, but what is more urgent or costs less. */
   private askAgainAt = -Infinity;
   /** When the store may have some, as it says. */
   private waitsUntil = -Infinity;
   private askedLane = -1;
+  private askedCosts: readonly number[] = [];
+  /** Whether the timer is set for the next question. */
+  private isArmed = false;
   private granted = 0;
   private failures = 0;
+  private lateAnswers = 0;
   private left: readonly number[] = [];
   private epoch = 0;
   private lessons: Record<string, number> | undefined = undefined;
-  /** Jobs that were paid for in this span of `guardMs`, and in the one before. */
-  private spanAt = -Infinity;
-  private paidNow = 0;
-  private paidBefore = 0;
-  private heldUntil = -Infinity;
+  /** Jobs that were paid for. */
+  private readonly recent: RecentCount;
+  private readonly holds: StoreHolds;
   private hearsHold = false;
+  /** Set when the limiter has ended: what is left goes back until then. */
+  private endBy = Infinity;
+  private isOver = false;
   private whenEnded: (() => void) | undefined = undefined;
 
   constructor(settings: CreditSettings, limiter: CreditedLimiter) {
     this.settings = settings;
     this.units = settings.units;
+    this.recent = new RecentCount(settings.guardMs);
     this.limiter = limiter;
     this.floors = strictFloorsOf(limiter.settings.queue.lanes);
+    this.holds = new StoreHolds(settings, limiter, this);
     this.alarm = new Alarm(limiter.settings.scheduler, () => {
       this.rang();
     });
@@ -133,7 +131,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   meter(rate: SharedRate, perMinute: number, capacity: number): Meter {
     const column = this.units.indexOf(rate.unit);
     const meter = new CreditMeter(this, rate, column, !this.meters.some((other) => other.column === column));
-    meter.resize(perMinute, capacity);
+    meter.resize(perMinute, capacity, 0);
     this.meters.push(meter);
     return meter;
   }
@@ -151,20 +149,17 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     return Math.min(amount, this.left[column] ?? amount);
   }
 
+  /** When it can be paid. Without credit that is a guess: when the store says, when its answer is due, or when it is asked again. */
   payableAt({ column }: CreditMeter, cost: number, now: number, lane?: number): number {
     if (this.book.covers(column, cost, now, lane)) return now;
-    return this.waitsUntil > now ? this.waitsUntil : Infinity;
+    if (this.waitsUntil > now) return this.waitsUntil;
+    const at = this.asking ? this.answerBy : this.askAgainAt;
+    return at > now ? at : now + 1;
   }
 
   pay(column: number, cost: number, now: number, lane?: number): void {
     this.book.pay(column, cost, now, lane);
-    if (column > 0) return;
-    if (now - this.spanAt >= this.settings.guardMs) {
-      this.paidBefore = now - this.spanAt < 2 * this.settings.guardMs ? this.paidNow : 0;
-      this.paidNow = 0;
-      this.spanAt = now;
-    }
-    this.paidNow++;
+    if (column === 0) this.recent.add(now);
   }
 
   correct(column: number, delta: number, paidAt: number, now: number): void {
@@ -179,13 +174,18 @@ export class CreditLine implements CreditDemand, MeteredCredit {
 
   // ---- what the limiter says -------------------------------------------------------------------------------------------
 
-  want(): void {
+  want(): boolean {
     const { gate } = this.limiter;
     const { first } = gate;
-    if (first === undefined) return;
+    if (first === undefined) {
+      if (this.isArmed) this.arm();
+      return false;
+    }
+    const { granted } = this;
     const { charge, lane } = gate.candidate(first);
     this.askFor(charge, lane, () => {
-      const most = Math.min(MOST_JOBS, Math.max(1, gate.slots - gate.executing, this.paidBefore, this.paidNow));
+      const free = leastOf(gate, ({ slots, executing }) => slots - executing);
+      const most = Math.min(MOST_JOBS, Math.max(1, free, this.recent.most));
       const sums = this.units.map(() => 0);
       let jobs = 0;
       gate.queue.each(lane, (job) => {
@@ -194,36 +194,54 @@ export class CreditLine implements CreditDemand, MeteredCredit {
       });
       return sums;
     });
+    return this.granted > granted;
   }
 
   wanted(charge: Charge, lane: number): boolean {
+    const { gate } = this.limiter;
+    const { first, queue, rules } = gate;
+    // It would not go with credit either.
+    if (first !== undefined && rules.enforce && !queue.goesFirst(lane) && !gate.passes(lane)) return false;
     const { granted } = this;
     this.askFor(charge, lane, () => this.units.map(() => 0));
     return this.granted > granted;
   }
 
   hold(ms: number): void {
-    if (this.hearsHold) return;
-    this.heldUntil = this.limiter.now() + ms;
-    this.sendHold();
+    if (!this.hearsHold) this.holds.tell(ms);
   }
 
   end(ended: () => void): boolean {
-    const { book } = this;
+    if (this.endBy === Infinity) {
+      const now = this.limiter.now();
+      this.endBy = now + END_MS;
+      this.correctAt = Infinity;
+      this.book.drop();
+      // A question whose answer was lost may have been answered with credit.
+      if (this.open && !this.asking) this.ask(this.open, now);
+      this.finish();
+    }
+    if (!this.isOver) this.whenEnded = ended;
+    return !this.isOver;
+  }
+
+  /** Gives back what has come; over when the store has heard of everything. */
+  private finish(): void {
+    if (this.asking || this.correcting || this.isOver) return;
+    if ((this.unheard || this.book.hasCorrections) && this.limiter.now() < this.endBy) {
+      if (this.correctAt === Infinity) this.sendCorrections();
+    } else this.over();
+  }
+
+  private over(): void {
+    this.isOver = true;
     this.asking?.stop();
-    this.asking = this.open = undefined;
-    this.answerBy = Infinity;
-    book.drop();
-    if (!this.correcting && !book.hasCorrections) {
-      this.alarm.clear();
-      return false;
-    }
-    if (!this.whenEnded) {
-      this.correctAt = -Infinity;
-      this.whenEnded = ended;
-      this.sendCorrections();
-    }
-    return this.whenEnded !== undefined;
+    this.correcting?.stop();
+    this.asking = this.correcting = this.open = this.unheard = undefined;
+    this.answerBy = this.correctedBy = this.correctAt = Infinity;
+    this.book.takeCorrections();
+    this.alarm.clear();
+    this.whenEnded?.();
   }
 
   // ---- questions -------------------------------------------------------------------------------------------------------
@@ -231,30 +249,50 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   private askFor(charge: Charge, lane: number, behind: () => readonly number[]): void {
     const { gate } = this.limiter;
     const now = gate.time;
-    if (this.asking || this.whenEnded || !gate.hasSlots(charge) || gate.pausedForMs > 0) return;
-    if (now + EARLY_MS < this.askAgainAt && (this.failures > 0 || lane >= this.askedLane)) return;
+    if (this.asking || this.endBy < Infinity || !gate.hasSlots(charge) || gate.pausedForMs > 0) return;
+    if (now + EARLY_MS < this.askAgainAt && (this.failures > 0 || (lane >= this.askedLane && !this.isLess(charge)))) {
+      if (!this.isArmed) this.arm();
+      return;
+    }
     for (const rate of gate.rates?.all ?? []) {
       // Credit would end while it waits for a rate of its own.
-      if ((rate.meter as Partial<CreditMeter> | undefined)?.line !== this && rate.payableAt(charge, now, lane) > now) return;
+      if (rate.isStopped || (rate.meter?.isShared !== true && rate.payableAt(charge, now, lane) > now)) return;
     }
     const missing = this.meters.some(({ amount, column }) => !this.book.covers(column, this.costOf(charge, column, amount), now, lane));
     if (!missing) return;
-    this.open ??= { question: this.question(charge, lane, behind(), now), askedAt: now };
-    this.askedLane = lane;
+    this.open ??= { question: this.question(charge, lane, behind()), costs: this.costsOf(charge), askedAt: now };
     this.ask(this.open, now);
   }
 
-  private question(charge: Charge, lane: number, behind: readonly number[], now: number): CreditQuestion {
+  /** Whether a job costs less than the one that was asked for, and nothing more. */
+  private isLess(charge: Charge): boolean {
+    const costs = this.costsOf(charge);
+    const isMore = costs.some((cost, column) => cost > (this.askedCosts[column] as number));
+    return !isMore && costs.some((cost, column) => cost < (this.askedCosts[column] as number));
+  }
+
+  private question(charge: Charge, lane: number, behind: readonly number[]): CreditQuestion {
     const { guardMs, leastShare, scope } = this.settings;
     const limits = this.limits();
-    // Whoever is urgent is not to wait for others.
-    const isBulk = lane > 0 || this.floors.length === 1;
-    const least = this.units.map((_, column) => this.costOf(charge, column));
+    const least = this.costsOf(charge);
     const most = least.map((cost, column) => Math.max(cost, behind[column] as number));
-    for (const { amount, column } of isBulk ? limits : [])
-      least[column] = Math.max(least[column] as number, Math.min(most[column] as number, leastShare * amount));
+    if (this.isBulk(lane)) {
+      for (const column of this.units.keys()) {
+        const lowest = Math.min(...limits.filter((limit) => limit.column === column && limit.fromLane <= lane).map(({ amount }) => amount));
+        least[column] = Math.max(least[column] as number, Math.min(most[column] as number, leastShare * lowest));
+      }
+    }
     const { epoch, floors, lessons, owner } = this;
     return { scope, owner, number: ++this.number, limits, guardMs, lane, floors, least, most, epoch, lessons };
+  }
+
+  /** Whether a lane asks for more than a job at a time. One that is urgent is not to wait for others, and what a limiter above keeps back would be lost. */
+  private isBulk(lane: number): boolean {
+    return (lane > 0 || this.floors.length === 1) && leastOf(this.limiter.gate, ({ slots, executing }) => slots - executing) > 0;
+  }
+
+  private costsOf(charge: Charge): number[] {
+    return this.units.map((_, column) => this.costOf(charge, column));
   }
 
   /** What a job costs of a unit, as far as there is a limit of it. */
@@ -276,42 +314,62 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     return creditLimits(rate, { amount, burst: capacity, column, reserve: queue.reserve, now: scheduler.now() });
   }
 
-  private ask(open: { readonly question: CreditQuestion; readonly askedAt: number }, now: number): void {
-    const { question, askedAt } = open;
-    this.answerBy = now + ANSWER_MS;
+  private ask(open: OpenQuestion, now: number): void {
+    const { question, costs } = open;
+    this.askedLane = question.lane;
+    this.askedCosts = costs;
+    this.answerBy = Math.min(now + ANSWER_MS, this.endBy);
     this.asking = new Message(
       () => this.settings.store.ask(question),
       (answer) => {
-        this.open = this.asking = undefined;
+        this.asking = undefined;
         this.answerBy = Infinity;
-        this.answered(answer, question, askedAt);
+        if (isAnswer(answer, question)) this.answered(answer, open, now);
+        else this.unanswered();
       },
       () => {
         this.asking = undefined;
         this.answerBy = Infinity;
-        this.lost();
+        this.unanswered();
       },
     );
     this.arm();
     this.asking.begin();
   }
 
-  private answered(answer: Credit | CreditWait, { lane, lessons }: CreditQuestion, askedAt: number): void {
-    const { guardMs } = this.settings;
+  private unanswered(): void {
+    this.lost();
+    if (this.endBy < Infinity) this.finish();
+  }
+
+  private answered(answer: Credit | CreditWait, { askedAt, question }: OpenQuestion, sentAt: number): void {
+    const { lane, lessons } = question;
     const now = this.limiter.now();
-    this.found();
+    const goodMs = this.settings.guardMs * (1 - FLIGHT);
+    this.open = undefined;
     this.left = answer.left;
     if (lessons === this.lessons || answer.epoch > this.epoch) this.lessons = undefined;
     this.epoch = answer.epoch;
     if (isCredit(answer)) {
       this.granted++;
       this.askAgainAt = this.waitsUntil = -Infinity;
-      this.book.add(answer, lane, askedAt + guardMs * (1 - FLIGHT));
+      this.book.add(answer, lane, now, askedAt + goodMs);
+      this.book.expire(now);
     } else {
       this.waitsUntil = now + answer.waitMs;
       this.askAgainAt = now + Math.min(answer.waitMs, ASK_AGAIN_MS);
-      if (answer.holdMs > 0) this.hear(answer.holdMs);
     }
+    // One that always answers too late is as good as none.
+    this.lateAnswers = now - sentAt < goodMs ? 0 : this.lateAnswers + 1;
+    if (this.lateAnswers < MANY_LATE) this.found();
+    else this.lost();
+    if (this.endBy < Infinity) {
+      this.book.drop();
+      this.finish();
+      return;
+    }
+    if (answer.holdMs > LEAST_HOLD_MS) this.hear(answer.holdMs);
+    this.corrections();
     this.arm();
     this.limiter.loop();
   }
@@ -326,114 +384,103 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   // ---- corrections and holds -------------------------------------------------------------------------------------------
 
   private corrections(): void {
-    if (!this.book.hasCorrections || this.correctAt < Infinity) return;
+    const isEnding = this.endBy < Infinity && !this.isOver;
+    if (isEnding || !this.book.hasCorrections || this.correctAt < Infinity || this.correcting || this.unheard) return;
     this.correctAt = this.limiter.now() + CORRECT_AFTER_MS;
     this.arm();
   }
 
   private sendCorrections(): void {
     const { book, owner } = this;
-    this.correctAt = Infinity;
-    if (this.correcting || !book.hasCorrections) return;
-    const { guardMs, scope, store } = this.settings;
     const now = this.limiter.now();
+    this.correctAt = Infinity;
+    if (this.correcting) return;
+    if (!this.unheard) {
+      if (!book.hasCorrections) return;
+      this.unheard = { number: ++this.corrected, corrections: book.takeCorrections(), until: now + GIVE_UP_MS };
+    }
+    const { guardMs, scope, store } = this.settings;
+    const { corrections, number, until } = this.unheard;
     const limits = this.limits();
-    const corrections = book.takeCorrections();
-    const message = new Message<void>(
-      () => store.correct({ scope, owner, number: ++this.corrected, limits, guardMs, corrections }),
+    this.correctedBy = Math.min(now + ANSWER_MS, this.isOver ? Infinity : this.endBy);
+    this.correcting = new Message<void>(
+      () => store.correct({ scope, owner, number, limits, guardMs, corrections }),
       () => {
+        this.unheard = undefined;
         this.found();
-        this.toldCorrections();
+        this.heard();
       },
       () => {
-        book.untold(corrections);
-        this.lost();
-        this.toldCorrections();
+        const pauseMs = this.lost();
+        const again = this.limiter.now() + pauseMs;
+        if (again < until && !this.isOver) this.correctAt = again;
+        else this.unheard = undefined;
+        this.heard();
       },
     );
-    this.correcting = { message, corrections };
-    this.correctedBy = now + (this.whenEnded ? END_MS : ANSWER_MS);
     this.arm();
-    message.begin();
+    this.correcting.begin();
   }
 
-  private toldCorrections(): void {
-    const { whenEnded } = this;
+  private heard(): void {
     this.correcting = undefined;
     this.correctedBy = Infinity;
-    if (whenEnded) {
-      this.alarm.clear();
-      this.book.takeCorrections();
-      whenEnded();
-    } else this.corrections();
-  }
-
-  private sendHold(): void {
-    const { scope, store } = this.settings;
-    const ms = Math.max(0, this.heldUntil - this.limiter.now());
-    const message = new Message<void>(
-      () => store.hold(scope, ms),
-      () => {
-        this.heldUntil = -Infinity;
-        this.found();
-      },
-      () => {
-        this.lost();
-      },
-    );
-    message.begin();
+    this.corrections();
+    if (this.endBy < Infinity) this.finish();
+    this.arm();
   }
 
   // ---- the store is there, or not --------------------------------------------------------------------------------------
 
-  private found(): void {
+  found(): void {
     if (this.failures === 0) return;
     this.failures = 0;
     this.limiter.tell?.({ type: 'storeUp' });
-    // What it has not heard of.
-    if (this.heldUntil > this.limiter.now()) this.sendHold();
+    this.holds.tellAgain();
   }
 
-  private lost(): void {
+  /** Answers how long to wait before the next try. */
+  lost(): number {
     if (this.failures === 0) this.limiter.tell?.({ type: 'storeDown' });
     const pauseMs = Math.min(MOST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.failures);
     this.failures++;
     this.askAgainAt = this.limiter.now() + pauseMs;
     this.waitsUntil = -Infinity;
     this.arm();
+    return pauseMs;
   }
 
   // ---- time ------------------------------------------------------------------------------------------------------------
 
   private arm(): void {
     const now = this.limiter.now();
-    const askAt = this.asking || this.askAgainAt <= now + EARLY_MS ? Infinity : this.askAgainAt;
-    const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt);
+    // Without a job that waits, the next one asks.
+    this.isArmed = !this.asking && this.askAgainAt > now + EARLY_MS && this.limiter.gate.queue.size > 0 && this.endBy === Infinity;
+    const askAt = this.isArmed ? this.askAgainAt : Infinity;
+    const endBy = this.isOver ? Infinity : this.endBy;
+    const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt, endBy);
     this.alarm.set(at === Infinity ? Infinity : this.alarm.now() + Math.max(0, at - now));
   }
 
   private rang(): void {
     const { asking, book, correcting } = this;
     const now = this.limiter.now() + EARLY_MS;
+    if (now >= this.endBy && !this.isOver) {
+      this.over();
+      return;
+    }
     if (asking && now >= this.answerBy) {
       asking.stop();
       asking.failed();
     }
     if (correcting && now >= this.correctedBy) {
-      correcting.message.stop();
-      correcting.message.failed();
+      correcting.stop();
+      correcting.failed();
     }
     book.expire(now);
-    if (now >= this.correctAt || (book.hasCorrections && !this.correcting)) this.sendCorrections();
+    // What has ended is missing elsewhere.
+    if (now >= this.correctAt || (book.hasCorrections && !this.unheard)) this.sendCorrections();
     this.arm();
     if (now >= this.askAgainAt && !this.asking) this.limiter.loop();
   }
-}
-
-let owners = 0;
-
-/** Tells it from all others, in whatever process. */
-function ownerId(): string {
-  const part = (): string => Math.random().toString(36).slice(2, 12);
-  return `${part()}${part()}-${String(++owners)}`;
 }

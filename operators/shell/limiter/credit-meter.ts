@@ -16,6 +16,7 @@ export interface MeteredCredit {
 
 /** One of the rates of a limiter that are paid with credit. */
 export class CreditMeter implements Meter {
+  readonly isShared = true;
   /** Most in one window. */
   amount = 0;
   capacity = 0;
@@ -48,12 +49,13 @@ export class CreditMeter implements Meter {
     if (this.isFirst) this.line.correct(this.column, delta, paidAt, now);
   }
 
-  resize(perMinute: number, capacity: number): void {
+  resize(perMinute: number, capacity: number, _now: number, isLearned = false): void {
     const amount = (perMinute * this.rate.windowMs) / 60_000;
     const before = this.amount;
     this.amount = amount;
     this.capacity = capacity;
-    if (before !== 0 && amount !== before) this.line.learned(this);
+    // What was configured is a matter of this limiter.
+    if (isLearned && amount !== before) this.line.learned(this);
   }
 
   save(): readonly number[] {

@@ -112,7 +112,9 @@ export class GrantLoop implements TicketOwner {
   /** Whether a job that has not waited may go, maybe by credit that comes at once. */
   private admits(charge: Charge, lane: number): boolean {
     const { current } = this;
-    return current.admits(charge, lane) || (current.rates?.credit?.wanted(charge, lane) === true && current.admits(charge, lane));
+    if (current.admits(charge, lane)) return true;
+    const credit = current.rates?.credit;
+    return credit !== undefined && !this.refusal(charge, lane) && credit.wanted(charge, lane) && current.admits(charge, lane);
   }
 
   /** Adds rates, or what learns from responses. */
@@ -230,6 +232,8 @@ export class GrantLoop implements TicketOwner {
     if (lease.charge.slots > 1) lease.charge = clamped(gate, lease.charge);
     if (higher) lease.parent = higher;
     if (this.releases.observed) lease.grantedAt = gate.isTimed ? gate.time : this.now();
+    // Nothing waits for credit where limits are not enforced, but all that is used of them counts.
+    if (!this.settings.enforce) gate.rates?.credit?.wanted(lease.charge, lane);
     const held = gate.take(lease, lane, key);
     if (held) this.tell?.({ type: 'wouldWait', lane: gate.nameOf(lane), ...held });
     if (gate.rates) this.tellNotes();
@@ -273,9 +277,9 @@ export class GrantLoop implements TicketOwner {
           // What was granted may have begun with work that took its time.
           if (isTimed) this.now();
         }
-        if (!this.isAborting) gate.rates?.credit?.want();
-        // What has come at once may be enough for one whose deadline is now.
-        if (isTimed && !this.isAborting && !this.again) endLate(this);
+        // What comes at once may be enough for one whose deadline is now.
+        const hasCome = !this.isAborting && gate.rates?.credit?.want() === true;
+        if (isTimed && !this.isAborting && !hasCome) endLate(this);
       }
     } finally {
       this.isGranting = false;
