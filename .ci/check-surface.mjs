@@ -19,6 +19,7 @@ const LATER = {
     loadFrom: 'loads an input that can wait through a batcher',
     ranked: 'a limiter queue in an order of its own, as stages need it',
     // What several processes share.
+    localStore: 'limits that all processes of one machine share',
     memoryStore: 'limits that several limiters of one process share, and the store of tests',
     shared: 'rates of a limiter that several processes share',
     sharedStore: 'makes a store of the user one that accounts take',
@@ -48,6 +49,9 @@ const LATER = {
     CreditQuestion: 'the port of a store: what it is asked',
     CreditStore: 'the port of a store',
     CreditWait: 'the port of a store: no credit yet',
+    LocalStoreOptions: 'options of `localStore`',
+    MemoryStore: 'a store that can be saved',
+    SavedStore: 'what it saves',
     MemoryStoreOptions: 'options of `memoryStore`',
     SharedOptions: 'options of `shared`',
     SharedStore: 'what `createAccount` takes as `store`',
@@ -55,6 +59,7 @@ const LATER = {
   optionNames: {
     guardMs: 'how long credit of a store is good for',
     leastShare: 'least that is asked of a store at a time',
+    startsEmpty: 'whether a store begins as if another one had been lost',
     scope: 'what limits at a store are of',
     store: 'where several processes share the limits of an account',
     onSuperseded: 'told of an item that a newer one replaced',

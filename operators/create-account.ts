@@ -77,7 +77,7 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
   /** How jobs with different `key`s share a lane: `byCost()` by the tokens that they use. @defaultValue they take turns, one job each */
   readonly keyFairness?: KeyFairness;
   /**
-   * Where rates and pauses are kept that other processes share: `memoryStore()`, `localStore(…)`, `redisStore(…)`, or `sharedStore(…)` of a store of your own. All
+   * Where rates and pauses are kept that other processes share: `localStore(…)`, `memoryStore()`, or `sharedStore(…)` of a store of your own. All
    * rates of the account and of its models are shared; slots are of this process. A first lane that says nothing then keeps a reserve of 0.02. @defaultValue none
    */
   readonly store?: SharedStore;

@@ -173,7 +173,7 @@ export function ownSource(name: string): string | undefined {
           `operators/${entry}.ts`,
           `src/${entry}/index.ts`,
           `src/${entry}.ts`,
-          ...['', 'adapters/', 'frontend/'].map((folder) => `src/${folder}${entry.replace('/', '-')}.ts`),
+          ...['', 'adapters/', 'frontend/', 'shared/'].map((folder) => `src/${folder}${entry.replace('/', '-')}.ts`),
         ];
   return places.find((file) => existsSync(ROOT + file));
 }

@@ -15,6 +15,7 @@ const VALUES: ReadonlySet<string> = new Set([
   'LearnRule',
   'LeaseHolder',
   'LoadCache',
+  'MemoryStore',
   'Order',
   'QueueRule',
   'RateRule',

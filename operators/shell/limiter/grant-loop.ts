@@ -106,15 +106,14 @@ export class GrantLoop implements TicketOwner {
 
   /** Whether a job would be granted now, so that it needs no room in the queue. */
   canGrant(charge: Charge, lane: number): boolean {
-    return this.admits(charge, lane) && this.above?.canGrant(charge, lane) !== false;
+    const admits = this.current.admits(charge, lane) || this.comesAtOnce(charge, lane);
+    return admits && this.above?.canGrant(charge, lane) !== false;
   }
 
-  /** Whether a job that has not waited may go, maybe by credit that comes at once. */
-  private admits(charge: Charge, lane: number): boolean {
-    const { current } = this;
-    if (current.admits(charge, lane)) return true;
-    const credit = current.rates?.credit;
-    return credit !== undefined && !this.refusal(charge, lane) && credit.wanted(charge, lane) && current.admits(charge, lane);
+  /** Whether a job that has not waited may go by credit that comes at once. */
+  private comesAtOnce(charge: Charge, lane: number): boolean {
+    const credit = this.gate.rates?.credit;
+    return credit !== undefined && !this.refusal(charge, lane) && credit.wanted(charge, lane) && this.current.admits(charge, lane);
   }
 
   /** Adds rates, or what learns from responses. */
@@ -202,7 +201,8 @@ export class GrantLoop implements TicketOwner {
   /** A lease if there is one now, without waiting. */
   tryGrant(charge: Charge, lane: number, key?: unknown): Lease | undefined {
     const { above, gate } = this;
-    if (!this.admits(charge, lane) || this.refusal(charge, lane)) return undefined;
+    if (!this.current.admits(charge, lane) && !this.comesAtOnce(charge, lane)) return undefined;
+    if (this.refusal(charge, lane)) return undefined;
     const higher = above?.tryGrant(charge, lane, key);
     if (above && !higher) return undefined;
     const lease = new Lease(this, charge);
@@ -218,7 +218,8 @@ export class GrantLoop implements TicketOwner {
   private grantAtOnce(ticket: Ticket): boolean {
     const { above, gate } = this;
     const { charge, key, lane } = ticket;
-    if (this.isGranting || gate.queue.size > 0 || !this.admits(charge, lane)) return false;
+    if (this.isGranting || gate.queue.size > 0) return false;
+    if (!this.current.admits(charge, lane) && !this.comesAtOnce(charge, lane)) return false;
     const higher = above?.tryGrant(charge, lane, key);
     if (above && !higher) return false;
     this.loop(ticket, higher);

@@ -8,7 +8,7 @@ import { Lines } from './lines.js';
 export type Reached = 'open' | 'gone' | 'silent' | 'failed';
 
 /** There is no process behind a socket with these. */
-const GONE = ['ECONNREFUSED', 'ENOENT'];
+const GONE: readonly string[] = ['ECONNREFUSED', 'ENOENT'];
 
 export interface LinkListener {
   answered(id: number, answer: unknown): void;
