@@ -65,7 +65,7 @@ class SlowStore {
     private readonly draw: () => number,
   ) {
     // The clock of the store, which may be set.
-    const clock = { now: () => scheduler.now() + this.offsetMs, schedule: scheduler.schedule.bind(scheduler) } as SchedulerLike;
+    const clock: SchedulerLike = { now: () => scheduler.now() + this.offsetMs, schedule: scheduler.schedule.bind(scheduler) };
     const inner: CreditStore = memoryStore({ scheduler: clock });
     this.store = sharedStore({
       ask: (question) => this.answer(() => inner.ask(question) as never),

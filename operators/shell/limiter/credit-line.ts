@@ -12,8 +12,6 @@ import { amountOf } from '../../kernel/limits/limit.js';
 import { strictFloorsOf } from '../../kernel/queues/strict-with-floor.js';
 import type { CreditStore } from '../../options/credit-store.js';
 import type { Note } from '../../options/events.js';
-import type { WorkResult } from '../../options/types.js';
-import { Call } from '../calls/call.js';
 import { Alarm } from '../time/alarm.js';
 import type { MeteredCredit } from './credit-meter.js';
 import { CreditMeter } from './credit-meter.js';
