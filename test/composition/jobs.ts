@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { lastValueFrom, NEVER, of, toArray } from 'rxjs';
 
 /** An ordinary job of one pipeline, and the operators that its work passes through. */
@@ -330,6 +331,19 @@ export const JOBS: readonly Job[] = [
     answer: 'hello',
   },
   {
+    pipeline: 'localStore',
+    page: 'guides/many-processes.md',
+    title: 'grants a shared permit',
+    madeOf: ['memoryStore', 'sharedStore'],
+    run: async () => {
+      const { createLimiter, tokenBucket } = await import('../../operators/index.js');
+      const { localStore } = await import('../../src/shared/local-store.js');
+      const rates = localStore({ name: randomUUID() }).share([tokenBucket({ unit: 'requests', amount: 100, windowMs: 1000 })]);
+      return createLimiter({ rates }).runAsync(() => 'granted', { deadlineMs: 2000 });
+    },
+    answer: 'granted',
+  },
+  {
     pipeline: 'limitMcp',
     page: 'adapters/mcp.md',
     title: 'calls a tool',
@@ -484,6 +498,7 @@ export const FOR_USERS: Readonly<Record<string, string>> = {
   rateLimit: 'operators/rate-limit.md',
   resequence: 'guides/ordering.md',
   roundRobin: 'values.md#roundrobin',
+  shared: 'values.md#shared',
   slidingWindow: 'operators/create-limiter.md',
   speculate: 'operators/speculate.md',
   splitItem: 'operators/batch-map.md',

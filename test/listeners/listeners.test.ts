@@ -30,6 +30,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   queueLong: 'wants 10,000 items',
   hintClamped: 'wants an answer that asks for days',
   costClamped: 'wants a job that costs more than a window',
+  storeDown: 'wants a store that does not answer: test/shared/limiters.test.ts',
+  storeUp: 'as above',
   chargedOnArrival: 'wants a provider that charges `max_tokens` at once',
 };
 

@@ -1,7 +1,7 @@
-import { VirtualTimeScheduler } from 'rxjs';
+import { throwError, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { Limiter, LimiterOptions } from '../../operators/index.js';
-import { createLimiter, memoryStore, shared, slidingWindow, tokenBucket } from '../../operators/index.js';
+import { createLimiter, memoryStore, shared, sharedStore, slidingWindow, tokenBucket } from '../../operators/index.js';
 
 function limiters(count: number, rates: Parameters<typeof shared>[1], options: LimiterOptions = {}) {
   const scheduler = new VirtualTimeScheduler();
@@ -42,5 +42,31 @@ describe('limiters on one store', () => {
       );
     expect(fullest).toBeLessThanOrEqual(10_000);
     expect(total).toBeGreaterThan(27_000);
+  });
+
+  it('wait while the store is down, and tell that once, and its return', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const inner = memoryStore({ scheduler });
+    const store = sharedStore({
+      ask: (question) => (scheduler.now() < 3000 ? throwError(() => new Error('down')) : inner.ask(question)),
+      correct: (corrections) => {
+        inner.correct(corrections);
+      },
+      hold: (scope, ms) => {
+        inner.hold(scope, ms);
+      },
+    });
+    const told: string[] = [];
+    const limiter = createLimiter({
+      scheduler,
+      rates: shared(store, [tokenBucket({ unit: 'requests', amount: 100, windowMs: 1000 })]),
+      onEvent: ({ type, at }) => told.push(`${type} ${String(at)}`),
+    });
+    const ends: string[] = [];
+    limiter.acquire({ deadlineMs: 1000 }).subscribe({ error: (error: Error) => ends.push(`${error.name} ${String(scheduler.now())}`) });
+    limiter.acquire().subscribe(() => ends.push(`granted ${String(scheduler.now() >= 3000)}`));
+    scheduler.flush();
+    expect(ends).toEqual(['DeadlineError 1000', 'granted true']);
+    expect(told.map((each) => each.split(' ')[0]).filter((type) => type?.startsWith('store'))).toEqual(['storeDown', 'storeUp']);
   });
 });
