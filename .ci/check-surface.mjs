@@ -51,7 +51,7 @@ const LATER = {
     CreditWait: 'the port of a store: no credit yet',
     LocalStoreOptions: 'options of `localStore`',
     MemoryStore: 'a store that can be saved',
-    SavedStore: 'what it saves',
+    SavedCredit: 'what it saves',
     MemoryStoreOptions: 'options of `memoryStore`',
     SharedOptions: 'options of `shared`',
     SharedStore: 'what `createAccount` takes as `store`',
