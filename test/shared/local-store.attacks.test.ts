@@ -5,7 +5,7 @@ import { connect, createServer } from 'node:net';
 import { join, relative } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { CreditQuestion, CreditStore } from '../../operators/index.js';
+import type { Credit, CreditQuestion, CreditStore } from '../../operators/index.js';
 import { FlowConfigError } from '../../operators/index.js';
 import { folderOf, openFolder } from '../../src/shared/local/folder.js';
 import type { Contact } from '../../src/shared/local/generations.js';
@@ -256,6 +256,17 @@ describe('a client', () => {
     expect(() => first.ask({ ...QUESTION, least: [NaN] })).toThrow(TypeError);
     expect(() => second.ask({ ...QUESTION, scope: 'x'.repeat(300_000) })).toThrow(RangeError);
     expect(await answers(second)).toBe(true);
+  });
+
+  it('hears that less than nothing is left', async () => {
+    const common = join(testFolder(), 'stores');
+    const [first, second] = [localStore({ name: 'any', folder: common }), localStore({ name: 'any', folder: common })];
+    await answers(first);
+    const limits = [{ key: 'tokens/900000/window/0', column: 0, amount: 100, windowMs: 900_000, fromLane: 0 }];
+    const question = { ...QUESTION, owner: 'other', limits, least: [60], most: [60] };
+    const { credit } = (await second.ask({ ...question, number: 1 })) as unknown as Credit;
+    await second.correct({ ...question, number: 1, corrections: [{ credit, lane: 0, amounts: [70] }] });
+    expect(await second.ask({ ...question, number: 2 })).toMatchObject({ left: [-30], waitMs: expect.any(Number) as number });
   });
 
   it('reads infinite amounts that JSON makes null of', () => {
