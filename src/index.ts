@@ -56,6 +56,8 @@ export type {
   ModelPrices,
   Reservation,
   SavedBudget,
+  SharedBudget,
+  SharedBudgetOptions,
 } from './pipelines/create-budget.js';
 export { createBudget } from './pipelines/create-budget.js';
 export type { EmbedCall, EmbedClient, Embedder, EmbedderOptions, EmbedderSnapshot, EmbedOptions } from './pipelines/create-embedder.js';

@@ -1,7 +1,10 @@
-import { EMPTY, noop, tap } from 'rxjs';
+import { EMPTY, isObservable, noop, tap } from 'rxjs';
 import { onAbort, streamOf } from '../../operators/build.js';
 import type { BatchResult, BatchWork, CallContext, ErrorClass, Usage } from '../../operators/index.js';
-import type { Entry } from './entry.js';
+import type { Reservation } from '../pipelines/budget/budget-types.js';
+import { after, type Reserving } from '../pipelines/budget/reserving.js';
+import type { CallFacts, Entry } from './entry.js';
+import type { Ledger } from './ledger.js';
 import { keptLedger } from './ledger.js';
 import type { ProviderRules } from './providers.js';
 import { ambientJob } from './with-job.js';
@@ -32,9 +35,8 @@ export function enteredBatch<T, R>(
   work: BatchWork<T, R>,
 ): BatchWork<T, R> {
   const ids = idsFrom(Math.random());
-  return (items, context) => {
-    const entry = enter(limiter, facts, context, ids, now);
-    // A listener of the budget may have ended the call.
+  const send = (items: Parameters<typeof work>[0], context: CallContext, entry: BatchEntry): ReturnType<typeof work> => {
+    // A listener of the budget may have ended the call, or it was ended while the budget was asked.
     if (entry.isReserved && context.signal.aborted) {
       entry.withdraw();
       return EMPTY;
@@ -75,28 +77,41 @@ export function enteredBatch<T, R>(
     answered();
     return answer;
   };
+  return (items, context) => {
+    const settle = (usage: Usage): void => {
+      context.settle(usage);
+    };
+    const ledger = keptLedger(limiter);
+    if (!ledger) return send(items, context, unwritten(facts.provider ?? facts.api, settle));
+    const asked = callOf(ledger, facts, context);
+    const enter = (reservation: Reservation | undefined): Entry => {
+      const spanId = ids();
+      const of = { traceId: ambientJob().traceId ?? spanId + spanId, spanId, attempt: context.attempt, queuedMs: 0 };
+      return ledger.enter(asked, of, { lease: undefined, settle }, now, reservation);
+    };
+    const returned = (): void => {
+      settle({ inputTokens: 0, outputTokens: 0 });
+    };
+    let reserving: Reserving | undefined;
+    try {
+      reserving = ledger.reserveFor(asked);
+    } catch (error) {
+      returned();
+      throw error;
+    }
+    if (!isObservable(reserving)) return send(items, context, enter(reserving));
+    return after(reserving, (reservation) => send(items, context, enter(reservation)), returned);
+  };
 }
 
-function enter(limiter: object, facts: BatchFacts, context: CallContext, ids: () => string, now: () => number): BatchEntry {
-  const { attempt, lane, weight } = context;
-  const settle = (usage: Usage): void => {
-    context.settle(usage);
-  };
-  const ledger = keptLedger(limiter);
-  if (!ledger) return unwritten(facts.provider ?? facts.api, settle);
+/** What is known of a batch before it is sent. */
+function callOf(ledger: Ledger, facts: BatchFacts, { lane, weight }: CallContext): CallFacts {
   const { name, model, key } = facts;
   const provider = ledger.rulesFor(facts.provider, facts.api);
   const tokens = { inputTokens: weight, maxOutputTokens: undefined };
   const charged = { inputTokens: weight, outputTokens: 0, tokens: weight };
   const refusalsAreFree = provider.refusedInput === 'returned';
-  const spanId = ids();
-  const of = { traceId: ambientJob().traceId ?? spanId + spanId, spanId, attempt, queuedMs: 0 };
-  try {
-    return ledger.enter({ name, model, key, provider, lane, tokens, charged, refusalsAreFree }, of, { lease: undefined, settle }, now);
-  } catch (error) {
-    settle({ inputTokens: 0, outputTokens: 0 });
-    throw error;
-  }
+  return { name, model, key, provider, lane, tokens, charged, refusalsAreFree };
 }
 
 /** Kinds of errors with which a provider refuses a request, of which it has read nothing or counts nothing. */

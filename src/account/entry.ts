@@ -2,7 +2,7 @@ import { evidenceOf } from '../../operators/build.js';
 import type { ErrorClass, PolicyContext, ResponseLike, Usage } from '../../operators/index.js';
 import type { CallRecord, CallStatus } from '../metrics/call-record.js';
 import { errorCodeOf } from '../metrics/error-code.js';
-import type { BudgetCall, Reservation } from '../pipelines/budget/budget-types.js';
+import type { Reservation } from '../pipelines/budget/budget-types.js';
 import { wasFree } from '../pipelines/budget/was-free.js';
 import type { ExpectedOutput } from './expected-output.js';
 import type { OutputCharging, SentCall } from './output-charging.js';
@@ -17,7 +17,6 @@ export interface EntryBook {
   readonly charging: OutputCharging;
   /** Whether anything reads the records. */
   readonly isRead: boolean;
-  reserve(call: BudgetCall, lane: string): Reservation | undefined;
   tell(note: { readonly type: 'chargedOnArrival'; readonly model: string }): void;
   record(record: CallRecord): void;
 }
@@ -108,17 +107,24 @@ export class Entry {
   #wasSent = true;
   #progress: Progress | undefined;
 
-  /** @throws BudgetExceededError, or what else the budget refuses it with; nothing is charged then */
-  constructor(ledger: EntryBook, facts: CallFacts, attempt: AttemptFacts, settle: (usage: Usage) => void, now: () => number) {
+  /** @param reservation - what the budget was charged with, where there is one */
+  constructor(
+    ledger: EntryBook,
+    facts: CallFacts,
+    attempt: AttemptFacts,
+    settle: (usage: Usage) => void,
+    now: () => number,
+    reservation: Reservation | undefined,
+  ) {
     this.#ledger = ledger;
     this.#facts = facts;
     this.#attempt = attempt;
     this.#settle = settle;
     this.#now = now;
     this.#startedAt = now();
-    const { model, key, lane, tokens } = facts;
-    const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
-    this.#reservation = ledger.reserve({ model, key, ...prompt, outputTokens }, lane);
+    this.#reservation = reservation;
+    const { model, tokens } = facts;
+    const { maxOutputTokens: outputTokens = 0 } = tokens;
     this.#charged = facts.estimate?.() ?? facts.charged;
     if (!isSame(this.#charged, facts.charged)) this.#pay(this.#charged);
     if (outputTokens === 0 || facts.provider.outputCharged === 'onArrival') return;

@@ -1,10 +1,11 @@
-import { Subject } from 'rxjs';
+import { isObservable, Subject } from 'rxjs';
 import { check } from '../../operators/build.js';
 import type { FlowEvent, Limiter, PolicyContext } from '../../operators/index.js';
 import { childOf, fromHeaders } from '../../operators/index.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { budgetOption } from '../pipelines/budget/budget-options.js';
 import type { BudgetCall, BudgetPort, Reservation } from '../pipelines/budget/budget-types.js';
+import { after, bothOf, type Reserving } from '../pipelines/budget/reserving.js';
 import type { AttemptFacts, CallFacts, EntryBook } from './entry.js';
 import { asGranted, Entry } from './entry.js';
 import { ExpectedOutput } from './expected-output.js';
@@ -50,6 +51,8 @@ export class Ledger implements EntryBook {
   readonly provider: ProviderRules | undefined;
   readonly #above: Ledger | undefined;
   readonly #budget: BudgetPort | undefined;
+  /** Whether there is a budget, here or above. */
+  readonly #isSpent: boolean;
   readonly #reserved: ReadonlyMap<string, number> | undefined;
   readonly #records = new Subject<CallRecord>();
   /** Whose ledger it is. */
@@ -58,6 +61,7 @@ export class Ledger implements EntryBook {
   constructor({ budget, onRecord, provider, reserved }: LedgerOptions = {}, above?: Ledger) {
     this.#above = above;
     this.#budget = budget;
+    this.#isSpent = budget !== undefined || (above !== undefined && above.#isSpent);
     this.#reserved = reserved ?? (above && above.#reserved);
     this.expected = above?.expected ?? new ExpectedOutput();
     this.charging = above?.charging ?? new OutputCharging();
@@ -94,14 +98,36 @@ export class Ledger implements EntryBook {
     return { ...call, provider, charged: estimate(), estimate };
   }
 
-  /** Writes down an attempt that is about to be sent. @throws BudgetExceededError, or what else the budget refuses it with; then its permit is unused */
-  enter(facts: CallFacts, attempt: AttemptFacts, { lease, settle }: Pick<PolicyContext, 'lease' | 'settle'>, now: () => number): Entry {
+  /**
+   * Charges an attempt that is about to be sent to the budget; undefined without one. When it is refused, its permit is unused.
+   *
+   * @throws BudgetExceededError, or what else the budget refuses it with
+   */
+  reserveFor({ key, lane, model, tokens }: CallFacts, lease?: PolicyContext['lease']): Reserving | undefined {
+    if (!this.#isSpent) return undefined;
+    const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
     try {
-      return new Entry(this, asGranted(facts, lease), attempt, settle, now);
+      const reserving = this.reserve({ model, key, ...prompt, outputTokens }, lane);
+      if (!isObservable(reserving)) return reserving;
+      const unused = (): void => {
+        lease?.release('unused');
+      };
+      return after(reserving, (reservation) => reservation, unused);
     } catch (error) {
       lease?.release('unused');
       throw error;
     }
+  }
+
+  /** Writes down an attempt that is about to be sent, with what the budget was charged. */
+  enter(
+    facts: CallFacts,
+    attempt: AttemptFacts,
+    { lease, settle }: Pick<PolicyContext, 'lease' | 'settle'>,
+    now: () => number,
+    reservation: Reservation | undefined,
+  ): Entry {
+    return new Entry(this, asGranted(facts, lease), attempt, settle, now, reservation);
   }
 
   /** What a call is charged before it is sent, by what is known of its model now. */
@@ -122,18 +148,18 @@ export class Ledger implements EntryBook {
     return this;
   }
 
-  /** Charges a call of this lane to the budget; undefined without one. @throws BudgetExceededError, or what else the budget refuses it with */
-  reserve(call: BudgetCall, lane: string): Reservation | undefined {
+  /**
+   * Charges a call of this lane to the budget; undefined without one. One that is shared answers later.
+   *
+   * @throws BudgetExceededError, or what else the budget refuses it with
+   */
+  reserve(call: BudgetCall, lane: string): Reserving | undefined {
     const above = this.#above?.reserve(call, lane);
-    if (this.#above?.spends(this.#budget) === true) return above;
-    try {
-      const reserved = this.#reserved?.get(lane);
-      const own = this.#budget?.reserve(reserved === undefined ? call : { ...call, reserved });
-      return own && above ? both(own, above) : (own ?? above);
-    } catch (error) {
-      above?.release();
-      throw error;
-    }
+    const budget = this.#above?.spends(this.#budget) === true ? undefined : this.#budget;
+    if (budget === undefined) return above;
+    const reserved = this.#reserved?.get(lane);
+    const asked = reserved === undefined ? call : { ...call, reserved };
+    return above === undefined ? budget.reserve(asked) : bothOf(above, () => budget.reserve(asked));
   }
 
   /** Whether a budget is charged here already, or above: the same one given twice is charged once. */
@@ -165,22 +191,6 @@ export class Ledger implements EntryBook {
       subscription.unsubscribe();
     };
   }
-}
-
-function both(one: Reservation, other: Reservation): Reservation {
-  return {
-    get costUsd() {
-      return one.costUsd ?? other.costUsd;
-    },
-    settle: (usage) => {
-      one.settle(usage);
-      other.settle(usage);
-    },
-    release: () => {
-      one.release();
-      other.release();
-    },
-  };
 }
 
 /** Gives a limiter a ledger. @throws FlowConfigError when it has one */

@@ -1,7 +1,6 @@
 import { check, teller } from '../../operators/build.js';
-import type { Usage } from '../../operators/index.js';
 import { BudgetExceededError, FlowConfigError } from '../../operators/index.js';
-import { checkedCall, checkedSave, NAME, readOptions, unpriced } from './budget/budget-options.js';
+import { checkedSave, NAME, readOptions } from './budget/budget-options.js';
 import type {
   Budget,
   BudgetCall,
@@ -10,12 +9,15 @@ import type {
   BudgetSnapshot,
   Reservation,
   SavedBudget,
+  SharedBudget,
+  SharedBudgetOptions,
 } from './budget/budget-types.js';
 import type { Account } from './budget/charge.js';
-import { amountsOf, Charge } from './budget/charge.js';
+import { Charge } from './budget/charge.js';
 import type { Amounts, Window } from './budget/meter.js';
 import { Meter } from './budget/meter.js';
-import type { CallTokens } from './budget/prices.js';
+import { ALL, PricedCalls } from './budget/priced-calls.js';
+import { StoredBudget } from './budget/shared-budget.js';
 
 export type * from './budget/budget-types.js';
 
@@ -31,10 +33,13 @@ export type * from './budget/budget-types.js';
  * - **Never above a limit** when estimates are upper bounds. When calls cost more, by what those under way cost more: told as `budgetOverrun`.
  * - **Counts** in whole billionths of a USD, each call rounded up: sums do not drift.
  * - **Begins anew** `windowMs` after the first call of a window. A call is one of the window that it began in.
- * - **After a crash** what was reserved is still charged, with a `store`.
+ * - **After a crash** what was reserved is still charged, with a `storage`.
+ * - **Of several processes**, with a `store`: what one spends, all have spent. `reserve` then answers with an Observable; everything that takes a `budget`
+ *   waits for it. A window slides then: no span of `windowMs` costs more than the limit. What calls cost less goes back within a second; what a process that
+ *   died had reserved stays charged. The store must remember as long as the limit lasts.
  *
  * @stable
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, and what the `store` throws.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, and what the `storage` throws.
  * @example
  * ```ts
  * import { createBudget, isFlowError } from 'sluice';
@@ -51,39 +56,35 @@ export type * from './budget/budget-types.js';
  * }
  * ```
  */
-export function createBudget(options: BudgetOptions = {}): Budget {
-  return new FlowBudget(options);
+export function createBudget(options?: BudgetOptions): Budget;
+export function createBudget(options: SharedBudgetOptions): SharedBudget;
+export function createBudget(options: BudgetOptions | SharedBudgetOptions = {}): Budget | SharedBudget {
+  const config = readOptions(options);
+  return config.store ? new StoredBudget(config, config.store) : new FlowBudget(config);
 }
-
-/** Counts everything, and never refuses. */
-const ALL = { key: undefined, model: undefined, windowMs: Infinity, limit: Infinity } as const;
 
 class FlowBudget implements Budget, Account {
   readonly #config: ReturnType<typeof readOptions>;
   readonly #limits: readonly Meter[];
   readonly #usd = new Meter({ ...ALL, unit: 'usd' }, -1);
   readonly #tokens = new Meter({ ...ALL, unit: 'tokens' }, -1);
+  readonly #calls: PricedCalls;
   readonly #tell: ReturnType<typeof teller>;
-  /** Models whose calls have written to the provider's prompt cache, and in which way: for an hour is the dearer. */
-  readonly #writers = new Map<string, 'cacheWriteTokens' | 'cacheWrite1hTokens'>();
   #executing = 0;
 
-  constructor(options: BudgetOptions) {
-    this.#config = readOptions(options);
-    const { limits, storage: store } = this.#config;
+  constructor(config: ReturnType<typeof readOptions>) {
+    this.#config = config;
+    const { limits, prices, storage: store } = config;
     this.#limits = limits.map((rule, position) => new Meter(rule, position));
+    this.#calls = new PricedCalls(prices, this.#limits);
     this.#tell = teller(NAME, this.#config, () => this.#now());
     for (const saved of checkedSave(store?.load())) for (const limit of this.#limits) limit.restore(saved);
   }
 
   reserve(call: BudgetCall): Reservation {
-    const asked = this.#worst(checkedCall(call));
-    const price = this.#config.prices.get(asked.model);
-    const limits = this.#limits.filter((limit) => limit.isAbout(asked));
-    if (price === undefined && limits.some(({ rule }) => rule.unit === 'usd')) throw unpriced(asked.model);
+    const { amounts, asked, limits, price } = this.#calls.of(call);
     const now = this.#now();
     const windows = limits.map((limit) => limit.at(now));
-    const amounts = amountsOf(price, asked);
     const full = windows.filter((window) => !window.hasRoomFor(amounts, asked.reserved, now));
     if (full.length > 0) {
       const refusal = this.#refusal(full, amounts, now);
@@ -103,26 +104,13 @@ class FlowBudget implements Budget, Account {
         return charge.costUsd;
       },
       settle: (usage) => {
-        this.#noteWrites(asked.model, usage);
+        this.#calls.noteWrites(asked.model, usage);
         charge.settle(usage);
       },
       release: () => {
         charge.release();
       },
     };
-  }
-
-  #noteWrites(model: string, { cacheWriteTokens = 0, cacheWrite1hTokens = 0 }: Usage = {}): void {
-    if (cacheWrite1hTokens > 0) this.#writers.set(model, 'cacheWrite1hTokens');
-    else if (cacheWriteTokens > 0 && !this.#writers.has(model)) this.#writers.set(model, 'cacheWriteTokens');
-  }
-
-  /** What the call costs at most: where calls of the model write to the prompt cache, this one may write all of its prompt. */
-  #worst<C extends CallTokens & { readonly model: string }>(call: C): C {
-    const { inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, cacheWrite1hTokens = 0 } = call;
-    const way = this.#writers.get(call.model);
-    if (cacheReadTokens + cacheWriteTokens + cacheWrite1hTokens > 0 || way === undefined) return call;
-    return { ...call, [way]: inputTokens };
   }
 
   snapshot(): BudgetSnapshot {

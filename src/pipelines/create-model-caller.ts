@@ -1,9 +1,11 @@
-import { EMPTY, lastValueFrom, Observable } from 'rxjs';
+import { EMPTY, isObservable, lastValueFrom, Observable } from 'rxjs';
 import { AbortCalls, Alarm, ask, check, connect, type Shutdown, ShutdownHandle, teller } from '../../operators/build.js';
 import type { Classify, ErrorClass, FlowEvent, Policy, PolicyContext, Usage, WorkResult } from '../../operators/index.js';
 import { ClosedError, FlowConfigError, isFlowError, policy } from '../../operators/index.js';
 import type { RequestTokens, TokenUnits } from '../account/providers.js';
 import { ambientJob, ambientLane } from '../account/with-job.js';
+import type { Reservation } from './budget/budget-types.js';
+import { withReservation } from './budget/reserving.js';
 import type { HeldRules } from './limited.js';
 import { underPermit } from './limited.js';
 import type { Answers } from './models/answer-cache.js';
@@ -272,13 +274,17 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     });
   }
 
-  #attempt<V>(call: ModelCall, send: Send<V>, context: PolicyContext): WorkResult<V> {
+  #attempt<V>(call: ModelCall, send: Send<V>, context: PolicyContext, reserved?: Reservation): WorkResult<V> {
     const { lane, id: batchId, inquiry, facts } = call;
+    const reserving = reserved ?? (facts && this.#config.ledger?.reserveFor(facts, context.lease));
+    if (isObservable(reserving))
+      return withReservation(reserving, context, (reservation) => this.#attempt(call, send, context, reservation));
     const { traceId } = inquiry;
     const spanId = this.#nextId();
     const attempt = call.sent + 1;
     const { queuedMs } = context;
-    const entry = facts && this.#config.ledger?.enter(facts, { traceId, spanId, attempt, queuedMs }, context, () => this.now());
+    const about = { traceId, spanId, attempt, queuedMs };
+    const entry = facts && this.#config.ledger?.enter(facts, about, context, () => this.now(), reserving);
     // A listener of the budget may have ended the call.
     if (entry?.isReserved && context.signal.aborted) {
       entry.withdraw();
@@ -289,8 +295,8 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     this.#executing++;
     if (call.running++ === 0) this.#sending++;
     const made = new ModelAttempt(this, call, context, attempt, spanId, entry);
-    const about = { lane, batchId, traceId, spanId, size: 1, weight: 1, attempt, splitDepth: 0 };
-    this.#tell({ type: 'attemptStarted', ...about, executing: this.#executing });
+    const batch = { lane, batchId, traceId, spanId, size: 1, weight: 1, attempt, splitDepth: 0 };
+    this.#tell({ type: 'attemptStarted', ...batch, executing: this.#executing });
     // A listener may have ended the call.
     if (made.isOver) return EMPTY;
     made.isSent = true;

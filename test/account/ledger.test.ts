@@ -9,7 +9,7 @@ import { Entry } from '../../src/account/entry.js';
 import type { LedgerOptions } from '../../src/account/ledger.js';
 import { keepLedger, Ledger, ledgerOf } from '../../src/account/ledger.js';
 import { providers } from '../../src/account/providers.js';
-import type { CallRecord } from '../../src/index.js';
+import type { CallRecord, Reservation } from '../../src/index.js';
 import { createAccount, createBudget } from '../../src/index.js';
 
 const PRICES = { m: { inputUsdPerMillion: 1, outputUsdPerMillion: 10 } };
@@ -21,17 +21,19 @@ function entered(options: LedgerOptions = {}, facts: Partial<CallFacts> = {}) {
   const ledger = new Ledger({ ...options, onRecord: (record) => records.push(record) });
   const settled: Usage[] = [];
   let now = 5;
+  const about = {
+    ...{ name: 'n', model: 'm', lane: 'normal', key: 'acme', provider: providers.anthropic },
+    tokens: { inputTokens: 100, maxOutputTokens: 1000 },
+    charged: { inputTokens: 100, outputTokens: 300, tokens: 400 },
+    ...facts,
+  };
   const entry = new Entry(
     ledger,
-    {
-      ...{ name: 'n', model: 'm', lane: 'normal', key: 'acme', provider: providers.anthropic },
-      tokens: { inputTokens: 100, maxOutputTokens: 1000 },
-      charged: { inputTokens: 100, outputTokens: 300, tokens: 400 },
-      ...facts,
-    },
+    about,
     { traceId: 't', spanId: 's', attempt: 2, queuedMs: 7 },
     (usage) => settled.push(usage),
     () => now,
+    ledger.reserveFor(about) as Reservation | undefined,
   );
   now = 25;
   return { entry, ledger, records, settled, units: () => settled.at(-1)?.units };
@@ -166,12 +168,12 @@ describe('a ledger', () => {
   it('with a budget of its own charges both, and none when the second refuses', () => {
     const [all, own] = [budget(), budget(0.015)];
     const ledger = new Ledger({ budget: all }).with({ budget: own });
-    ledger.reserve({ model: 'm', ...tokens }, 'background')?.settle({ inputTokens: 100, outputTokens: 1000 });
+    (ledger.reserve({ model: 'm', ...tokens }, 'background') as Reservation).settle({ inputTokens: 100, outputTokens: 1000 });
     for (const each of [all, own]) expect(each.snapshot().limits[0]?.spent).toBeCloseTo(WORST_USD, 9);
     expect(() => ledger.reserve({ model: 'm', ...tokens }, 'background')).toThrow(BudgetExceededError);
     expect(all.snapshot().limits[0]).toMatchObject({ inFlight: 0 });
-    const released = new Ledger({ budget: all }).with({ budget: budget() }).reserve({ model: 'm', ...tokens }, 'background');
-    released?.release();
+    const released = new Ledger({ budget: all }).with({ budget: budget() }).reserve({ model: 'm', ...tokens }, 'background') as Reservation;
+    released.release();
     expect(all.snapshot().limits[0]?.spent).toBeCloseTo(WORST_USD, 9);
   });
 

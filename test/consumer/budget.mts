@@ -13,8 +13,10 @@ import {
   type ModelPrices,
   type Reservation,
   type SavedBudget,
+  type SharedBudget,
+  type SharedBudgetOptions,
 } from 'sluice';
-import { BudgetExceededError } from 'sluice/operators';
+import { BudgetExceededError, memoryStore } from 'sluice/operators';
 
 const price = { inputUsdPerMillion: 0.1, outputUsdPerMillion: 0.4 };
 const prices: ModelPrices = { m: price };
@@ -33,6 +35,15 @@ const call = { model: 'm', inputTokens: 100, outputTokens: 20, key: 'team' };
 const reservation: Reservation = budget.reserve(call);
 reservation.settle({ inputTokens: 90, outputTokens: 10 });
 reservation.release();
+
+const ofAll: SharedBudgetOptions = { limits: [limit], prices, store: memoryStore(), name: 'team' };
+const shared: SharedBudget = createBudget(ofAll);
+shared.reserve(call).subscribe((reserved: Reservation) => {
+  reserved.settle();
+});
+createAccount({ budget: shared });
+// @ts-expect-error -- the store keeps what is spent
+createBudget({ store: memoryStore(), storage: store });
 
 const port = budget;
 createModelCaller({ call: chatCompletions({ baseUrl: 'http://127.0.0.1/v1', model: 'm' }), budget: port, limiter: createAccount({ concurrency: 4 }) });

@@ -4,6 +4,8 @@ import type { Classify, PolicyContext, ResponseLike, Usage, WorkResult } from '.
 import type { EntryEnd, Progress } from '../../account/entry.js';
 import { asGranted, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
+import type { Reservation } from '../../pipelines/budget/budget-types.js';
+import { withReservation } from '../../pipelines/budget/reserving.js';
 import type { AccountedCall } from './accounted-call.js';
 
 /** What the work of an adapter is told of its attempt. */
@@ -39,12 +41,15 @@ export function entering(adapter: string, rules: EntryRules) {
     return (context) => {
       const { attempt, queuedMs } = context;
       const about = { traceId, spanId: nextId(), attempt, queuedMs };
-      const entry = enter(new EntryOf(rules, facts, about, context), context);
-      return settledBy(
-        entry,
-        () => work(new Entered(context, entry)),
-        (error) => endOf(error, classOf(adapter, rules, error, attempt)),
-      );
+      const reserving = rules.ledger.reserveFor(facts, context.lease);
+      return withReservation(reserving, context, (reservation) => {
+        const entry = enter(new EntryOf(rules, facts, about, context), reservation);
+        return settledBy(
+          entry,
+          () => work(new Entered(context, entry)),
+          (error) => endOf(error, classOf(adapter, rules, error, attempt)),
+        );
+      });
     };
   };
 }
@@ -58,18 +63,12 @@ class EntryOf {
   ) {}
 }
 
-/** @throws BudgetExceededError, or what else the budget refuses it with; then its permit was not used */
-function enter({ rules, facts, about, context }: EntryOf, { lease }: PolicyContext): Entry {
-  try {
-    const entry = new Entry(rules.ledger, asGranted(facts, lease), about, context.settle, () => rules.now());
-    context.whenAborted = () => {
-      entry.left(cutOff(context, rules.now()));
-    };
-    return entry;
-  } catch (error) {
-    lease?.release('unused');
-    throw error;
-  }
+function enter({ rules, facts, about, context }: EntryOf, reservation: Reservation | undefined): Entry {
+  const entry = new Entry(rules.ledger, asGranted(facts, context.lease), about, context.settle, () => rules.now(), reservation);
+  context.whenAborted = () => {
+    entry.left(cutOff(context, rules.now()));
+  };
+  return entry;
 }
 
 /** Undefined when the caller has left. */

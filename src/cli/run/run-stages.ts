@@ -6,6 +6,7 @@ import { type CallFacts, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import { type ProviderRules, providerAt, providers } from '../../account/providers.js';
 import { readUsage } from '../../account/read-usage.js';
+import type { Reservation } from '../../pipelines/budget/budget-types.js';
 import type { Endpoint } from '../../pipelines/endpoint.js';
 import { type ChatCompletion, type ChatRequest, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
@@ -91,7 +92,9 @@ class RunCalls {
     let entry: Entry | undefined;
     try {
       const about = { traceId: item.documentId, spanId: item.item, attempt, queuedMs: 0 };
-      const opened = (entry = new Entry(ledger, facts, about, permit.settle, () => Date.now()));
+      // The budget of a run is its own, and answers at once.
+      const reservation = ledger.reserveFor(facts) as Reservation | undefined;
+      const opened = (entry = new Entry(ledger, facts, about, permit.settle, () => Date.now(), reservation));
       const observe = (response: ResponseLike): void => {
         opened.observe(response);
         permit.observe(response);

@@ -1,4 +1,5 @@
 import { check } from '../../../operators/build.js';
+import type { CreditStore } from '../../../operators/index.js';
 import { FlowConfigError } from '../../../operators/index.js';
 import type {
   BudgetCall,
@@ -9,6 +10,7 @@ import type {
   ModelPrice,
   ModelPrices,
   SavedBudget,
+  SharedBudgetOptions,
 } from './budget-types.js';
 import type { MeterRule } from './meter.js';
 import type { CallTokens } from './prices.js';
@@ -29,11 +31,14 @@ const TOKENS = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrit
 /** By the name of the model, which may be that of something every object has. */
 export type PriceList = ReadonlyMap<string, ModelPrice>;
 
-export function readOptions(options: BudgetOptions) {
-  const { limits = [], prices = {}, ...rest } = Object(options) as BudgetOptions;
+/** Those of a budget of its own, and of one that is shared. */
+type AllOptions = BudgetOptions & Partial<SharedBudgetOptions>;
+
+export function readOptions(options: BudgetOptions | SharedBudgetOptions) {
+  const { limits = [], prices = {}, ...rest } = Object(options) as AllOptions;
   const read = check.options(
     NAME,
-    Object(options) === options ? rest : options,
+    Object(options) === options ? rest : (options as AllOptions),
     { enforce: true, warnAt: 0.8 },
     {
       limits: () => undefined,
@@ -42,10 +47,15 @@ export function readOptions(options: BudgetOptions) {
       warnAt: (operator, option, value: number) => check.ratio(operator, option, value),
       onEvent: check.listener,
       name: (operator, option, value: string | undefined) => (value === undefined ? value : check.nonEmpty(operator, option, value)),
-      storage: storeOption,
+      storage: storageOption,
+      store: creditStoreOption,
       scheduler: check.scheduler,
     },
   );
+  if (read.store !== undefined) {
+    check.excludes(NAME, 'storage', read.storage, '`store`', 'Leave it out: the store remembers what was spent.');
+    if (!read.enforce) throw check.misused(NAME, 'enforce', 'a budget with a `store` is enforced', 'Try limits out without `store`.');
+  }
   const list = priceList(prices);
   return { ...read, prices: list, limits: limitRules(limits, list) };
 }
@@ -134,11 +144,18 @@ function priceList(prices: ModelPrices): PriceList {
   return list;
 }
 
-function storeOption(operator: string, option: string, store: BudgetStorage | undefined): BudgetStorage | undefined {
+function storageOption(operator: string, option: string, store: BudgetStorage | undefined): BudgetStorage | undefined {
   if (store === undefined) return store;
   const { load, save } = Object(store) as Partial<BudgetStorage>;
   if (typeof load === 'function' && typeof save === 'function') return store;
   throw new FlowConfigError(operator, option, 'an object with `load` and `save`', store);
+}
+
+function creditStoreOption(operator: string, option: string, store: CreditStore | undefined): CreditStore | undefined {
+  if (store === undefined) return store;
+  const { ask, correct, hold } = Object(store) as Partial<CreditStore>;
+  if ([ask, correct, hold].every((part) => typeof part === 'function')) return store;
+  throw new FlowConfigError(operator, option, 'a store such as localStore(…), with `ask`, `correct` and `hold`', store);
 }
 
 function amount(option: string, value: unknown): number {

@@ -1,5 +1,5 @@
-import type { SchedulerLike } from 'rxjs';
-import type { FlowSink, Usage } from '../../../operators/index.js';
+import type { Observable, SchedulerLike } from 'rxjs';
+import type { CreditStore, FlowSink, Usage } from '../../../operators/index.js';
 
 /** What a call is about to take. */
 export interface BudgetCall {
@@ -45,9 +45,10 @@ export interface Reservation {
 /** What calls are charged to: `createBudget` makes one; anything with this method can stand in for it. */
 export interface BudgetPort {
   /**
-   * Lets one call go, and charges its estimate in the same step. Throw `BudgetExceededError`, or whatever the call is to fail with, to stop it.
+   * Lets one call go, and charges its estimate in the same step. Throw `BudgetExceededError`, or whatever the call is to fail with, to stop it. One that has to
+   * ask elsewhere answers with an Observable, which emits the reservation once; when it is unsubscribed before that, it charges nothing.
    */
-  reserve(call: BudgetCall): Reservation;
+  reserve(call: BudgetCall): Reservation | Observable<Reservation>;
 }
 
 /** What a model costs, in USD. */
@@ -163,6 +164,17 @@ export interface BudgetOptions {
 }
 
 /**
+ * Options of a budget that processes share. It is always enforced, and its store keeps what is spent.
+ * @beta
+ */
+export interface SharedBudgetOptions extends Omit<BudgetOptions, 'enforce' | 'storage'> {
+  /** Where the limits are kept: `localStore(…)`, `redisStore(…)`, or a `CreditStore` of your own. */
+  readonly store: CreditStore;
+  /** Budgets of one store spend together when they name the same, in whatever process. Events call it so, as `instance`. @defaultValue 'budget' */
+  readonly name?: string;
+}
+
+/**
  * Numbers of one moment. The sums are of all calls since the budget was made, whatever the windows; USD are those of models with a price.
  * @stable
  */
@@ -181,5 +193,20 @@ export interface BudgetSnapshot {
 
 /** @stable */
 export interface Budget extends BudgetPort {
+  reserve(call: BudgetCall): Reservation;
+  snapshot(): BudgetSnapshot;
+}
+
+/**
+ * A budget that processes share.
+ * @beta
+ */
+export interface SharedBudget extends BudgetPort {
+  /**
+   * Asks the store at each subscription, and emits the reservation when it has answered; waits while the store is down. Fails with `BudgetExceededError` when
+   * there is no room, in whatever process it was spent.
+   */
+  reserve(call: BudgetCall): Observable<Reservation>;
+  /** What calls of this process have spent; of each limit, `left` is what the store had left when it was asked last. */
   snapshot(): BudgetSnapshot;
 }

@@ -107,7 +107,7 @@ export class ModelAttempt implements ModelContext {
   }
 
   #stopped(): void {
-    this.#context.giveBack = this.giveBack;
+    this.#context.giveBack = this.giveBack ?? this.#context.giveBack;
     const now = this.#host.now() + TOLERANCE_MS;
     let outcome: AttemptOutcome = 'cancelled';
     let end: EntryEnd = { status: 'cancelled', errorCode: 'CANCELLED' };

@@ -1,17 +1,17 @@
 import type { Observable } from 'rxjs';
-import { map, takeLast } from 'rxjs';
+import { from, takeLast } from 'rxjs';
 import { check, streamOf } from '../../../operators/build.js';
 import type { PolicyContext } from '../../../operators/index.js';
 import { fromStream } from '../../../operators/index.js';
+import { after } from '../budget/reserving.js';
 
 /** An answer that comes at once or later. */
 export type Answer<R> = R | PromiseLike<R> | Observable<R>;
 
-/** What a function makes of an answer that comes at once or later. */
-export function mapped<R>(answer: unknown, of: (value: unknown) => R): Answer<R> {
-  const stream = streamOf(answer);
-  if (stream) return stream.pipe(takeLast(1), map(of));
-  return check.isPromise(answer) ? Promise.resolve(answer).then(of) : of(answer);
+/** What a function makes of an answer; both may come at once or later. */
+export function mapped<R>(answer: unknown, of: (value: unknown) => R | Observable<R>): Answer<R> {
+  const stream = check.isPromise(answer) ? from(answer) : streamOf(answer);
+  return stream ? after(stream.pipe(takeLast(1)), of) : of(answer);
 }
 
 /** What a tool answers, as a policy takes it. A failure after the first values of a stream is like any other, so only the last is handed on. */

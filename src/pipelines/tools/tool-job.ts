@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { catchError, Subject, takeUntil } from 'rxjs';
+import { catchError, isObservable, map, of, Subject, takeUntil } from 'rxjs';
 import { captureContext } from '#async-context';
 import { ask, check, streamOf } from '../../../operators/build.js';
 import type { FlowEvent, PolicyContext, PolicyGuardContext, Usage } from '../../../operators/index.js';
@@ -237,24 +237,38 @@ export class ToolJob {
     return mapped(answer, (isAllowed) => (isAllowed === true ? this.#affords() : (isAllowed as boolean)));
   }
 
-  #affords(): boolean {
+  /** Whether the budget has room. One that is shared answers later. */
+  #affords(): boolean | Observable<boolean> {
     const { budget } = this.host.config;
     const { tool } = this.setup;
     if (budget === undefined || tool.cost === undefined) return true;
     try {
       const usage = ask(NAME, 'cost', (args) => tool.cost?.(args), this.#guarded?.input);
-      this.#reservation = budget.reserve({ ...usage, model: tool.name, key: this.about.given.key });
-      // A listener of the budget may have cancelled it.
-      if (this.phase === 'over') this.#notStarted();
-      return true;
+      const reserving = budget.reserve({ ...usage, model: tool.name, key: this.about.given.key });
+      if (!isObservable(reserving)) return this.#afforded(reserving);
+      return reserving.pipe(
+        map((reservation) => this.#afforded(reservation)),
+        catchError((cause: unknown) => of(this.#unaffordable(cause))),
+      );
     } catch (cause) {
-      const isSpent = isFlowError(cause, 'FLOW_BUDGET_EXCEEDED');
-      const error: ToolError = isSpent
-        ? { code: 'budget_exceeded', message: 'the budget has no room for the call' }
-        : { code: 'failed', message: messageOf(cause) };
-      this.#refusal = { error, cause };
-      return false;
+      return this.#unaffordable(cause);
     }
+  }
+
+  #afforded(reservation: Reservation): boolean {
+    this.#reservation = reservation;
+    // A listener of the budget may have cancelled it.
+    if (this.phase === 'over') this.#notStarted();
+    return true;
+  }
+
+  #unaffordable(cause: unknown): boolean {
+    const isSpent = isFlowError(cause, 'FLOW_BUDGET_EXCEEDED');
+    const error: ToolError = isSpent
+      ? { code: 'budget_exceeded', message: 'the budget has no room for the call' }
+      : { code: 'failed', message: messageOf(cause) };
+    this.#refusal = { error, cause };
+    return false;
   }
 
   #execute(attempt: PolicyContext): unknown {

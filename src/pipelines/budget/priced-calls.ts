@@ -1,0 +1,52 @@
+import type { Usage } from '../../../operators/index.js';
+import { checkedCall, type PriceList, unpriced } from './budget-options.js';
+import type { BudgetCall, ModelPrice } from './budget-types.js';
+import { amountsOf } from './charge.js';
+import type { Amounts, Meter } from './meter.js';
+import type { CallTokens } from './prices.js';
+
+/** Counts everything, and never refuses. */
+export const ALL = { key: undefined, model: undefined, windowMs: Infinity, limit: Infinity } as const;
+
+/** A call, what it costs at most, and the limits that are about it. */
+export interface PricedCall {
+  readonly asked: BudgetCall & CallTokens & { readonly reserved: number };
+  readonly price: ModelPrice | undefined;
+  readonly amounts: Amounts;
+  readonly limits: readonly Meter[];
+}
+
+/** What calls cost at most, by the prices of a budget and by what calls before them have done. */
+export class PricedCalls {
+  readonly #prices: PriceList;
+  readonly #limits: readonly Meter[];
+  /** Models whose calls have written to the provider's prompt cache, and in which way: for an hour is the dearer. */
+  readonly #writers = new Map<string, 'cacheWriteTokens' | 'cacheWrite1hTokens'>();
+
+  constructor(prices: PriceList, limits: readonly Meter[]) {
+    this.#prices = prices;
+    this.#limits = limits;
+  }
+
+  /** @throws FlowConfigError */
+  of(call: BudgetCall): PricedCall {
+    const asked = this.#worst(checkedCall(call));
+    const price = this.#prices.get(asked.model);
+    const limits = this.#limits.filter((limit) => limit.isAbout(asked));
+    if (price === undefined && limits.some(({ rule }) => rule.unit === 'usd')) throw unpriced(asked.model);
+    return { asked, price, amounts: amountsOf(price, asked), limits };
+  }
+
+  noteWrites(model: string, { cacheWriteTokens = 0, cacheWrite1hTokens = 0 }: Usage = {}): void {
+    if (cacheWrite1hTokens > 0) this.#writers.set(model, 'cacheWrite1hTokens');
+    else if (cacheWriteTokens > 0 && !this.#writers.has(model)) this.#writers.set(model, 'cacheWriteTokens');
+  }
+
+  /** Where calls of the model write to the prompt cache, this one may write all of its prompt. */
+  #worst<C extends CallTokens & { readonly model: string }>(call: C): C {
+    const { inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0, cacheWrite1hTokens = 0 } = call;
+    const way = this.#writers.get(call.model);
+    if (cacheReadTokens + cacheWriteTokens + cacheWrite1hTokens > 0 || way === undefined) return call;
+    return { ...call, [way]: inputTokens };
+  }
+}

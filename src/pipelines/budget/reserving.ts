@@ -1,0 +1,102 @@
+import { isObservable, Observable, type Subscriber } from 'rxjs';
+import { check, streamOf } from '../../../operators/build.js';
+import type { PolicyContext, WorkResult } from '../../../operators/index.js';
+import type { Reservation } from './budget-types.js';
+
+/** What a budget answers: at once, or later when other processes share it. */
+export type Reserving = Reservation | Observable<Reservation>;
+
+/** Work that begins when its reservation is there. `holder` holds the permit. */
+export function withReservation<R>(
+  reserving: Reserving | undefined,
+  holder: Pick<PolicyContext, 'giveBack'>,
+  work: (reservation: Reservation | undefined) => WorkResult<R>,
+): WorkResult<R> {
+  if (!isObservable(reserving)) return work(reserving);
+  return after(reserving, (reservation) => {
+    const answer = work(reservation);
+    // A promise that is given up keeps its permit until it is over.
+    if (check.isPromise(answer)) holder.giveBack = afterwards(answer);
+    return answer;
+  });
+}
+
+function afterwards(promise: PromiseLike<unknown>): PolicyContext['giveBack'] {
+  return (release) => {
+    promise.then(release, release);
+  };
+}
+
+/** Work on what comes later, once. `failed` is told when it does not come. */
+export function after<T, R>(source: Observable<T>, work: (value: T) => WorkResult<R>, failed?: (error: unknown) => void): Observable<R> {
+  return new Observable((subscriber) => {
+    const waiting = source.subscribe({
+      next: (value) => {
+        try {
+          answer(subscriber, work(value));
+        } catch (error) {
+          subscriber.error(error);
+        }
+      },
+      error: (error: unknown) => {
+        failed?.(error);
+        subscriber.error(error);
+      },
+    });
+    subscriber.add(waiting);
+  });
+}
+
+function answer<R>(subscriber: Subscriber<R>, result: WorkResult<R>): void {
+  const last = (value: R): void => {
+    subscriber.next(value);
+    subscriber.complete();
+  };
+  const fail = (error: unknown): void => {
+    subscriber.error(error);
+  };
+  const stream = streamOf<R>(result);
+  if (stream) stream.subscribe(subscriber);
+  else if (check.isPromise(result)) result.then(last, fail);
+  else last(result as R);
+}
+
+/** The reservation of two budgets: the one that was asked first is given back when the other refuses. */
+export function bothOf(first: Reserving, second: () => Reserving): Reserving {
+  if (isObservable(first)) return after(first, (one) => bothOf(one, second));
+  let other: Reserving;
+  try {
+    other = second();
+  } catch (error) {
+    first.release();
+    throw error;
+  }
+  if (!isObservable(other)) return both(other, first);
+  const isLater = other;
+  return new Observable((subscriber) => {
+    let isThere = false;
+    subscriber.add(() => {
+      if (!isThere) first.release();
+    });
+    after(isLater, (reservation) => {
+      isThere = true;
+      return both(reservation, first);
+    }).subscribe(subscriber);
+  });
+}
+
+function both(one: Reservation, other: Reservation): Reservation {
+  return {
+    get costUsd() {
+      return one.costUsd ?? other.costUsd;
+    },
+    settle: (usage) => {
+      one.settle(usage);
+      other.settle(usage);
+    },
+    release: () => {
+      one.release();
+      other.release();
+    },
+  };
+}
