@@ -31,11 +31,11 @@ function rateOf({ kind, unit, amount, windowMs, burst }: RatePlan): RateRule {
 }
 
 function limit(plan: LimiterPlan): void {
-  const { guardMs = 200, leastShare = 0.01, lanes: names = [] } = plan;
+  const { guardMs = 200, leastShare = 0.01, lanes: names = [], reserve = 0 } = plan;
   const limiter = createLimiter({
     headroom: 1,
     rates: shared(storeOf(plan.store), plan.rates.map(rateOf), { guardMs, leastShare }),
-    ...(names.length > 0 && { queue: lanes(names.map((name) => ({ name }))) }),
+    ...(names.length > 0 && { queue: lanes(names.map((name, i) => ({ name, ...(i === 0 && { reserve }) }))) }),
     onEvent: ({ type: event }) => {
       say({ type: 'event', event, at: machineTime() });
     },

@@ -18,6 +18,8 @@ export interface LimiterPlan {
   readonly rates: readonly RatePlan[];
   readonly guardMs?: number;
   readonly leastShare?: number;
+  /** Of the first lane. @defaultValue 0 */
+  readonly reserve?: number;
   readonly lanes?: readonly string[];
   /** Lane of its jobs. */
   readonly lane?: string;
