@@ -38,7 +38,7 @@ export function readId(value: unknown): number {
 export function readAnswer(request: LocalRequest, value: unknown): LocalAnswer {
   if (!('ask' in request)) return undefined;
   const { amounts, credit, epoch, holdMs, left, lessons, waitMs } = fieldsOf(value);
-  const news = { left: list(left, endless), holdMs: endless(holdMs), epoch: count(epoch), lessons: table(lessons) };
+  const news = { left: list(left, leftOf), holdMs: endless(holdMs), epoch: count(epoch), lessons: table(lessons) };
   return credit === undefined
     ? { waitMs: endless(waitMs), ...news }
     : { credit: number(credit), amounts: list(amounts, amountOf), ...news };
@@ -122,6 +122,11 @@ function positive(value: unknown): number {
 /** A time or an amount that may be without end: JSON makes null of Infinity. */
 function endless(value: unknown): number {
   return value === null || value === Infinity ? Infinity : amountOf(value);
+}
+
+/** What a limit has left: less than nothing after more was spent than estimated, or the limit was lowered. */
+function leftOf(value: unknown): number {
+  return value === null || value === Infinity ? Infinity : number(value);
 }
 
 function count(value: unknown): number {
