@@ -110,6 +110,13 @@ module.exports = {
       to: { path: '(^|/)node_modules/(openai|ai|langchain|@anthropic-ai|@langchain|@openai|@opentelemetry|@modelcontextprotocol)/' },
     },
     {
+      name: 'redis-without-a-client',
+      comment: 'The connection of `sluice/redis` belongs to the user: the store has its type, and imports no client.',
+      severity: 'error',
+      from: { path: library },
+      to: { path: '(^|/)node_modules/ioredis/' },
+    },
+    {
       name: 'adapters-without-engine',
       severity: 'error',
       from: { path: '^src/adapters/' },

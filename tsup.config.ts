@@ -32,6 +32,7 @@ const library = {
     otel: 'src/adapters/otel.ts',
     'tanstack-ai': 'src/adapters/tanstack-ai.ts',
     'local-store': 'src/shared/local-store.ts',
+    redis: 'src/shared/redis-store.ts',
     devtools: 'src/frontend/devtools.ts',
     react: 'src/frontend/react.ts',
   },

@@ -20,6 +20,7 @@ const LATER = {
     ranked: 'a limiter queue in an order of its own, as stages need it',
     // What several processes share.
     localStore: 'limits that all processes of one machine share',
+    redisStore: 'limits that processes on many machines share',
     memoryStore: 'limits that several limiters of one process share, and the store of tests',
     shared: 'rates of a limiter that several processes share',
     sharedStore: 'makes a store of the user one that accounts take',
@@ -50,6 +51,8 @@ const LATER = {
     CreditStore: 'the port of a store',
     CreditWait: 'the port of a store: no credit yet',
     LocalStoreOptions: 'options of `localStore`',
+    RedisConnection: 'what `redisStore` needs of a connection',
+    RedisStoreOptions: 'options of `redisStore`',
     MemoryStore: 'a store that can be saved',
     SavedCredit: 'what it saves',
     MemoryStoreOptions: 'options of `memoryStore`',

@@ -77,8 +77,8 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
   /** How jobs with different `key`s share a lane: `byCost()` by the tokens that they use. @defaultValue they take turns, one job each */
   readonly keyFairness?: KeyFairness;
   /**
-   * Where rates and pauses are kept that other processes share: `localStore(…)`, `memoryStore()`, or `sharedStore(…)` of a store of your own. All
-   * rates of the account and of its models are shared; slots are of this process. A first lane that says nothing then keeps a reserve of 0.02. @defaultValue none
+   * Where rates and pauses are kept that other processes share: `localStore(…)`, `redisStore(…)`, `memoryStore()`, or `sharedStore(…)` of a
+   * store of your own. All rates of the account and of its models are shared; slots are of this process. A first lane that says nothing then keeps a reserve of 0.02. @defaultValue none
    */
   readonly store?: SharedStore;
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */

@@ -24,7 +24,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
  * While the store is down everything waits. What one process learns of a limit, and a pause of `penalize`, holds for all.
  *
  * @beta
- * @param store - Where they are kept: `localStore(…)`, `memoryStore()`, or a `CreditStore` of your own.
+ * @param store - Where they are kept: `localStore(…)`, `redisStore(…)`, `memoryStore()`, or a `CreditStore` of your own.
  * @param rates - Rates as of a limiter of its own. All are asked for and charged in one step.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when something is unknown or out of range.
  * @example

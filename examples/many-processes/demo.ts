@@ -1,5 +1,5 @@
-// Eight agents, each a process of its own, share one key at one provider: without a store, and over `localStore`. Run: npm run demo:processes
-// [-- --agents 16 --calls 10 --stores none,local]
+// Eight agents, each a process of its own, share one key at one provider: without a store, over `localStore`, and over `redisStore`. Run: npm run
+// demo:processes [-- --agents 16 --calls 10 --stores none,local,redis]
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import type { AgentOptions } from './agent.js';
+import { startRedis } from './redis.js';
 
 const folder = import.meta.dirname;
 const project = resolve(folder, '../..');
@@ -34,6 +35,8 @@ export interface RunOptions {
   readonly tokens: number;
   readonly windowMs: number;
   readonly cost: number;
+  /** Port of a Redis on this machine. */
+  readonly redisPort?: number | undefined;
 }
 
 /** Starts a provider and the agents, and waits for their ends. */
@@ -85,7 +88,7 @@ async function demo(): Promise<void> {
     options: {
       agents: { type: 'string', default: '8' },
       calls: { type: 'string', default: '10' },
-      stores: { type: 'string', default: 'none,local' },
+      stores: { type: 'string', default: 'none,local,redis' },
     },
   });
   const [agents, calls] = [Number(values.agents), Number(values.calls)];
@@ -94,11 +97,18 @@ async function demo(): Promise<void> {
     `${String(agents)} agents on one key, ${String(calls)} streamed calls of ${String(limit.cost)} tokens each; the provider takes 20,000 tokens in any 10 s\n`,
   );
   console.log('store    refused  lost  fullest window   use   seconds');
-  for (const store of values.stores.split(',') as AgentOptions['store'][]) {
-    const run = await runAgents({ ...limit, store, agents, calls });
+  const stores = values.stores.split(',') as AgentOptions['store'][];
+  const redis = stores.includes('redis') ? await startRedis() : undefined;
+  for (const store of stores) {
+    if (store === 'redis' && !redis) {
+      console.log('redis    left out: there is no redis-server on the PATH');
+      continue;
+    }
+    const run = await runAgents({ ...limit, store, agents, calls, redisPort: redis?.port });
     const percent = (part: number): string => `${(part * 100).toFixed(1)} %`;
     const row = [store.padEnd(8), String(run.refused).padStart(7), String(run.lost).padStart(5), percent(run.fullest).padStart(15)];
     console.log([...row, percent(run.use).padStart(9), run.seconds.toFixed(1).padStart(8)].join(' '));
     for (const reason of run.reasons.slice(0, 3)) console.log(`  ${reason}`);
   }
+  redis?.stop();
 }

@@ -275,6 +275,12 @@ describe('a client', () => {
     expect(readAnswer({ ask: QUESTION }, { ...news, waitMs: null })).toEqual({ ...read, waitMs: Infinity });
     expect(readRequest({ hold: { scope: 'a', ms: null } })).toEqual({ hold: { scope: 'a', ms: Infinity } });
   });
+
+  it('reads that less than nothing is left, after more was spent than estimated', () => {
+    const news = { left: [-3.5], holdMs: 0, epoch: 0, lessons: {} };
+    expect(readAnswer({ ask: QUESTION }, { ...news, waitMs: 5 })).toEqual({ ...news, waitMs: 5 });
+    expect(() => readAnswer({ ask: QUESTION }, { ...news, left: ['-3'], waitMs: 5 })).toThrow(TypeError);
+  });
 });
 
 describe.concurrent('what takes its time', () => {

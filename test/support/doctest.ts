@@ -174,6 +174,7 @@ export function ownSource(name: string): string | undefined {
           `src/${entry}/index.ts`,
           `src/${entry}.ts`,
           ...['', 'adapters/', 'frontend/', 'shared/'].map((folder) => `src/${folder}${entry.replace('/', '-')}.ts`),
+          `src/shared/${entry}-store.ts`,
         ];
   return places.find((file) => existsSync(ROOT + file));
 }

@@ -124,7 +124,7 @@ function endless(value: unknown): number {
   return value === null || value === Infinity ? Infinity : amountOf(value);
 }
 
-/** What is left, below 0 where corrections took more than there was. */
+/** What a limit has left: less than nothing after more was spent than estimated, or the limit was lowered. */
 function leftOf(value: unknown): number {
   return value === null || value === Infinity ? Infinity : number(value);
 }

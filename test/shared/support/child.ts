@@ -1,9 +1,11 @@
 import { rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
+import { Redis } from 'ioredis';
 import type { CreditStore, RateRule } from '../../../operators/index.js';
 import { createLimiter, lanes, shared, slidingWindow, tokenBucket } from '../../../operators/index.js';
 import { localStore } from '../../../src/shared/local-store.js';
+import { redisStore } from '../../../src/shared/redis-store.js';
 import type { Arrival, FromChild, LimiterPlan, RatePlan, StorePlan, ToChild } from './plans.js';
 import { machineTime } from './plans.js';
 
@@ -11,6 +13,9 @@ import { machineTime } from './plans.js';
 const [role, given] = process.argv.slice(2) as [string, string];
 if (role === 'provider') provide(given);
 else limit(JSON.parse(given) as LimiterPlan);
+
+/** How long a call takes whose cost is settled. */
+const CALL_MS = 100;
 
 function say(message: FromChild): void {
   if (process.connected) process.send?.(message);
@@ -22,8 +27,17 @@ function hear(heard: (message: ToChild) => void): void {
 
 // ---- a limiter ---------------------------------------------------------------------------------------------------------
 
-function storeOf({ folder, name }: StorePlan): CreditStore {
-  return localStore({ name, folder });
+interface OpenStore {
+  readonly store: CreditStore;
+  close(): void;
+}
+
+function storeOf(plan: StorePlan): OpenStore {
+  const { name } = plan;
+  if (plan.kind === 'local') return { store: localStore({ name, folder: plan.folder }), close: () => undefined };
+  const redis = new Redis({ path: plan.path, retryStrategy: () => 50 });
+  redis.on('error', () => undefined);
+  return { store: redisStore(redis, { name }), close: () => void redis.quit() };
 }
 
 function rateOf({ kind, unit, amount, windowMs, burst }: RatePlan): RateRule {
@@ -32,9 +46,10 @@ function rateOf({ kind, unit, amount, windowMs, burst }: RatePlan): RateRule {
 
 function limit(plan: LimiterPlan): void {
   const { guardMs = 200, leastShare = 0.01, lanes: names = [], reserve = 0 } = plan;
+  const { store, close } = storeOf(plan.store);
   const limiter = createLimiter({
     headroom: 1,
-    rates: shared(storeOf(plan.store), plan.rates.map(rateOf), { guardMs, leastShare }),
+    rates: shared(store, plan.rates.map(rateOf), { guardMs, leastShare }),
     ...(names.length > 0 && { queue: lanes(names.map((name, i) => ({ name, ...(i === 0 && { reserve }) }))) }),
     onEvent: ({ type: event }) => {
       say({ type: 'event', event, at: machineTime() });
@@ -50,10 +65,17 @@ function limit(plan: LimiterPlan): void {
     const cost = costOf(plan);
     limiter.acquire({ cost, ...(plan.lane !== undefined && { lane: plan.lane }) }).subscribe((lease) => {
       const sentAt = machineTime();
-      tell(provider, { at: sentAt, sentAt, waitedMs: sentAt - askedAt, pid: process.pid, lane: plan.lane, cost });
-      lease.release();
+      const spent = spentOf(plan, cost);
+      tell(provider, { at: sentAt, sentAt, waitedMs: sentAt - askedAt, pid: process.pid, lane: plan.lane, cost: spent });
+      if (spent === cost) lease.release();
+      else
+        setTimeout(() => {
+          lease.settle({ units: spent });
+          lease.release();
+        }, CALL_MS);
       if (++done === plan.jobs) {
         limiter.close();
+        close();
         provider?.end();
         say({ type: 'done' });
         process.disconnect();
@@ -76,6 +98,13 @@ function costOf({ cost }: LimiterPlan): Record<string, number> {
       return [unit, Math.floor(least + Math.random() * (most - least + 1))];
     }),
   );
+}
+
+/** What a call has really cost. */
+function spentOf({ settlesFrom }: LimiterPlan, cost: Record<string, number>): Record<string, number> {
+  if (settlesFrom === undefined) return cost;
+  const part = settlesFrom + Math.random() * (1 - settlesFrom);
+  return Object.fromEntries(Object.entries(cost).map(([unit, amount]) => [unit, unit === 'requests' ? amount : Math.round(amount * part)]));
 }
 
 function tell(provider: Socket | undefined, arrival: Arrival): void {

@@ -1,7 +1,10 @@
 /** What the processes of a test are told, as JSON. */
 
 /** Where limits are kept. Add a kind here and to `storeOf` in `child.ts`. */
-export type StorePlan = { readonly kind: 'local'; readonly name: string; readonly folder: string };
+export type StorePlan =
+  | { readonly kind: 'local'; readonly name: string; readonly folder: string }
+  /** `path` is the socket of the server. */
+  | { readonly kind: 'redis'; readonly name: string; readonly path: string };
 
 export interface RatePlan {
   /** A bucket comes in evenly; of a window, everything may be spent at once. */
@@ -31,6 +34,8 @@ export interface LimiterPlan {
   readonly jobs?: number;
   /** What a job costs. Where it is a pair, a whole number between the two. */
   readonly cost: Readonly<Record<string, number | readonly [least: number, most: number]>>;
+  /** Calls cost only so much of what was estimated, from this part to all of it, and say so when they end. */
+  readonly settlesFrom?: number;
   /** Address of a provider. */
   readonly provider?: string;
 }

@@ -63,6 +63,8 @@ async function bundled(): Promise<string> {
     format: 'esm',
     platform: 'node',
     target: 'es2022',
+    // ioredis is a CommonJS module.
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
     alias: { '#async-context': join(root, 'src/async-context.ts') },
     logLevel: 'error',
   });

@@ -1,0 +1,19 @@
+import { redisStore } from '../../src/shared/redis-store.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly, misspelt, unknown } from '../support/misuse.js';
+
+const known = 'name';
+
+/** It is never called. */
+const connection = { eval: () => Promise.resolve(null), evalsha: () => Promise.resolve(null) };
+
+export const rows: MisuseTable = {
+  operator: 'redisStore',
+  create: (options) => redisStore(connection, options),
+  rows: [
+    ...badly('name', 'a non-empty string', undefined, '', NaN, 0, null, true, {}, [], () => undefined),
+    ...unknown('scope', known, 'account'),
+    ...unknown('url', known, 'redis://127.0.0.1'),
+    ...misspelt('names', 'name', 'openai:prod'),
+  ],
+};
