@@ -81,6 +81,12 @@ describe('a window that is counted in parts', () => {
     expect([timed.waitMs(20, 0), timed.waitMs(20, 1e-6), timed.waitMs(20, 30), timed.waitMs(20, 30 + 1e-6)]).toEqual([0, 1200, 1200, 1220]);
   });
 
+  it('waits for nothing where exactly a millionth is missing', () => {
+    const least = { amount: 1e-6, windowMs: 1000 };
+    for (const each of [limit(least), limit({ ...least, burst: 1e-6 }), limit({ ...least, endsInMs: 1000 })])
+      expect(new Timed(each).grant(0, 1e-6).waitMs(0, 1e-6)).toBe(0);
+  });
+
   it('may be in debt after a grant of more than there is', () => {
     const timed = new Timed(window100).grant(0, 130).grant(20, 10);
     expect([timed.left(20), timed.room(20), timed.waitMs(20, 0), timed.waitMs(20, 95)]).toEqual([-40, -40, 1200, 1220]);
@@ -117,6 +123,16 @@ describe('a window that is counted in parts', () => {
     const timed = new Timed(window100).grant(0, 30).grant(20, 30);
     expect([timed.correct(1220, 50, 19).left(1220), timed.correct(1220, -10, 20).left(1220)]).toEqual([70, 80]);
     expect(timed.waitMs(1220, 90)).toBe(20);
+  });
+
+  it('is not touched by a correction of what has left it, and neither is a bucket', () => {
+    for (const each of [window100, bucket]) {
+      const timed = new Timed(each).grant(0, 30).grant(1220, 40);
+      const before = [timed.window.left(each), timed.window.room(each, 1220), timed.window.waitMs(each, 90, 0, 1220)];
+      timed.window.correct(each, 50, 19);
+      timed.window.correct(each, -20, 19);
+      expect([timed.window.left(each), timed.window.room(each, 1220), timed.window.waitMs(each, 90, 0, 1220)]).toEqual(before);
+    }
   });
 
   it('has exactly all of it again when nothing is left in it', () => {
@@ -393,6 +409,11 @@ describe('a window of the calendar', () => {
   it('is another window only where it ends later by more than half of one', () => {
     const day = new Day().grant(10, 10_000, 20);
     expect([day.left(20, 15_000), day.left(20, 15_001)]).toEqual([80, 100]);
+  });
+
+  it('is not another window where a clock that is far behind has asked in between', () => {
+    const day = new Day().grant(10, 10_000, 20);
+    expect([day.left(20, 4999), day.left(30, 10_000), day.left(40, -500_000), day.left(50, 10_000)]).toEqual([80, 80, 80, 80]);
   });
 
   it('ends with the earliest end that a process knows, unless that is of another window', () => {

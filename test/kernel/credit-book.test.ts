@@ -68,6 +68,7 @@ describe('what a lane may spend', () => {
   it('is enough when a millionth is missing: sums of fractions round', () => {
     const book = bookOf({ credit: 1, amount: 1 });
     expect([book.covers(0, 1 + 1e-6, 0), book.covers(0, 1 + 2e-6, 0)]).toEqual([true, false]);
+    expect(bookOf({ credit: 1, amount: 0 }).covers(0, 1e-6, 0)).toBe(true);
   });
 
   it('covers what costs nothing although all of it is spent', () => {
@@ -141,6 +142,9 @@ describe('paying', () => {
     expect(told(book)).toEqual([]);
     book.pay(0, 2e-6, 0);
     expect(told(book)).toEqual([[1, 0, 2e-6]]);
+    const least = bookOf({ credit: 1, amount: 1e-6 });
+    least.pay(0, 2e-6, 0);
+    expect(told(least)).toEqual([]);
   });
 });
 

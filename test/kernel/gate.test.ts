@@ -213,7 +213,8 @@ describe('a job that leaves', () => {
       const jobs = [enter(gate, new Ask()), enter(gate, new Ask()), enter(gate, new Ask())];
       for (const job of jobs.slice(0, 2)) {
         expect(gate.first).toBe(job);
-        gate.leave(job, hadTurn);
+        if (hadTurn) gate.leave(job, true);
+        else gate.leave(job);
       }
       expect(gate.first?.lane).toBe(leads);
       expect(gate.waiting).toBe(2);
