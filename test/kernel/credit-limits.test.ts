@@ -1,7 +1,7 @@
 /* oxlint-disable no-restricted-imports -- the parts of a shared limit are not exported */
 
 import { describe, expect, it } from 'vitest';
-import { partMs, partsOf } from '../../operators/kernel/credit/credit.js';
+import { isCredit, partMs, partsOf } from '../../operators/kernel/credit/credit.js';
 import type { SharedRate } from '../../operators/kernel/credit/credit-limits.js';
 import { creditLimits } from '../../operators/kernel/credit/credit-limits.js';
 import type { ReserveRule } from '../../operators/kernel/limits/limit.js';
@@ -110,5 +110,13 @@ describe('the parts of a window', () => {
   it('are those of the window and of the guard, each rounded up, and the present one', () => {
     const parts = (windowMs: number, guardMs: number): number => partsOf({ windowMs }, guardMs);
     expect([parts(1000, 200), parts(1000, 201), parts(1001, 200), parts(1, 0), parts(60_000, 200)]).toEqual([61, 62, 62, 2, 503]);
+  });
+});
+
+describe('an answer of a store', () => {
+  const news = { left: [], holdMs: 0, epoch: 0, lessons: {} };
+
+  it('is credit where it names one, and else a wait', () => {
+    expect([isCredit({ ...news, credit: 0, amounts: [] }), isCredit({ ...news, waitMs: 5 })]).toEqual([true, false]);
   });
 });
