@@ -477,6 +477,16 @@ describe('a window of the calendar', () => {
 });
 
 describe('a window from a saved state', () => {
+  it('keeps no part in which nothing was granted', () => {
+    const timed = new Timed(window100).grant(0, 30).grant(20, 0).correct(100, -5, 60).correct(100, 5, 100);
+    expect(plainCopy(timed.window)).toMatchObject({
+      parts: [
+        [0, 30],
+        [5, 5],
+      ],
+    });
+  });
+
   const kinds = [
     window100,
     bucket,
