@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CreditLedger } from '../../operators/kernel/index.js';
+import type { CreditLimit } from '../../operators/options/credit-store.js';
 import { isGranted, limit, question } from '../support/credit.js';
 
 const EPOCH = 1_790_000_000_000;
@@ -8,11 +9,11 @@ const EPOCH = 1_790_000_000_000;
 const limits = [limit({ amount: 10, windowMs: 1000 })];
 
 /** A ledger of which the first 10 were granted at 0. */
-function spent() {
+function spent(floors: readonly number[] = [0, 0.5]) {
   const ledger = new CreditLedger({ isLost: false });
   let number = 0;
   const ask = (owner: string, now: number, least: number, lane = 0) =>
-    ledger.ask(question({ owner, number: ++number, limits, lane, floors: [0, 0.5], least: [least] }), EPOCH + now);
+    ledger.ask(question({ owner, number: ++number, limits, lane, floors, least: [least] }), EPOCH + now);
   const isGrantedTo = (owner: string, now: number, least: number, lane = 0): boolean => isGranted(ask(owner, now, least, lane));
   ask('x', 0, 10);
   return { ledger, ask, isGrantedTo };
@@ -41,7 +42,75 @@ describe('an owner that waits', () => {
   });
 });
 
+describe('a lane', () => {
+  it('waits for those above it although it costs nothing itself', () => {
+    const { ask, isGrantedTo } = spent();
+    ask('urgent', 1200, 10);
+    expect(ask('low', 1201, 0, 1)).toMatchObject({ waitMs: 19 });
+    // When there is enough for both, it need not be the second.
+    expect([isGrantedTo('low', 1220, 0, 1), isGrantedTo('urgent', 1220, 10)]).toEqual([true, true]);
+  });
+
+  it('does not wait for what those above it need of other limits', () => {
+    const ledger = new CreditLedger({ isLost: false });
+    let number = 0;
+    const [all, low, other] = [
+      limit({ amount: 10, windowMs: 1000 }),
+      limit({ amount: 10, windowMs: 1000, fromLane: 1 }),
+      limit({ amount: 10, windowMs: 2000 }),
+    ];
+    const ask = (owner: string, lane: number, of: readonly CreditLimit[]) =>
+      ledger.ask(question({ owner, number: ++number, limits: of, lane, floors: [0, 0], least: [10] }), EPOCH);
+    expect(isGranted(ask('x', 0, [all]))).toBe(true);
+    expect(isGranted(ask('urgent', 0, [all, low]))).toBe(false);
+    // Processes with other limits of the same scope.
+    expect([ask('b', 1, [low]), ask('c', 1, [other])].map(isGranted)).toEqual([true, true]);
+  });
+
+  it('is told what there is of a limit that no question was decided by', () => {
+    const ledger = new CreditLedger({ isLost: false });
+    const ask = (number: number, windowMs: number) =>
+      ledger.ask(question({ number, limits: [limit({ amount: 10, windowMs })], least: [4] }), EPOCH);
+    expect([ask(2, 1000), ask(1, 3000)]).toMatchObject([{ left: [6] }, { waitMs: 1, left: [10] }]);
+  });
+});
+
 describe('a lane that is owed its floor', () => {
+  it('goes before more urgent ones when that pays for it', () => {
+    for (const [least, isFirst] of [
+      [5, true],
+      [6, false],
+    ] as const) {
+      const { ask, isGrantedTo } = spent();
+      ask('low', 900, least, 1);
+      // All of the limit: half of that is the floor of the lane that waits.
+      expect(isGrantedTo('urgent', 1220, 10)).toBe(true);
+      for (const now of [1300, 1800, 2300, 2420]) {
+        ask('low', now, least, 1);
+        ask('urgent', now + 1, 10);
+      }
+      expect(isGrantedTo('urgent', 2440, 10)).toBe(!isFirst);
+    }
+  });
+
+  it('has waited meanwhile: one that comes later is owed nothing', () => {
+    const { ask, isGrantedTo } = spent([0, 0.5, 0.2]);
+    ask('lowest', 900, 10, 2);
+    expect(isGrantedTo('urgent', 1220, 10)).toBe(true);
+    for (const now of [1300, 1800, 2300, 2420]) {
+      ask('low', now, 5, 1);
+      ask('urgent', now + 1, 10);
+    }
+    expect(isGrantedTo('urgent', 2440, 10)).toBe(true);
+    const alone = spent();
+    expect(alone.isGrantedTo('urgent', 1220, 10)).toBe(true);
+    for (const now of [1300, 1800, 2300, 2420]) {
+      alone.ask('low', now, 5, 1);
+      alone.ask('urgent', now + 1, 10);
+    }
+    expect(alone.isGrantedTo('urgent', 2440, 10)).toBe(true);
+  });
+
   /** Whether the urgent lane has to wait for the lower one, which is owed and has not waited for so long. */
   function isKept(absentMs: number): boolean {
     const { ask, isGrantedTo } = spent();
