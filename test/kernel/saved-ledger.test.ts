@@ -132,3 +132,74 @@ describe('a ledger from a saved state', () => {
     ]);
   });
 });
+
+describe('the scopes that a ledger saves', () => {
+  const TEN_MINUTES = 600_000;
+
+  /** A ledger that has heard of so many scopes at the beginning, and of nothing else in them. */
+  function heardOf(count: number): CreditLedger {
+    const ledger = new CreditLedger({ isLost: false });
+    for (let i = 0; i < count; i++) ledger.hold(`s${String(i)}`, 0, EPOCH);
+    return ledger;
+  }
+  /** How many it keeps when it hears of a new one. */
+  const kept = (ledger: CreditLedger, now: number, name = 'new'): number => {
+    ledger.hold(name, 0, EPOCH + now);
+    return ledger.save(EPOCH + now).scopes.length;
+  };
+  const asked = (ledger: CreditLedger, windowMs: number, guardMs: number): void => {
+    ledger.ask(question({ scope: 'asked', guardMs, limits: [limit({ amount: 10, windowMs })], least: [1] }), EPOCH);
+  };
+
+  it('are forgotten after ten minutes, where there are many', () => {
+    expect([kept(heardOf(63), TEN_MINUTES - 1), kept(heardOf(63), TEN_MINUTES), kept(heardOf(62), TEN_MINUTES)]).toEqual([64, 1, 63]);
+  });
+
+  it('are kept for ten minutes more when they are heard of again', () => {
+    const ledger = heardOf(63);
+    ledger.hold('s7', 0, EPOCH + 1);
+    expect(ledger.save(EPOCH).scopes.length).toBe(63);
+    expect([kept(ledger, TEN_MINUTES), kept(ledger, TEN_MINUTES + 1)]).toEqual([2, 2]);
+    const names = ledger.save(EPOCH).scopes.map(([name]) => name);
+    expect(names).toEqual(['s7', 'new']);
+  });
+
+  it('are looked through again when there are twice as many as were kept', () => {
+    const ledger = heardOf(63);
+    expect(kept(ledger, 1, 'last')).toBe(64);
+    const counts = Array.from({ length: 64 }, (_, i) => kept(ledger, TEN_MINUTES, `t${String(i)}`));
+    // 64 and 63 are fewer than 128; then those of the beginning go, but for the last.
+    expect(counts).toEqual([...Array.from({ length: 63 }, (_, i) => 65 + i), 65]);
+    // And of 65 twice as many.
+    const more = Array.from({ length: 65 }, (_, i) => kept(ledger, 2 * TEN_MINUTES, `u${String(i)}`));
+    expect(more).toEqual([...Array.from({ length: 64 }, (_, i) => 66 + i), 65]);
+  });
+
+  it('are kept as long as two of their windows, and what may still be spent of them', () => {
+    for (const [now, count] of [
+      [TEN_MINUTES, 2],
+      [800_399, 2],
+      [800_400, 1],
+    ] as const) {
+      const ledger = heardOf(62);
+      asked(ledger, 400_000, 200);
+      expect(kept(ledger, now)).toBe(count);
+    }
+    const short = heardOf(62);
+    asked(short, 1000, 200);
+    expect(kept(short, TEN_MINUTES)).toBe(1);
+  });
+
+  it('are kept as long as a hold', () => {
+    for (const [now, count] of [
+      [699_999, 2],
+      [700_000, 1],
+    ] as const) {
+      const ledger = heardOf(62);
+      ledger.hold('held', 700_000, EPOCH);
+      ledger.hold('held', 1000, EPOCH);
+      ledger.hold('held', 0, EPOCH);
+      expect(kept(ledger, now)).toBe(count);
+    }
+  });
+});
