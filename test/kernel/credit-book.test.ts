@@ -547,16 +547,18 @@ describe('a book', () => {
           if (what === 'take') {
             expect(book.takeCorrections()).toEqual(model.told.splice(0));
           }
+          const said: unknown[] = [book.endsAt, book.hasCorrections];
+          const listed: unknown[] = [model.endsAt, model.told.length > 0];
           for (const each of [0, 1]) {
             for (const of of [0, 1, 2, 3]) {
-              const left = model.open(of, now).reduce((sum, entry) => sum + entry.left[each]!, 0);
-              expect([book.left(each, now, of), book.covers(each, size, now, of)]).toEqual([
-                left,
-                model.open(of, now).length > 0 && left >= size,
-              ]);
+              const open = model.open(of, now);
+              const left = open.reduce((sum, entry) => sum + entry.left[each]!, 0);
+              said.push(book.left(each, now, of), book.covers(each, size, now, of));
+              listed.push(left, open.length > 0 && left >= size);
             }
           }
-          expect([book.endsAt, book.hasCorrections]).toEqual([model.endsAt, model.told.length > 0]);
+          // Mostly equal: a comparison of its own costs much more.
+          if (said.join() !== listed.join()) expect(said).toEqual(listed);
         }
         expect(book.takeCorrections()).toEqual(model.told);
       }),
