@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { lanes, perMinute, slidingWindow } from '../../operators/index.js';
+import { lanes, perMinute, slidingWindow, strictWithFloor } from '../../operators/index.js';
 import type { Charge, GateRules } from '../../operators/kernel/index.js';
 import { clamped, Gate, leastOf, leftOf, ONE_LINE, payable, Rates, unitsOf } from '../../operators/kernel/index.js';
 import type { PermitState } from '../../operators/kernel/limiter/gate.js';
@@ -100,7 +100,8 @@ describe('slots', () => {
             waiting.length,
           ]);
           expect(used <= concurrency || running.filter(({ charge }) => charge.slots > 0).length === 1).toBe(true);
-          expect(gate.all()).toEqual(waiting);
+          // The very same ones, in this order.
+          expect(gate.all().map((job, i) => job === waiting[i])).toEqual(waiting.map(() => true));
           expect(gate.first).toBe(waiting[0]);
         }
       }),
@@ -125,6 +126,108 @@ describe('slots', () => {
     expect(job.state).toBe('abandoned');
     gate.free(job);
     expect(job.state).toBe('over');
+  });
+});
+
+describe('the slots of a limiter', () => {
+  it('are all for one job that wants more than there are, when no other runs', () => {
+    const gate = gateOf({ concurrency: 3 });
+    expect([gate.hasSlots(slots(3)), gate.hasSlots(slots(4)), gate.blockedBy(slots(9), 0)]).toEqual([true, true, undefined]);
+    gate.take(new Ask(slots(1)), 0, undefined);
+    expect([gate.hasSlots(slots(2)), gate.hasSlots(slots(3))]).toEqual([true, false]);
+  });
+
+  it('are not missing to a job that needs none, although more are in use than there are', () => {
+    const gate = busy();
+    gate.take(new Ask(slots(2)), 0, undefined);
+    expect([gate.hasSlots(slots(0)), gate.hasSlots(slots(1)), gate.hasSlots(slots(1), false)]).toEqual([true, false, true]);
+  });
+
+  it('are the load of a limiter without rates, at most 1', () => {
+    const gate = gateOf({ concurrency: 4 });
+    expect(gate.load).toBe(0);
+    const permit = new Ask(slots(1));
+    gate.take(permit, 0, undefined);
+    expect(gate.load).toBe(0.25);
+    gate.take(new Ask(slots(2)), 0, undefined);
+    expect(gate.load).toBe(0.75);
+    gate.slots = 2;
+    expect(gate.load).toBe(1);
+    gate.slots = Infinity;
+    expect(gate.load).toBe(0);
+    gate.slots = 8;
+    gate.free(permit);
+    expect(gate.load).toBe(0.25);
+  });
+
+  it('are the load where more of them are in use than of the rates, and the rates are where it is less', () => {
+    const gate = gateOf({ concurrency: 4 }, [perMinute('tokens', 60, { burst: 10 })]);
+    gate.take(new Ask(tokens(5)), 0, undefined);
+    expect(gate.load).toBe(0.5);
+    gate.take(new Ask(slots(2)), 0, undefined);
+    expect(gate.load).toBe(0.75);
+  });
+});
+
+describe('a job that leaves', () => {
+  it('leaves the others in their order, from wherever it is', () => {
+    for (const which of [0, 1, 2]) {
+      const gate = busy();
+      const jobs = [enter(gate, new Ask()), enter(gate, new Ask()), enter(gate, new Ask())];
+      gate.leave(jobs[which]!);
+      const left = jobs.filter((_, i) => i !== which);
+      expect(gate.all().map((job) => jobs.indexOf(job))).toEqual(left.map((job) => jobs.indexOf(job)));
+      expect([gate.waiting, gate.queue.size]).toEqual([2, 2]);
+    }
+  });
+
+  it('gives its place in the lane to the next one', () => {
+    const gate = busy({ queue: lanes([{ name: 'a', maxQueued: 2 }, { name: 'b' }]) });
+    const job = enter(gate, new Ask());
+    enter(gate, new Ask());
+    expect(gate.refusal(0)?.excess).toBe(1);
+    gate.leave(job);
+    expect(gate.refusal(0)).toBeUndefined();
+    enter(gate, new Ask());
+    expect(gate.refusal(0)?.excess).toBe(1);
+  });
+
+  it('gives no place to others where it is a bidder, which had none', () => {
+    const gate = busy({ maxQueued: 1 });
+    const bidder = enter(gate, new Ask(ONE, 0, { isBidder: true }));
+    expect([gate.waiting, gate.queue.size]).toEqual([0, 1]);
+    enter(gate, new Ask());
+    gate.leave(bidder);
+    expect([bidder.state, gate.waiting, gate.queue.size, gate.refusal(0)?.excess]).toEqual(['left', 1, 1, 1]);
+  });
+
+  it('costs its lane a turn if it had one, and nothing if it went away', () => {
+    // The lower lane is owed every second turn.
+    const queue = lanes([{ name: 'a' }, { name: 'b' }], { fairness: strictWithFloor(0.5) });
+    for (const [hadTurn, leads] of [
+      [true, 1],
+      [false, 0],
+    ] as const) {
+      const gate = busy({ queue });
+      enter(gate, new Ask(ONE, 1));
+      const jobs = [enter(gate, new Ask()), enter(gate, new Ask()), enter(gate, new Ask())];
+      for (const job of jobs.slice(0, 2)) {
+        expect(gate.first).toBe(job);
+        if (hadTurn) gate.leave(job, true);
+        else gate.leave(job);
+      }
+      expect(gate.first?.lane).toBe(leads);
+      expect(gate.waiting).toBe(2);
+    }
+  });
+
+  it('with its turn is the head of its key, which need not be the head of its lane', () => {
+    const gate = busy({ queue: lanes([{ name: 'a' }], { key: ({ key }: { readonly key?: unknown }) => key }) });
+    const [one, two, three] = [1, 1, 2].map((key) => enter(gate, new Ask(ONE, 0, { key })));
+    gate.leave(three!, true);
+    expect([gate.firstIn(0, 1), gate.firstIn(0, 2), gate.queue.size]).toEqual([one, one, 2]);
+    gate.leave(one!, true);
+    expect(gate.first).toBe(two);
   });
 });
 
@@ -177,6 +280,26 @@ describe('who waits', () => {
     const [one, other] = [enter(gate, new Ask(ONE, 0, { key: 1 })), enter(gate, new Ask(ONE, 0, { key: 2 }))];
     expect([plain.index, one.index, other.index]).toEqual([undefined, 0, 1]);
     expect([gate.firstIn(0, 2), gate.firstIn(0, 3), gate.firstIn(0, 1)]).toEqual([other, one, one]);
+  });
+
+  it('is found in its lane whatever its key, where the queue keeps no keys', () => {
+    const gate = busy({ queue: { ...ONE_LINE, keyOf: ({ key }: { readonly key?: unknown }) => key } });
+    const one = enter(gate, new Ask(ONE, 0, { key: 1 }));
+    enter(gate, new Ask(ONE, 0, { key: 2 }));
+    expect([gate.firstIn(0, 1), gate.firstIn(0, 2)]).toEqual([one, one]);
+  });
+
+  it('is the first of its lane without keys, and nothing of an empty lane', () => {
+    const gate = busy({ queue: lanes([{ name: 'a' }, { name: 'b' }]) });
+    expect([gate.first, gate.firstIn(0, undefined), gate.firstIn(1, 'x'), gate.all()]).toEqual([undefined, undefined, undefined, []]);
+    const low = enter(gate, new Ask(ONE, 1));
+    expect([gate.firstIn(0, 'x'), gate.firstIn(1, 'x'), gate.first]).toEqual([undefined, low, low]);
+  });
+
+  it('is told all together, the most urgent lane first', () => {
+    const gate = busy({ queue: lanes([{ name: 'a' }, { name: 'b' }]) });
+    const jobs = [1, 0, 1, 0].map((lane) => enter(gate, new Ask(ONE, lane)));
+    expect(gate.all().map((job) => jobs.indexOf(job))).toEqual([1, 3, 0, 2]);
   });
 
   it('has a name by its lane', () => {
@@ -241,6 +364,34 @@ describe('the grace of abandoned work', () => {
   });
 });
 
+describe('the time', () => {
+  it('is before all others until a limiter is told one', () => {
+    const gate = new Gate<Ask>(DEFAULTS);
+    expect([gate.time, gate.penaltyMs, gate.pausedForMs, gate.load, gate.isTimed]).toEqual([-Infinity, 0, 0, 0, false]);
+    expect([gate.blockedBy(ONE, 0), gate.lapsed()]).toEqual([undefined, []]);
+  });
+
+  it('is no matter without rates and pauses: there is nothing to forget', () => {
+    const gate = gateOf();
+    gate.time = 700;
+    expect([gate.forgetsInMs, gate.isTimed, gate.payableAt(ONE, 0)]).toEqual([0, false, 700]);
+    gate.rates = new Rates({ headroom: 1, refunds: true, queue: gate.rules.queue });
+    expect([gate.forgetsInMs, gate.isTimed]).toEqual([0, false]);
+    gate.penalize(50);
+    gate.time = 720;
+    expect(gate.forgetsInMs).toBe(30);
+  });
+
+  it('until all is forgotten is counted from now', () => {
+    const gate = gateOf({ concurrency: Infinity }, [perMinute('tokens', 60, { burst: 10 })]);
+    gate.take(new Ask(tokens(10)), 0, undefined);
+    gate.time = 4000;
+    expect(gate.forgetsInMs).toBe(6000);
+    gate.time = 10_000;
+    expect(gate.forgetsInMs).toBe(0);
+  });
+});
+
 describe('pauses', () => {
   it('hold everything back until they end', () => {
     const gate = gateOf();
@@ -275,6 +426,13 @@ describe('pauses', () => {
     gate.time = 30;
     gate.penalize(0);
     expect(ended).toEqual([30]);
+  });
+
+  it('end early where nothing learns of it', () => {
+    for (const gate of [gateOf(), gateOf({}, [perMinute('requests', 60)])]) {
+      gate.penalize(100);
+      expect([gate.penalize(0), gate.pausedForMs, gate.load]).toEqual([true, 0, 0]);
+    }
   });
 
   it('hold nothing back where limits are not enforced, but for `pause`', () => {
@@ -404,8 +562,169 @@ describe('lanes', () => {
 
   it('are not overtaken where nothing waits', () => {
     const permit = new Ask();
-    gateOf({ queue }).overtake(permit, 0);
+    const gate = gateOf({ queue: halves });
+    for (let i = 0; i < 4; i++) gate.overtake(permit, 0);
     expect(permit.passes).toBeUndefined();
+    // So no turn is owed to the lower lane.
+    enter(gate, new Ask(ONE, 1));
+    expect(gate.admits(ONE, 0)).toBe(true);
+  });
+
+  // The lower lane is owed every second turn.
+  const halves = lanes([{ name: 'a' }, { name: 'b' }], { fairness: strictWithFloor(0.5) }) as never;
+  const kept = lanes([{ name: 'a', reserve: 0.5 }, { name: 'b' }, { name: 'c' }], { fairness: strictWithFloor(0.3) }) as never;
+
+  it('get their turns although more urgent jobs come that need not wait', () => {
+    const gate = gateOf({ concurrency: Infinity, queue: halves });
+    enter(gate, new Ask(ONE, 1));
+    const turns = [1, 2, 3].map(() => {
+      const goes = gate.admits(ONE, 0);
+      const permit = new Ask();
+      gate.overtake(permit, 0);
+      return [goes, permit.passes];
+    });
+    expect(turns).toEqual([
+      [true, undefined],
+      [true, undefined],
+      [false, true],
+    ]);
+  });
+
+  /** A limiter that keeps half of 4 requests a minute for its first lane; the others have spent theirs, and something waits in this lane. */
+  function spent(waitsIn: number, of: Partial<GateRules> = {}): { gate: Gate<Ask>; leader: Ask } {
+    const gate = gateOf({ concurrency: Infinity, queue: kept, ...of }, [rate]);
+    for (let i = 0; i < 2; i++) gate.take(new Ask(ONE, waitsIn), waitsIn, undefined);
+    return { gate, leader: enter(gate, new Ask(ONE, waitsIn)) };
+  }
+  /** Books turns of the first lane, until a lower one is owed its own. */
+  const oweTurns = (gate: Gate<Ask>): void => {
+    for (let i = 0; i < 4; i++) gate.queue.turn(0);
+  };
+  /** Spends the reserve for jobs that go past others. */
+  const spendPasses = (gate: Gate<Ask>, cost: number): void => {
+    gate.rates?.all[0]?.passes?.pay(cost, gate.time, 0);
+  };
+
+  it('below a reserve do not take their turn while they wait for a rate: newcomers pass them, from the reserve', () => {
+    const { gate } = spent(1);
+    expect([gate.queue.goesFirst(0), gate.admits(ONE, 0)]).toEqual([true, true]);
+    oweTurns(gate);
+    expect([gate.queue.goesFirst(0), gate.passes(0), gate.admits(ONE, 0), gate.admits(ONE, 1), gate.admits(ONE, 2)]).toEqual([
+      false,
+      true,
+      true,
+      false,
+      false,
+    ]);
+    const permit = new Ask();
+    gate.overtake(permit, 0);
+    expect(permit.passes).toBe(true);
+  });
+
+  it('below a reserve are not passed when the reserve for that is spent, until some of it has come back', () => {
+    const { gate } = spent(1);
+    oweTurns(gate);
+    spendPasses(gate, 1);
+    expect(gate.admits(ONE, 0)).toBe(true);
+    spendPasses(gate, 1);
+    expect([gate.blockedBy(ONE, 0), gate.passes(0), gate.admits(ONE, 0)]).toEqual([undefined, true, false]);
+    // The half of 4 a minute comes back in a minute.
+    gate.time = 29_990;
+    expect(gate.admits(ONE, 0)).toBe(false);
+    gate.time = 30_000;
+    expect(gate.admits(ONE, 0)).toBe(true);
+  });
+
+  it('below a reserve are not passed by a newcomer when a job of its lane waits that passes them', () => {
+    const { gate, leader } = spent(1);
+    oweTurns(gate);
+    const urgent = enter(gate, new Ask());
+    expect([gate.first, gate.candidate(leader), gate.passes(0), gate.admits(ONE, 0)]).toEqual([leader, urgent, true, false]);
+  });
+
+  it('in between pass the lowest one, after those above them', () => {
+    const { gate, leader } = spent(2);
+    oweTurns(gate);
+    const middle = enter(gate, new Ask(ONE, 1));
+    expect([gate.first === leader, gate.candidate(leader) === middle]).toEqual([true, true]);
+    // A newcomer of the first lane goes before the job that would pass.
+    expect([gate.passes(0), gate.passes(1), gate.passes(2), gate.admits(ONE, 0), gate.admits(slots(0), 1)]).toEqual([
+      true,
+      true,
+      false,
+      true,
+      false,
+    ]);
+    const urgent = enter(gate, new Ask());
+    expect(gate.candidate(leader)).toBe(urgent);
+  });
+
+  it('go in their turn although more urgent jobs wait, when nothing holds them back', () => {
+    const gate = gateOf({ concurrency: Infinity, queue: kept }, [rate]);
+    const leader = enter(gate, new Ask(ONE, 1));
+    enter(gate, new Ask());
+    oweTurns(gate);
+    expect([gate.first, gate.candidate(leader), gate.passes(0), gate.lets(leader, leader), gate.admits(ONE, 0)]).toEqual([
+      leader,
+      leader,
+      false,
+      true,
+      false,
+    ]);
+    expect(grant(gate)).toBe(leader);
+  });
+
+  it('let a job pass only as far as the reserve for that pays; the job whose turn it is needs none of it', () => {
+    const { gate, leader } = spent(1);
+    const urgent = enter(gate, new Ask());
+    oweTurns(gate);
+    expect([gate.lets(urgent, leader), gate.lets(leader, leader)]).toEqual([true, false]);
+    spendPasses(gate, 6);
+    expect([gate.blockedBy(ONE, 0), gate.lets(urgent, leader), gate.lets(urgent, urgent)]).toEqual([undefined, false, true]);
+    // When the others have something to spend again, the reserve for passing is still in debt.
+    gate.time = 60_000;
+    expect(gate.lets(leader, leader)).toBe(true);
+  });
+
+  it('go when the rate pays for the job whose turn it is, or the reserve for the one that passes it', () => {
+    const { gate, leader } = spent(1);
+    enter(gate, new Ask());
+    oweTurns(gate);
+    expect(gate.goesAt(leader)).toBe(0);
+    spendPasses(gate, 2);
+    expect(gate.goesAt(leader)).toBeCloseTo(30_000, 0);
+    gate.time = 40_000;
+    spendPasses(gate, 2);
+    // The rate pays earlier, for the leader.
+    expect(gate.goesAt(leader)).toBe(60_000);
+    // What has a place above goes when the limiter there says so.
+    const above = gateOf({ concurrency: Infinity, queue: kept }, [rate]);
+    for (let i = 0; i < 2; i++) above.take(new Ask(ONE, 1), 1, undefined);
+    const low = enter(above, new Ask(ONE, 1));
+    enter(above, new Ask());
+    expect([above.goesAt(low), above.goesAt(low, { has: (lane) => lane === 0 }), above.goesAt(low, { has: () => false })]).toEqual([
+      0, 60_000, 0,
+    ]);
+  });
+
+  it('pass nothing that waits in the first lane, and nothing while limits are not enforced', () => {
+    const { gate, leader } = spent(0);
+    for (let i = 0; i < 2; i++) gate.take(new Ask(), 0, undefined);
+    expect([gate.blockedBy(ONE, 0), gate.candidate(leader), gate.passes(0), gate.admits(ONE, 0)]).toEqual([
+      'requestsPerMinute',
+      leader,
+      false,
+      false,
+    ]);
+    const open = spent(1, { enforce: false });
+    expect([open.gate.passes(0), open.gate.candidate(open.leader), open.gate.admits(ONE, 2)]).toEqual([false, open.leader, true]);
+  });
+
+  it('pass nothing without rates', () => {
+    const gate = gateOf({ concurrency: Infinity, queue: kept });
+    const leader = enter(gate, new Ask(ONE, 1));
+    enter(gate, new Ask());
+    expect([gate.goesAt(leader), gate.candidate(leader), gate.passes(0)]).toEqual([0, leader, false]);
   });
 });
 

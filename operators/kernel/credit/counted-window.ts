@@ -53,7 +53,7 @@ export class CountedWindow {
     this.guardAt = this.debtAt = now;
     this.evenUntil = isLost ? now + spanMs(limit, guardMs) : -Infinity;
     // All that was saved up may have been granted just before.
-    if (isLost) this.debt = (2 * this.burstOf(limit, now)) / limit.amount + (AWAITED_PARTS - 1) / partsOf(limit, guardMs);
+    if (isLost) this.debt = (2 * burstOf(limit)) / limit.amount + (AWAITED_PARTS - 1) / partsOf(limit, guardMs);
   }
 
   /** @param saved - a copy that nothing else uses */
@@ -82,7 +82,7 @@ export class CountedWindow {
 
   /** What may be granted now. */
   room(limit: CreditLimit, now: number): number {
-    return this.isEven(limit, now) ? Math.min(this.left(limit), this.level(limit, now)) : this.left(limit);
+    return this.isEven(limit, now) ? Math.min(this.left(limit), this.level(limit)) : this.left(limit);
   }
 
   /** What the window has left, at whatever pace. */
@@ -95,7 +95,7 @@ export class CountedWindow {
     const byWindow = this.windowWaitMs(limit, Math.min(limit.amount, cost + ahead), now);
     if (!this.isEven(limit, now)) return byWindow;
     // A cost that is more than can be saved up leaves a debt. What is ahead is saved up for, however much it is.
-    const missing = ahead + Math.min(cost, this.burstOf(limit, now)) - this.level(limit, now);
+    const missing = ahead + Math.min(cost, burstOf(limit)) - this.level(limit);
     const byPace = missing <= EPSILON ? 0 : (missing / limit.amount) * spanMs(limit, this.guardMs);
     return Math.max(byWindow, limit.burst === undefined ? Math.min(byPace, this.evenUntil - now) : byPace);
   }
@@ -121,14 +121,9 @@ export class CountedWindow {
     return !isCalendar(limit) && (limit.burst !== undefined || now < this.evenUntil);
   }
 
-  /** Most that is saved up. */
-  private burstOf({ amount, burst }: CreditLimit, now: number): number {
-    return Math.min(amount, burst ?? (now < this.evenUntil ? amount * EVEN_BURST : amount));
-  }
-
   /** What is saved up. */
-  private level(limit: CreditLimit, now: number): number {
-    return this.burstOf(limit, now) - this.debt * limit.amount;
+  private level(limit: CreditLimit): number {
+    return burstOf(limit) - this.debt * limit.amount;
   }
 
   private partAt({ windowMs }: CreditLimit, at: number): number {
@@ -193,6 +188,11 @@ export class CountedWindow {
     if (before === undefined && part < this.part) this.parts = new Map([...this.parts].sort(([one], [other]) => one - other));
     return change;
   }
+}
+
+/** Most that is saved up, of a limit that comes in evenly. */
+function burstOf({ amount, burst = amount * EVEN_BURST }: CreditLimit): number {
+  return Math.min(amount, burst);
 }
 
 function isCalendar({ endsInMs }: CreditLimit): boolean {

@@ -144,7 +144,11 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
   /** Everything that waits, the most urgent lane first. */
   all(): J[] {
     const all: J[] = [];
-    for (const lane of this.inLane.keys()) this.queue.each(lane, (job) => all.push(job) > 0);
+    const add = (job: J): true => {
+      all.push(job);
+      return true;
+    };
+    for (const lane of this.inLane.keys()) this.queue.each(lane, add);
     return all;
   }
 
@@ -303,7 +307,7 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
     };
     const candidate = this.candidate(next);
     const { charge, lane } = candidate;
-    return candidate === next ? at(next) : Math.min(at(next), Math.max(at(candidate), passableAt(this, charge, lane)));
+    return Math.min(at(next), Math.max(at(candidate), passableAt(this, charge, lane)));
   }
 
   /** How much longer nothing is granted, in ms. */
@@ -329,7 +333,7 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
 
   /** The part of the capacity that is in use, 0 to 1; 1 in a pause. */
   get load(): number {
-    const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
+    const slots = Math.min(1, this.executing / this.slots);
     return Math.max(this.pausedForMs > 0 ? 1 : slots, this.rates?.load(this.time) ?? 0);
   }
 

@@ -35,7 +35,7 @@ export function unitsOf(gate: TreeGate | undefined): readonly string[] {
 
 /** How many of these waiting jobs only wait for a slot: those that rates could pay for one after the other. */
 export function payable(gate: TreeGate, jobs: Parameters<Rates['payable']>[0]): number {
-  let rated: TreeGate | undefined = gate;
-  while (rated && !rated.rates) rated = rated.above;
-  return rated?.rates?.payable(jobs, unitsOf(gate), (unit, lane) => leftOf(gate, unit, lane)) ?? jobs.length;
+  let rates: Rates | undefined;
+  for (let at: TreeGate | undefined = gate; at && !rates; at = at.above) rates = at.rates;
+  return rates?.payable(jobs, unitsOf(gate), (unit, lane) => leftOf(gate, unit, lane)) ?? jobs.length;
 }
