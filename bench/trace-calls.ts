@@ -151,6 +151,9 @@ export async function traceAll(): Promise<Trace[]> {
 /** Rows of the two runs whose difference is taken. */
 const ROWS = 100;
 
+/** So often that is done, and the least counts: on a busy machine timers ring more often in a row. */
+const RUNS_OF_ROWS = 3;
+
 /**
  * One row of `sluice run` with one stage of one call: what 200 rows call more than 100 do, for each of them. What happens less than once a row, as writes
  * to files do, is rounded.
@@ -159,16 +162,20 @@ export async function traceRow(): Promise<Trace> {
   return inFolder(async (folder) => {
     const functions: Call[] = [];
     const runs = await buildTraced<Runs>(folder, functions, RUNS);
-    const few = await callsOfRun(folder, runs, ROWS);
-    const many = await callsOfRun(folder, runs, 2 * ROWS);
-    const perRow = (id: number): number => Math.max(0, Math.round(((many.get(id) ?? 0) - (few.get(id) ?? 0)) / ROWS));
-    const calls = functions.flatMap((call, id) => new Array<Call>(perRow(id)).fill(call));
-    return { title: 'One row of `sluice run`', mostCalls: MOST_ROW_CALLS, mostFiles: MOST_ROW_FILES, ...summary(calls) };
+    let shortest: Call[] | undefined;
+    for (let i = 0; i < RUNS_OF_ROWS; i++) {
+      const few = await callsOfRun(folder, runs, ROWS, i);
+      const many = await callsOfRun(folder, runs, 2 * ROWS, i);
+      const perRow = (id: number): number => Math.max(0, Math.round(((many.get(id) ?? 0) - (few.get(id) ?? 0)) / ROWS));
+      const calls = functions.flatMap((call, id) => new Array<Call>(perRow(id)).fill(call));
+      if (calls.length < (shortest?.length ?? Infinity)) shortest = calls;
+    }
+    return { title: 'One row of `sluice run`', mostCalls: MOST_ROW_CALLS, mostFiles: MOST_ROW_FILES, ...summary(shortest ?? []) };
   });
 }
 
 /** How often each function is called in a run over so many rows. */
-async function callsOfRun(folder: string, { RunJob, planRun }: Runs, rows: number): Promise<Map<number, number>> {
+async function callsOfRun(folder: string, { RunJob, planRun }: Runs, rows: number, turn: number): Promise<Map<number, number>> {
   const server = createServer((request, response) => {
     request.resume().on('end', () => {
       const choices = [{ message: { content: 'an answer' }, finish_reason: 'stop' }];
@@ -187,7 +194,7 @@ async function callsOfRun(folder: string, { RunJob, planRun }: Runs, rows: numbe
       limits: { concurrency: 4 },
       stages: [{ name: 'reply', prompt: 'say {{text}}' }],
       input: { path: 'in.jsonl' },
-      output: { path: `out-${String(rows)}.jsonl` },
+      output: { path: `out-${String(rows)}-${String(turn)}.jsonl` },
     };
     const plan = planRun(config, join(folder, 'run.yaml'), { env: {}, cwd: () => folder });
     const never = new AbortController().signal;
