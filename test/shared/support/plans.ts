@@ -22,6 +22,8 @@ export interface LimiterPlan {
   readonly guardMs?: number;
   readonly leastShare?: number;
   readonly lanes?: readonly string[];
+  /** Share of each rate that the first lane keeps. */
+  readonly reserve?: number;
   /** Lane of its jobs. */
   readonly lane?: string;
   /** Jobs that wait at any time; 0 for one that only holds the limiter. */
