@@ -177,6 +177,11 @@ describe('redisStore', () => {
     expect(performance.now() - beganAt).toBeGreaterThan(1900);
     const again = [ask(store), ask(store), ask(store, { number: 2 }), ask(store, { owner: 'other' })];
     expect(sent).toBe(3);
+    const owned = { scope: 'account', owner: 'one', guardMs: 100, corrections: [] };
+    const day = { key: 'day', column: 0, amount: 1000, windowMs: 86_400_000, fromLane: 0 };
+    // The day ends earlier when it is told again.
+    for (const endsInMs of [500, 400]) again.push(store.correct({ ...owned, number: 1, limits: [{ ...day, endsInMs }] }) as Promise<never>);
+    expect(sent).toBe(4);
     for (const each of await Promise.allSettled(again)) expect(each.status).toBe('rejected');
   });
 

@@ -63,7 +63,8 @@ export class RedisClient implements CreditStore {
     // What the script could not read is not sent.
     const request = readRequest(given);
     const [operation, keys, message] = this.messageOf(request);
-    const id = JSON.stringify([operation, ...keys.slice(1), 'ask' in request ? request.ask.number : message]);
+    const { number = message } = 'ask' in request ? request.ask : 'correct' in request ? request.correct : {};
+    const id = JSON.stringify([operation, ...keys.slice(1), number]);
     return answerIn(await inTime(this.sent(id, keys, [operation, message])), request);
   }
 

@@ -45,12 +45,12 @@ function rateOf({ kind, unit, amount, windowMs, burst }: RatePlan): RateRule {
 }
 
 function limit(plan: LimiterPlan): void {
-  const { guardMs = 200, leastShare = 0.01, lanes: names = [], reserve = 0 } = plan;
+  const { guardMs = 200, leastShare = 0.01, lanes: names = [], reserve } = plan;
   const { store, close } = storeOf(plan.store);
   const limiter = createLimiter({
     headroom: 1,
     rates: shared(store, plan.rates.map(rateOf), { guardMs, leastShare }),
-    ...(names.length > 0 && { queue: lanes(names.map((name, i) => ({ name, ...(i === 0 && { reserve }) }))) }),
+    ...(names.length > 0 && { queue: lanes(names.map((name, i) => ({ name, ...(i === 0 && reserve !== undefined && { reserve }) }))) }),
     onEvent: ({ type: event }) => {
       say({ type: 'event', event, at: machineTime() });
     },

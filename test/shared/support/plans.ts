@@ -21,9 +21,9 @@ export interface LimiterPlan {
   readonly rates: readonly RatePlan[];
   readonly guardMs?: number;
   readonly leastShare?: number;
-  /** Of the first lane. @defaultValue 0 */
-  readonly reserve?: number;
   readonly lanes?: readonly string[];
+  /** Share of each rate that the first lane keeps. */
+  readonly reserve?: number;
   /** Lane of its jobs. */
   readonly lane?: string;
   /** Jobs that wait at any time; 0 for one that only holds the limiter. */
