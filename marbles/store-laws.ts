@@ -1,5 +1,5 @@
 import { seededRandom } from './random.js';
-import type { StoreLaw } from './store-laws/rules.js';
+import type { StoreLaw } from './store-laws/law.js';
 import { checkLaw, storeLaws } from './store-laws/rules.js';
 import type { Schedule } from './store-laws/schedules.js';
 import { play, shortest } from './store-laws/schedules.js';

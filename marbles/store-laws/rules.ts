@@ -1,23 +1,10 @@
 import { isCredit } from '../../operators/kernel/credit/credit.js';
 import type { CreditLimit } from '../../operators/options/credit-store.js';
-import type { Schedule } from './schedules.js';
+import type { StoreLaw } from './law.js';
 import { drawSchedule, play } from './schedules.js';
 import type { Trial } from './trial.js';
 import { nameOf } from './trial.js';
 import { turnLaws } from './turns.js';
-
-/** A rule that every store obeys. */
-export interface StoreLaw {
-  readonly title: string;
-  /** False when the law has nothing to say about the store. */
-  readonly appliesTo?: (trial: Trial) => boolean;
-  /** One schedule, which is over when it resolves. */
-  readonly check?: (trial: Trial) => Promise<void>;
-  /** The same as data, so that a schedule that fails can be shortened. */
-  readonly draw?: (trial: Trial) => Schedule;
-  /** Once is enough: nothing in it is drawn, or it takes long. */
-  readonly isOnce?: true;
-}
 
 const AMOUNT = 1000;
 const SCOPE_NAMES = [

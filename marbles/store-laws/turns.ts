@@ -1,5 +1,5 @@
 import type { CreditLimit } from '../../operators/options/credit-store.js';
-import type { StoreLaw } from './rules.js';
+import type { StoreLaw } from './law.js';
 import type { Asked, Trial } from './trial.js';
 import { pauseOf } from './trial.js';
 
