@@ -25,6 +25,23 @@ const sizedTests = [
 /** What pages, examples and tables say, compiled, run and compared: `npm run check:docs`. They load compilers and a real model. */
 const docsTests = ['test/docs.test.ts', 'test/misuse-complete.test.ts', 'test/examples/*.test.ts', 'test/package/**/*.test.ts'];
 
+/** Tests of the limiter that are about what is granted. Others are about how exactly a rate of one process is used, or wait for days, in which a store is asked twice a second. */
+const sharedRateTests = [
+  ...[
+    'bare-permits',
+    'bidders.regressions',
+    'child',
+    'clock.regressions',
+    'control',
+    'enforce',
+    'key-cost',
+    'keys',
+    'learning',
+    'limiter.regressions',
+  ],
+  ...['models', 'pauses', 'ranked', 'reentry', 'releases', 'sliding', 'starting-rates', 'units', 'usage-and-nesting', 'values', 'work'],
+].map((name) => `test/limiter/${name}.test.ts`);
+
 const browserTests = 'test/browser/**/*.test.ts';
 /** Whole pages with frameworks, against a server, in one Chromium. */
 const webTests = 'test/web/*.test.ts';
@@ -73,6 +90,26 @@ export default defineConfig({
           isolate: false,
           include: ['test/**/*.test.ts'],
           exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...docsTests, ...hostTests, ...aloneTests],
+        },
+      },
+      {
+        // The tests of the limiter again, with every rate shared at a store: a part of `npm run test:deep`.
+        resolve: {
+          alias: [
+            { find: '#async-context', replacement: join(import.meta.dirname, 'src/async-context.ts') },
+            {
+              find: /^\.\.\/\.\.\/operators\/index\.js$/,
+              replacement: join(import.meta.dirname, 'test/shared/support/shared-operators.ts'),
+            },
+          ],
+        },
+        test: {
+          ...patience,
+          name: 'shared-rates',
+          environment: 'node',
+          isolate: false,
+          include: sharedRateTests,
+          setupFiles: 'test/shared/support/skip-differences.ts',
         },
       },
       {

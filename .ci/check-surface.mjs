@@ -23,6 +23,7 @@ const LATER = {
     redisStore: 'limits that processes on many machines share',
     memoryStore: 'limits that several limiters of one process share, and the store of tests',
     shared: 'rates of a limiter that several processes share',
+    creditStoreLaws: 'the laws of a store, for the tests of one of the user',
     sharedStore: 'makes a store of the user one that accounts take',
     // `sluice/operators/build`: what authors of pipelines build with.
     check: 'checks of options, as one object',
@@ -56,6 +57,8 @@ const LATER = {
     MemoryStore: 'a store that can be saved',
     SavedCredit: 'what it saves',
     MemoryStoreOptions: 'options of `memoryStore`',
+    StoreLawOptions: 'options of `creditStoreLaws`',
+    StoreUnderTest: 'a store that is tested, with its clock',
     SharedOptions: 'options of `shared`',
     SharedStore: 'what `createAccount` takes as `store`',
   },

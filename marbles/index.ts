@@ -21,6 +21,8 @@ export { renderText } from './render-text.js';
 export type { AssertEqual } from './run.js';
 export { record, runSpec } from './run.js';
 export type { MarbleSpec, MarbleTest, Recording, Run, SpecKit } from './spec.js';
+export type { StoreLawOptions, StoreUnderTest } from './store-laws.js';
+export { creditStoreLaws } from './store-laws.js';
 export type { VirtualClock } from './virtual.js';
 export { virtualTime } from './virtual.js';
 export type { Worker, WorkerOptions } from './worker.js';

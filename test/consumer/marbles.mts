@@ -6,6 +6,7 @@ import {
   type AzureOptions,
   azure,
   checkLaws,
+  creditStoreLaws,
   createWorker,
   draw,
   drawSvg,
@@ -36,6 +37,8 @@ import {
   renderText,
   runSpec,
   type SpecKit,
+  type StoreLawOptions,
+  type StoreUnderTest,
   seededRandom,
   type VirtualClock,
   virtualTime,
@@ -43,7 +46,7 @@ import {
   type WorkerCall,
   type WorkerOptions,
 } from 'sluice/marbles';
-import { batch } from 'sluice/operators';
+import { batch, memoryStore } from 'sluice/operators';
 
 // Specs, drawings and runs
 const build = ({ input, scheduler }: SpecKit) => input('source').pipe(delay(1, scheduler));
@@ -66,6 +69,11 @@ same<() => number>()(seededRandom(1));
 // Laws
 const subject: LawSubject<number[]> = { operator: 'batch', create: () => batch({ maxSize: 2 }), holdsAtMost: 2, itemsOf: (items) => items };
 same<readonly string[]>()(checkLaws(subject));
+
+// Laws of a store
+const tested = (): StoreUnderTest => ({ store: memoryStore(), advance: (ms: number) => void ms, restart: () => memoryStore(), close: () => undefined });
+const lawOptions: StoreLawOptions = { name: 'own', seed: 1, schedules: 1, windowMs: 1000, only: [] };
+same<Promise<readonly string[]>>()(creditStoreLaws(tested, lawOptions));
 
 // Leaks
 const holder = { inFlight: 0 };

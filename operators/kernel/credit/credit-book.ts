@@ -15,10 +15,12 @@ interface Held {
   readonly endsAt: number;
   /** What has not been paid with. */
   readonly left: number[];
-  /** What has been paid with, and not been given back. */
-  readonly spent: number[];
+  /** By lane of the job and then by unit, what has been paid with it and not been given back. */
+  readonly spent: number[][];
   /** What is left of it was given back. */
   isOver: boolean;
+  /** Nothing of it is given back to the store. */
+  isFrozen: boolean;
   /** When it was first and last paid with. */
   paidFrom: number;
   paidTo: number;
@@ -33,20 +35,29 @@ export class CreditBook {
   private held: Held[] = [];
   /** Position of the first that is not over. */
   private live = 0;
-  /** What was paid without credit: it is charged to the next one. */
-  private readonly due: number[] = [];
+  /** By lane and then by unit, what was paid without credit: it is charged to the next one. */
+  private due: (number[] | undefined)[] = [];
   /** What is to be told to the store, by credit and lane. */
   private unsent = new Map<string, { readonly credit: number; readonly lane: number; readonly amounts: number[] }>();
 
   /** Adds what a store has granted. It ends no earlier than those before. */
   add({ amounts, credit }: Credit, lane: number, now: number, endsAt: number): void {
-    const spent = amounts.map(() => 0);
-    const held = { credit, lane, from: now, endsAt, left: [...amounts], spent, isOver: false, paidFrom: Infinity, paidTo: -Infinity };
+    const held: Held = {
+      credit,
+      lane,
+      from: now,
+      endsAt,
+      left: [...amounts],
+      spent: [],
+      isOver: false,
+      isFrozen: false,
+      paidFrom: Infinity,
+      paidTo: -Infinity,
+    };
     this.held.push(held);
-    for (const column of amounts.keys()) {
-      this.charge(held, column, this.due[column] ?? 0);
-      this.due[column] = 0;
-    }
+    for (const [job, units] of this.due.entries())
+      for (const [column, amount = 0] of (units ?? []).entries()) this.charge(held, column, amount, job);
+    this.due = [];
   }
 
   /** What a lane may spend. */
@@ -75,35 +86,33 @@ export class CreditBook {
       const paid = Math.min(due, each.left[column] as number);
       if (due > 0 && paid <= 0) continue;
       each.left[column] = (each.left[column] as number) - paid;
-      spend(each, column, paid, now);
+      spend(each, column, paid, now, lane);
       due -= paid;
       if (due <= EPSILON) return;
     }
     if (latest) {
-      spend(latest, column, 0, now);
-      this.charge(latest, column, due);
-    } else this.owe(column, due);
+      spend(latest, column, 0, now, lane);
+      this.charge(latest, column, due, lane);
+    } else this.owe(column, due, lane);
   }
 
-  /** Changes what was paid at that time. What is given back while the credit lasts may be spent again. */
-  correct(column: number, delta: number, paidAt: number, now: number): void {
-    const paid = this.paidAt(paidAt);
+  /** Changes what a job of this lane paid at that time. What is given back while the credit lasts may be spent again. */
+  correct(column: number, delta: number, paidAt: number, now: number, lane = 0): void {
+    const { from, paid } = this.paidAt(paidAt);
     if (delta > 0) {
       const latest = paid.at(-1) ?? this.for(0, now).at(-1);
-      if (latest) this.charge(latest, column, delta);
-      else this.owe(column, delta);
+      if (latest) this.charge(latest, column, delta, lane);
+      else this.owe(column, delta, lane);
       return;
     }
-    // To the oldest first, which leaves the window first: never too much comes back.
+    // To the oldest first, which leaves the window first: never too much comes back. What another lane has paid stays where it is: it may be under more limits.
     let back = -delta;
-    for (const each of paid) {
-      const given = Math.min(back, each.spent[column] as number);
-      each.spent[column] = (each.spent[column] as number) - given;
-      if (isOpen(each, now)) each.left[column] = (each.left[column] as number) + given;
-      else this.note(each, column, -given);
-      back -= given;
-    }
-    this.owe(column, -Math.min(back, this.due[column] ?? 0));
+    for (const each of paid) back -= this.refund(each, column, back, now, lane);
+    const owed = Math.min(back, this.due[lane]?.[column] ?? 0);
+    this.owe(column, -owed, lane);
+    back -= owed;
+    // It went to a job that was paid with a later one.
+    for (let i = from; back > EPSILON && i < this.held.length; i++) back -= this.refund(this.held[i] as Held, column, back, now, lane);
   }
 
   /** What has ended by now goes back. */
@@ -121,11 +130,21 @@ export class CreditBook {
     for (let first = this.held[this.live]; first; first = this.held[this.live]) this.giveBack(first);
   }
 
-  /** When the next credit ends of which something is left; Infinity when there is none. */
-  get endsAt(): number {
+  /** From now on nothing comes back of what was granted until now. */
+  freeze(): void {
+    for (const held of this.held) held.isFrozen = true;
+    for (const { amounts } of this.unsent.values()) for (const [column, amount] of amounts.entries()) amounts[column] = Math.max(0, amount);
+  }
+
+  /**
+   * When the next credit ends of which something is left; Infinity when there is none.
+   *
+   * @param isAwaited - something waits, maybe for a limiter above: its credit counts although nothing is left of it
+   */
+  endsAt(isAwaited: boolean): number {
     for (let i = this.live; i < this.held.length; i++) {
       const { endsAt, left } = this.held[i] as Held;
-      if (left.some((amount) => amount > EPSILON)) return endsAt;
+      if (isAwaited || left.some((amount) => amount > EPSILON)) return endsAt;
     }
     return Infinity;
   }
@@ -151,30 +170,42 @@ export class CreditBook {
     return all;
   }
 
-  /** The credit that was paid with at that time. */
-  private paidAt(at: number): Held[] {
+  /** The credit that was paid with at that time, and the position of the first that had not ended then. */
+  private paidAt(at: number): { readonly from: number; readonly paid: readonly Held[] } {
     const { held } = this;
-    let [first, behind] = [0, held.length];
-    while (first < behind) {
-      const middle = Math.floor((first + behind) / 2);
+    let [from, behind] = [0, held.length];
+    while (from < behind) {
+      const middle = Math.floor((from + behind) / 2);
       if ((held[middle] as Held).endsAt > at) behind = middle;
-      else first = middle + 1;
+      else from = middle + 1;
     }
     const paid: Held[] = [];
-    for (let i = first; i < held.length && (held[i] as Held).from <= at; i++) {
+    for (let i = from; i < held.length && (held[i] as Held).from <= at; i++) {
       const each = held[i] as Held;
       if (each.paidFrom <= at && at <= each.paidTo) paid.push(each);
     }
-    return paid;
+    return { from, paid };
   }
 
-  private charge(held: Held, column: number, amount: number): void {
-    held.spent[column] = (held.spent[column] as number) + amount;
+  private charge(held: Held, column: number, amount: number, lane: number): void {
+    addSpent(held, lane, column, amount);
     this.note(held, column, amount);
   }
 
-  private owe(column: number, amount: number): void {
-    this.due[column] = (this.due[column] ?? 0) + amount;
+  /** Gives back so much of what a lane has paid with a credit, as far as it has. Answers how much. */
+  private refund(held: Held, column: number, most: number, now: number, lane: number): number {
+    const amount = Math.min(most, held.spent[lane]?.[column] ?? 0);
+    if (amount === 0) return 0;
+    addSpent(held, lane, column, -amount);
+    if (isOpen(held, now)) held.left[column] = (held.left[column] as number) + amount;
+    else this.note(held, column, -amount);
+    return amount;
+  }
+
+  private owe(column: number, amount: number, lane: number): void {
+    if (amount === 0) return;
+    const units = (this.due[lane] ??= []);
+    units[column] = (units[column] ?? 0) + amount;
   }
 
   /** The first that is not over is now. */
@@ -187,8 +218,8 @@ export class CreditBook {
     }
   }
 
-  private note({ credit, lane, left }: Held, column: number, delta: number): void {
-    if (delta === 0) return;
+  private note({ credit, isFrozen, lane, left }: Held, column: number, delta: number): void {
+    if (delta === 0 || (delta < 0 && isFrozen)) return;
     const key = `${String(credit)} ${String(lane)}`;
     const amounts = this.unsent.get(key)?.amounts ?? left.map(() => 0);
     amounts[column] = (amounts[column] as number) + delta;
@@ -200,8 +231,13 @@ function isOpen({ endsAt, isOver }: Held, now: number): boolean {
   return !isOver && endsAt > now;
 }
 
-function spend(held: Held, column: number, amount: number, now: number): void {
-  held.spent[column] = (held.spent[column] as number) + amount;
+function spend(held: Held, column: number, amount: number, now: number, lane: number): void {
+  addSpent(held, lane, column, amount);
   held.paidFrom = Math.min(held.paidFrom, now);
   held.paidTo = Math.max(held.paidTo, now);
+}
+
+function addSpent(held: Held, lane: number, column: number, amount: number): void {
+  const units = (held.spent[lane] ??= held.left.map(() => 0));
+  units[column] = (units[column] as number) + amount;
 }

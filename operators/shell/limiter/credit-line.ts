@@ -2,17 +2,17 @@ import type { Credit, CreditCorrection, CreditLimit, CreditQuestion, CreditWait 
 import { isCredit } from '../../kernel/credit/credit.js';
 import { CreditBook } from '../../kernel/credit/credit-book.js';
 import type { SharedRate } from '../../kernel/credit/credit-limits.js';
-import { creditLimits } from '../../kernel/credit/credit-limits.js';
 import { RecentCount } from '../../kernel/credit/recent-count.js';
 import type { Gate } from '../../kernel/limiter/gate.js';
 import type { CreditDemand } from '../../kernel/limiter/rates.js';
 import { leastOf } from '../../kernel/limiter/tree.js';
 import type { Charge, Meter } from '../../kernel/limits/limit.js';
-import { amountOf } from '../../kernel/limits/limit.js';
 import { strictFloorsOf } from '../../kernel/queues/strict-with-floor.js';
 import type { CreditStore } from '../../options/credit-store.js';
 import type { Note } from '../../options/events.js';
 import { Alarm } from '../time/alarm.js';
+import { AskedJob, mayPass, sumsOf } from './asked-job.js';
+import { CountedMeters } from './counted-meters.js';
 import type { MeteredCredit } from './credit-meter.js';
 import { CreditMeter } from './credit-meter.js';
 import type { LimiterSettings } from './settings.js';
@@ -32,10 +32,14 @@ const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
 /** Longest wait for a store to take back what is left, when the limiter ends. */
 const END_MS = 1000;
+/** A question without an answer may have been granted: it is asked again for so long although nothing waits any more, so that the credit goes back. */
+const RECOVER_MS = 10_000;
 /** Corrections that a store has not taken for so long are dropped. */
 const GIVE_UP_MS = 600_000;
 /** After so many answers that were too late for their credit to be spent, the store counts as down. */
 const MANY_LATE = 3;
+/** A job of a limiter below leaves the queue while it waits for credit there: its turn is kept for so long, as a store keeps it. */
+const ABSENT_MS = 100;
 /** A pause of other processes that is nearly over is no news. */
 const LEAST_HOLD_MS = 100;
 /** Times are sums of fractions, and a timer that would be earlier than that rings now: so much earlier is on time. */
@@ -73,7 +77,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   private readonly limiter: CreditedLimiter;
   private readonly book = new CreditBook();
   private readonly units: readonly string[];
-  private readonly meters: CreditMeter[] = [];
+  private readonly meters: CountedMeters;
   private readonly alarm: Alarm;
   private readonly owner = ownerId();
   private readonly floors: readonly number[];
@@ -94,12 +98,15 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   private askAgainAt = -Infinity;
   /** When the store may have some, as it says. */
   private waitsUntil = -Infinity;
-  private askedLane = -1;
-  private askedCosts: readonly number[] = [];
+  private readonly asked = new AskedJob();
+  /** How long its turn is kept while another one leads. */
+  private absentMs = 0;
   /** Whether the timer is set for the next question. */
   private isArmed = false;
   private granted = 0;
   private failures = 0;
+  /** How long the last answer took. */
+  private roundTripMs = 0;
   private lateAnswers = 0;
   private left: readonly number[] = [];
   private epoch = 0;
@@ -118,6 +125,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.units = settings.units;
     this.recent = new RecentCount(settings.guardMs);
     this.limiter = limiter;
+    this.meters = new CountedMeters(settings.units, limiter);
     this.floors = strictFloorsOf(limiter.settings.queue.lanes);
     this.holds = new StoreHolds(settings, limiter, this);
     this.alarm = new Alarm(limiter.settings.scheduler, () => {
@@ -128,9 +136,9 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   /** The meter of a rate; called once for each. */
   meter(rate: SharedRate, perMinute: number, capacity: number): Meter {
     const column = this.units.indexOf(rate.unit);
-    const meter = new CreditMeter(this, rate, column, !this.meters.some((other) => other.column === column));
+    const meter = new CreditMeter(this, rate, column);
     meter.resize(perMinute, capacity, 0);
-    this.meters.push(meter);
+    this.meters.add(meter);
     return meter;
   }
 
@@ -155,19 +163,30 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     return at > now ? at : now + 1;
   }
 
+  isFirst(meter: CreditMeter): boolean {
+    return this.meters.isFirst(meter);
+  }
+
   pay(column: number, cost: number, now: number, lane?: number): void {
     this.book.pay(column, cost, now, lane);
     if (column === 0) this.recent.add(now);
   }
 
-  correct(column: number, delta: number, paidAt: number, now: number): void {
-    this.book.correct(column, delta, paidAt, now);
+  correct(column: number, delta: number, paidAt: number, now: number, lane?: number): void {
+    this.book.correct(column, delta, paidAt, now, lane);
     this.corrections();
+    // What came back to a credit ends with it.
+    this.arm();
+  }
+
+  /** What was told to wait may go under another amount. */
+  resized(): void {
+    if (this.failures === 0) this.askAgainAt = this.waitsUntil = -Infinity;
   }
 
   learned(meter: CreditMeter): void {
     this.lessons = { ...this.lessons };
-    for (const { amount, key } of this.limitsOf(meter)) this.lessons[key] = amount;
+    for (const { amount, key } of this.meters.limitsOf(meter)) this.lessons[key] = amount;
   }
 
   // ---- what the limiter says -------------------------------------------------------------------------------------------
@@ -180,17 +199,13 @@ export class CreditLine implements CreditDemand, MeteredCredit {
       return false;
     }
     const { granted } = this;
-    const { charge, lane } = gate.candidate(first);
-    this.askFor(charge, lane, () => {
+    const candidate = gate.candidate(first);
+    // Credit for one that may not pass the one whose turn it is would end unspent, again and again.
+    const { charge, isPlace, lane } = candidate === first || mayPass(gate, candidate) ? candidate : first;
+    this.askFor(charge, lane, isPlace === true, () => {
       const free = leastOf(gate, ({ slots, executing }) => slots - executing);
       const most = Math.min(MOST_JOBS, Math.max(1, free, this.recent.most));
-      const sums = this.units.map(() => 0);
-      let jobs = 0;
-      gate.queue.each(lane, (job) => {
-        for (const [column, unit] of this.units.entries()) sums[column] = (sums[column] as number) + amountOf(job.charge, unit);
-        return ++jobs < most;
-      });
-      return sums;
+      return sumsOf(gate.queue, lane, most, this.units);
     });
     return this.granted > granted;
   }
@@ -198,10 +213,11 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   wanted(charge: Charge, lane: number): boolean {
     const { gate } = this.limiter;
     const { first, queue, rules } = gate;
-    // It would not go with credit either.
-    if (first !== undefined && rules.enforce && !queue.goesFirst(lane) && !gate.passes(lane)) return false;
+    // It would not go with credit either: credit for it would only end unspent, and be missing for the one whose turn it is.
+    const isBehind = first !== undefined && rules.enforce && !queue.goesFirst(lane);
+    if (isBehind && !(gate.passes(lane) && gate.candidate(first).lane > lane && mayPass(gate, { charge, lane }))) return false;
     const { granted } = this;
-    this.askFor(charge, lane, () => this.units.map(() => 0));
+    this.askFor(charge, lane, false, () => this.units.map(() => 0));
     return this.granted > granted;
   }
 
@@ -244,40 +260,44 @@ export class CreditLine implements CreditDemand, MeteredCredit {
 
   // ---- questions -------------------------------------------------------------------------------------------------------
 
-  private askFor(charge: Charge, lane: number, behind: () => readonly number[]): void {
+  private askFor(charge: Charge, lane: number, isPlace: boolean, behind: () => readonly number[]): void {
     const { gate } = this.limiter;
     const now = gate.time;
     if (this.asking || this.endBy < Infinity || !gate.hasSlots(charge) || gate.pausedForMs > 0) return;
-    if (now + EARLY_MS < this.askAgainAt && (this.failures > 0 || (lane >= this.askedLane && !this.isLess(charge)))) {
-      if (!this.isArmed) this.arm();
+    const costs = this.meters.costsOf(charge);
+    const isAbsent = this.asked.isPlace && !this.asked.isLike(costs, lane);
+    const absentMs = isAbsent ? ABSENT_MS : 0;
+    const isLater = lane >= this.asked.lane && !this.meters.haveChanged && (isAbsent || !this.asked.costsMoreThan(costs));
+    if (now + EARLY_MS < this.askAgainAt + absentMs && (this.failures > 0 || isLater)) {
+      const isArmed = this.isArmed && absentMs === this.absentMs;
+      this.absentMs = absentMs;
+      if (!isArmed) this.arm();
       return;
     }
     for (const rate of gate.rates?.all ?? []) {
       // Credit would end while it waits for a rate of its own.
       if (rate.isStopped || (rate.meter?.isShared !== true && rate.payableAt(charge, now, lane) > now)) return;
     }
-    const missing = this.meters.some(({ amount, column }) => !this.book.covers(column, this.costOf(charge, column, amount), now, lane));
-    if (!missing) return;
-    this.open ??= { question: this.question(charge, lane, behind()), costs: this.costsOf(charge), askedAt: now };
+    if (costs.every((cost, column) => !this.meters.isCounted(column) || this.book.covers(column, cost, now, lane))) return;
+    if (!this.open) this.asked.isPlace = isPlace;
+    this.open ??= { question: this.question(charge, lane, behind()), costs, askedAt: now };
     this.ask(this.open, now);
-  }
-
-  /** Whether a job costs less than the one that was asked for, and nothing more. */
-  private isLess(charge: Charge): boolean {
-    const costs = this.costsOf(charge);
-    const isMore = costs.some((cost, column) => cost > (this.askedCosts[column] as number));
-    return !isMore && costs.some((cost, column) => cost < (this.askedCosts[column] as number));
   }
 
   private question(charge: Charge, lane: number, behind: readonly number[]): CreditQuestion {
     const { guardMs, leastShare, scope } = this.settings;
     const limits = this.limits();
-    const least = this.costsOf(charge);
-    const most = least.map((cost, column) => Math.max(cost, behind[column] as number));
+    // What is in hand, and lasts until the answer comes, is not asked for again: it would be missing where the job needs nearly all of a limit.
+    const until = this.limiter.gate.time + 2 * this.roundTripMs;
+    const held = this.units.map((_, column) => this.book.left(column, until, lane));
+    const least = this.meters.costsOf(charge).map((cost, column) => Math.max(0, cost - (held[column] as number)));
+    const most = least.map((cost, column) => {
+      return this.meters.isCounted(column) ? Math.max(cost, (behind[column] as number) - (held[column] as number)) : 0;
+    });
     if (this.isBulk(lane)) {
       for (const column of this.units.keys()) {
         const lowest = Math.min(...limits.filter((limit) => limit.column === column && limit.fromLane <= lane).map(({ amount }) => amount));
-        least[column] = Math.max(least[column] as number, Math.min(most[column] as number, leastShare * lowest));
+        least[column] = Math.max(least[column] as number, lowest === Infinity ? 0 : Math.min(most[column] as number, leastShare * lowest));
       }
     }
     const { epoch, floors, lessons, owner } = this;
@@ -289,33 +309,17 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     return (lane > 0 || this.floors.length === 1) && leastOf(this.limiter.gate, ({ slots, executing }) => slots - executing) > 0;
   }
 
-  private costsOf(charge: Charge): number[] {
-    return this.units.map((_, column) => this.costOf(charge, column));
-  }
-
-  /** What a job costs of a unit, as far as there is a limit of it. */
-  private costOf(charge: Charge, column: number, most = this.mostOf(column)): number {
-    return Math.min(most, amountOf(charge, this.units[column] as string));
-  }
-
-  private mostOf(column: number): number {
-    return this.meters.reduce((most, meter) => (meter.column === column ? Math.min(most, meter.amount) : most), Infinity);
-  }
-
-  /** The limits of all rates. */
   private limits(): CreditLimit[] {
-    return this.meters.flatMap((meter) => this.limitsOf(meter));
-  }
-
-  private limitsOf({ amount, capacity, column, rate }: CreditMeter): CreditLimit[] {
-    const { queue, scheduler } = this.limiter.settings;
-    return creditLimits(rate, { amount, burst: capacity, column, reserve: queue.reserve, now: scheduler.now() });
+    // What was granted under other limits is not given back: the store would give it back to limits that it was not charged to.
+    if (this.meters.haveChanged) this.book.freeze();
+    return this.meters.limits();
   }
 
   private ask(open: OpenQuestion, now: number): void {
     const { question, costs } = open;
-    this.askedLane = question.lane;
-    this.askedCosts = costs;
+    this.asked.lane = question.lane;
+    this.asked.costs = costs;
+    this.absentMs = 0;
     this.answerBy = Math.min(now + ANSWER_MS, this.endBy);
     this.asking = new Message(
       () => this.settings.store.ask(question),
@@ -345,6 +349,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     const now = this.limiter.now();
     const goodMs = this.settings.guardMs * (1 - FLIGHT);
     this.open = undefined;
+    this.roundTripMs = now - sentAt;
     this.left = answer.left;
     if (lessons === this.lessons || answer.epoch > this.epoch) this.lessons = undefined;
     this.epoch = answer.epoch;
@@ -453,10 +458,12 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   private arm(): void {
     const now = this.limiter.now();
     // Without a job that waits, the next one asks.
-    this.isArmed = !this.asking && this.askAgainAt > now + EARLY_MS && this.limiter.gate.queue.size > 0 && this.endBy === Infinity;
-    const askAt = this.isArmed ? this.askAgainAt : Infinity;
+    const isAwaited = this.limiter.gate.queue.size > 0;
+    const isWanted = isAwaited || (this.open !== undefined && now < this.open.askedAt + RECOVER_MS);
+    this.isArmed = !this.asking && this.askAgainAt + this.absentMs > now + EARLY_MS && isWanted && this.endBy === Infinity;
+    const askAt = this.isArmed ? this.askAgainAt + this.absentMs : Infinity;
     const endBy = this.isOver ? Infinity : this.endBy;
-    const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt, endBy);
+    const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt(isAwaited), endBy);
     this.alarm.set(at === Infinity ? Infinity : this.alarm.now() + Math.max(0, at - now));
   }
 
@@ -479,6 +486,10 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     // What has ended is missing elsewhere.
     if (now >= this.correctAt || (book.hasCorrections && !this.unheard)) this.sendCorrections();
     this.arm();
-    if (now >= this.askAgainAt && !this.asking) this.limiter.loop();
+    if (now < this.askAgainAt || this.asking) return;
+    this.limiter.loop();
+    // What may have been answered with credit is asked again, also in a pause: all that waits may leave in it.
+    const { open } = this;
+    if (open && this.answerBy === Infinity && this.endBy === Infinity) this.ask(open, now);
   }
 }

@@ -8,9 +8,13 @@ export interface MeteredCredit {
   /** What the store has left. */
   leftOf(meter: CreditMeter): number;
   payableAt(meter: CreditMeter, cost: number, now: number, lane?: number): number;
+  /** Whether it is the one of several rates of a unit that pays. */
+  isFirst(meter: CreditMeter): boolean;
   pay(column: number, cost: number, now: number, lane?: number): void;
-  correct(column: number, delta: number, paidAt: number, now: number): void;
+  correct(column: number, delta: number, paidAt: number, now: number, lane?: number): void;
   /** The amount of the rate is another one. */
+  resized(): void;
+  /** The same, as a response has told. */
   learned(meter: CreditMeter): void;
 }
 
@@ -25,8 +29,6 @@ export class CreditMeter implements Meter {
     readonly line: MeteredCredit,
     readonly rate: SharedRate,
     readonly column: number,
-    /** One of several rates of a unit pays. */
-    readonly isFirst: boolean,
   ) {}
 
   level(now: number, lane?: number): number {
@@ -34,7 +36,7 @@ export class CreditMeter implements Meter {
   }
 
   payableAt(cost: number, now: number, lane?: number): number {
-    return this.line.payableAt(this, Math.min(cost, this.amount), now, lane);
+    return this.line.payableAt(this, cost, now, lane);
   }
 
   fullAt(now: number): number {
@@ -42,11 +44,11 @@ export class CreditMeter implements Meter {
   }
 
   pay(cost: number, now: number, lane?: number): void {
-    if (this.isFirst) this.line.pay(this.column, cost, now, lane);
+    if (this.line.isFirst(this)) this.line.pay(this.column, cost, now, lane);
   }
 
-  correct(delta: number, paidAt: number, now: number): void {
-    if (this.isFirst) this.line.correct(this.column, delta, paidAt, now);
+  correct(delta: number, paidAt: number, now: number, lane?: number): void {
+    if (this.line.isFirst(this)) this.line.correct(this.column, delta, paidAt, now, lane);
   }
 
   resize(perMinute: number, capacity: number, _now: number, isLearned = false): void {
@@ -54,6 +56,7 @@ export class CreditMeter implements Meter {
     const before = this.amount;
     this.amount = amount;
     this.capacity = capacity;
+    if (amount !== before) this.line.resized();
     // What was configured is a matter of this limiter.
     if (isLearned && amount !== before) this.line.learned(this);
   }

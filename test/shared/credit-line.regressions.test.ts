@@ -1,0 +1,200 @@
+import { NEVER, VirtualTimeScheduler } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import type { CreditCorrections, CreditQuestion, CreditStore, Limiter, LimiterOptions, RateRule } from '../../operators/index.js';
+import { childOf, createLimiter, lanes, memoryStore, shared, slidingWindow } from '../../operators/index.js';
+import { CreditBook } from '../../operators/kernel/index.js';
+
+const tokens = (amount: number, windowMs = 1000): RateRule => slidingWindow({ unit: 'tokens', amount, windowMs });
+const requests = (amount: number, windowMs = 1000): RateRule => slidingWindow({ unit: 'requests', amount, windowMs });
+
+/** A limiter on a store that writes down what it is asked and told. */
+function limiterOn(
+  rates: readonly RateRule[],
+  options: LimiterOptions = {},
+  change: (store: CreditStore) => Partial<CreditStore> = () => ({}),
+) {
+  const scheduler = new VirtualTimeScheduler();
+  const inner = memoryStore({ scheduler });
+  const asked: CreditQuestion[] = [];
+  const told: CreditCorrections[] = [];
+  const store: CreditStore = { ...inner, ...change(inner) };
+  const limiter = createLimiter({
+    headroom: 1,
+    scheduler,
+    ...options,
+    rates: shared(
+      {
+        ask: (question) => {
+          asked.push(question);
+          return store.ask(question);
+        },
+        correct: (corrections) => {
+          told.push(corrections);
+          return store.correct(corrections);
+        },
+        hold: (scope, ms) => store.hold(scope, ms),
+      },
+      rates,
+    ),
+  });
+  const pass = (ms: number): void => {
+    scheduler.maxFrames = scheduler.frame + ms;
+    scheduler.flush();
+    scheduler.frame = scheduler.maxFrames;
+  };
+  return { asked, inner, limiter, pass, scheduler, told };
+}
+
+/** How many of so many jobs go at once. */
+function goesAtOnce(limiter: Limiter, count: number, cost: number): number {
+  let went = 0;
+  for (let i = 0; i < count; i++) if (limiter.tryAcquire({ cost: { tokens: cost } })) went++;
+  return went;
+}
+
+describe('a shared rate that setLimits lifts', () => {
+  it('is asked for no longer, beside others that hold', () => {
+    const { asked, limiter } = limiterOn([requests(5), tokens(100)]);
+    expect(goesAtOnce(limiter, 3, 60)).toBe(1);
+    limiter.setLimits({ rates: [tokens(Infinity)] });
+    expect(goesAtOnce(limiter, 9, 60)).toBe(4);
+    expect(asked.at(-1)?.limits.map(({ key }) => key)).toEqual(['requests/1000/window/0']);
+  });
+
+  it('lets another rate of its unit count', () => {
+    const { limiter } = limiterOn([tokens(100), tokens(300, 5000)]);
+    limiter.setLimits({ rates: [tokens(Infinity)] });
+    expect(goesAtOnce(limiter, 9, 100)).toBe(3);
+  });
+
+  it('gives nothing back to a limit that was not charged, and holds again', () => {
+    const { inner, limiter, pass } = limiterOn([requests(50), tokens(100)]);
+    limiter.setLimits({ rates: [tokens(Infinity)] });
+    const lease = limiter.tryAcquire({ cost: { tokens: 90 } });
+    limiter.setLimits({ rates: [tokens(100)] });
+    expect(goesAtOnce(limiter, 9, 50)).toBe(2);
+    lease?.release('unused');
+    pass(400);
+    const other = createLimiter({ headroom: 1, rates: shared(inner, [tokens(100)]) });
+    expect(goesAtOnce(other, 1, 50)).toBe(0);
+  });
+});
+
+describe('a job that waits for a shared rate', () => {
+  it.each([200, Infinity])('goes at once when setLimits raises it to %d', (amount) => {
+    const { limiter } = limiterOn([requests(50), tokens(100)]);
+    expect(goesAtOnce(limiter, 1, 100)).toBe(1);
+    let grants = 0;
+    limiter.acquire({ cost: { tokens: 60 } }).subscribe(() => grants++);
+    expect(grants).toBe(0);
+    limiter.setLimits({ rates: [tokens(amount)] });
+    expect(grants).toBe(1);
+  });
+});
+
+describe('a shared rate that setLimits lowers', () => {
+  it('lets a job that costs more than it go when all of it is there, and asks a few times only', () => {
+    const { asked, limiter, pass } = limiterOn([tokens(300), tokens(500, 3000)]);
+    expect(goesAtOnce(limiter, 1, 300)).toBe(1);
+    let grants = 0;
+    limiter.acquire({ cost: { tokens: 200 } }).subscribe(() => grants++);
+    limiter.setLimits({ rates: [tokens(80, 3000)] });
+    pass(10_000);
+    expect(grants).toBe(1);
+    expect(asked.length).toBeLessThan(40);
+  });
+});
+
+describe('credit that is given back', () => {
+  it('is told when it ends although nothing else happens', () => {
+    const { limiter, pass, told } = limiterOn([tokens(100)]);
+    limiter.tryAcquire({ cost: { tokens: 70 } })?.release('unused');
+    pass(400);
+    expect(told.flatMap(({ corrections }) => corrections.map(({ amounts }) => amounts))).toEqual([[-70]]);
+  });
+
+  it('is asked for again when its answer was lost and the job has left', () => {
+    let answers = 0;
+    const { limiter, pass, told } = limiterOn([tokens(100)], {}, (store) => ({
+      ask: (question) => {
+        const answer = store.ask(question);
+        return ++answers === 1 ? NEVER : answer;
+      },
+    }));
+    limiter.acquire({ cost: { tokens: 70 }, deadlineMs: 100 }).subscribe({ error: () => undefined });
+    pass(4000);
+    expect(told.flatMap(({ corrections }) => corrections.map(({ amounts }) => amounts))).toEqual([[-70]]);
+    expect(goesAtOnce(limiter, 1, 100)).toBe(1);
+  });
+});
+
+describe('a question', () => {
+  it('is for what is missing when some of it is in hand', () => {
+    const { asked, limiter } = limiterOn([tokens(100)]);
+    limiter.tryAcquire({ cost: { tokens: 30 } })?.release('unused');
+    expect(goesAtOnce(limiter, 1, 100)).toBe(1);
+    expect(asked.map(({ least }) => least)).toEqual([[30], [70]]);
+  });
+
+  it('is not for a job that stands behind another', () => {
+    const queue = lanes([{ name: 'user', reserve: 0.1 }, { name: 'batch' }, { name: 'background' }]);
+    const { asked, limiter } = limiterOn([tokens(100)], { queue });
+    const child = childOf(limiter);
+    expect(limiter.tryAcquire({ lane: 'batch', cost: { tokens: 90 } })).toBeDefined();
+    for (const [lane, cost] of [
+      ['background', 20],
+      ['batch', 80],
+    ] as const)
+      limiter.acquire({ lane, cost: { tokens: cost } }).subscribe();
+    const before = asked.length;
+    expect(child.tryAcquire({ lane: 'batch', cost: { tokens: 5 } })).toBeUndefined();
+    expect(asked.slice(before).filter(({ least: [least] }) => least === 5)).toEqual([]);
+  });
+
+  it('is for the job whose turn it is when another one has no reserve to pass it', () => {
+    const queue = lanes([{ name: 'user', reserve: 0.1 }, { name: 'batch' }, { name: 'background' }]);
+    const { limiter, pass } = limiterOn([tokens(100)], { queue });
+    const got: string[] = [];
+    for (let i = 0; i < 30; i++)
+      for (const lane of ['batch', 'background']) limiter.acquire({ lane, cost: { tokens: 30 } }).subscribe(() => got.push(lane));
+    pass(30_000);
+    expect(got).toHaveLength(60);
+  });
+});
+
+describe('CreditBook', () => {
+  const credit = (id: number, amount: number) => ({ credit: id, amounts: [amount], left: [0], holdMs: 0, epoch: 0, lessons: {} });
+
+  it('gives back to the credit of the lane that paid', () => {
+    const book = new CreditBook();
+    book.add(credit(1, 10), 1, 0, 100);
+    book.add(credit(2, 10), 0, 0, 100);
+    book.pay(0, 10, 5, 1);
+    book.pay(0, 10, 5, 0);
+    book.correct(0, -10, 5, 200, 0);
+    expect(book.takeCorrections()).toEqual([{ credit: 2, lane: 0, amounts: [-10] }]);
+  });
+
+  it('gives back all of two jobs that were paid with two credits at crossing times', () => {
+    const book = new CreditBook();
+    book.add(credit(1, 10), 0, 0, 100);
+    book.pay(0, 5, 1);
+    book.add(credit(2, 10), 0, 10, 110);
+    book.pay(0, 5, 20);
+    book.pay(0, 10, 20);
+    book.expire(200);
+    book.correct(0, -10, 20, 200);
+    book.correct(0, -5, 20, 200);
+    book.correct(0, -5, 1, 200);
+    const back = book.takeCorrections().reduce((sum, { amounts: [amount = 0] }) => sum + amount, 0);
+    expect(back).toBe(-20);
+  });
+
+  it('charges what was paid without credit to the next one, and gives that back to its lane', () => {
+    const book = new CreditBook();
+    book.pay(0, 7, 1, 2);
+    book.add(credit(1, 10), 2, 2, 100);
+    book.correct(0, -7, 1, 3, 2);
+    expect(book.left(0, 3, 2)).toBe(17);
+  });
+});
