@@ -78,7 +78,7 @@ export interface AccountOptions extends AccountRates, Omit<LimiterOptions, 'rate
   readonly keyFairness?: KeyFairness;
   /**
    * Where rates and pauses are kept that other processes share: `localStore(…)`, `redisStore(…)`, `memoryStore()`, or `sharedStore(…)` of a
-   * store of your own. All rates of the account and of its models are shared; slots are of this process. A first lane that says nothing then keeps a reserve of 0.02. @defaultValue none
+   * store of your own. All rates of the account and of its models are shared; slots are of this process, but where the store has a `concurrency`. A first lane that says nothing then keeps a reserve of 0.02. @defaultValue none
    */
   readonly store?: SharedStore;
   /** Whether responses set the rates, of the model that was called when it has limits of its own; with `false` they only make the pauses they ask for. @defaultValue true */
@@ -177,11 +177,13 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   const isSaving = burst !== undefined || burstSeconds !== undefined;
   const reserve = within ? SHARED_RESERVE : FIRST_RESERVE;
   const rates = ratesOf(options, savings);
-  if (within && !learns && !models && rates.every(({ amount }) => amount === Infinity))
+  const limits = sharedBy('account', rates);
+  // A store may share slots besides.
+  if (within && !learns && !models && limits.length === rates.length && rates.every(({ amount }) => amount === Infinity))
     throw misused(NAME, 'store', 'there is no rate to share', 'Add one, such as `tokensPerMinute`, or remove `store`.');
   const account: LimiterOptions = {
     ...common,
-    rates: sharedBy('account', rates),
+    rates: limits,
     queue: lanes([{ ...(!isSaving && { reserve }), ...(first as LaneOptions) }, ...others], {
       key: ({ key }: LimiterJob) => key,
       operator: NAME,

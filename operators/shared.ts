@@ -1,19 +1,23 @@
 import type { RateSpec } from './kernel/limits/limit.js';
-import type { CreditStore, SharedOptions, SharedStore } from './options/credit-store.js';
+import { SLOTS } from './kernel/limits/limit.js';
+import type { CreditStore, SharedOptions, SharedStore, SharedStoreOptions } from './options/credit-store.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
-import { check, checked, finitePositive, misused, nonEmpty } from './options/options.js';
+import { check, checked, count, finitePositive, misused, nonEmpty } from './options/options.js';
+import { slidingWindow } from './rates.js';
 import type { CreditedLimiter } from './shell/limiter/credit-line.js';
 import { CreditLine } from './shell/limiter/credit-line.js';
+import { SLOT_MS } from './shell/limiter/held-slots.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
 import { ratesOf } from './shell/limiter/rates.js';
 import { ratesOption } from './shell/limiter/settings.js';
 
 const NAME = 'shared';
-const DEFAULTS = { scope: 'account', leastShare: 0.01, guardMs: 200 };
+const DEFAULTS = { scope: 'account', leastShare: 0.01, concurrency: Infinity, guardMs: 200 };
 const CHECKS = /* @__PURE__ */ (() => ({
   scope: nonEmpty,
   leastShare: check<number>('a number from 0 to 0.1', (value) => typeof value === 'number' && value >= 0 && value <= 0.1),
+  concurrency: count,
   guardMs: finitePositive,
 }))();
 
@@ -39,9 +43,12 @@ const CHECKS = /* @__PURE__ */ (() => ({
  */
 export function shared(store: CreditStore, rates: readonly RateRule[], options: SharedOptions = {}): RateRule[] {
   storeOption(NAME, 'store', store);
-  const rules = ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[];
+  const checkedOptions = checked(NAME, options, DEFAULTS, CHECKS);
+  const { concurrency } = checkedOptions;
+  const rules = [...(ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[])];
+  if (concurrency < Infinity) rules.push(slotsOf(concurrency));
   const units = [...new Set(rules.map(({ unit }) => unit))];
-  const settings = { store, units, ...checked(NAME, options, DEFAULTS, CHECKS) };
+  const settings = { store, units, ...checkedOptions };
   const lines = new WeakMap<object, CreditLine>();
   const lineOf = (limiter: object): CreditLine => {
     const line = lines.get(limiter) ?? new CreditLine(settings, limiter as CreditedLimiter);
@@ -62,7 +69,13 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
         );
       all.credit = line;
       const meter = (perMinute: number, capacity: number) => line.meter(rate, perMinute, capacity);
-      all.set({ ...rate, meter, reservedMeter: (_, perMinute, capacity) => meter(perMinute, capacity) }, (limiter as RatedLimiter).now());
+      // Slots have no headroom.
+      const { headroom } = (limiter as RatedLimiter).settings;
+      const amount = rate.unit === SLOTS ? rate.amount / headroom : rate.amount;
+      all.set(
+        { ...rate, amount, meter, reservedMeter: (_, perMinute, capacity) => meter(perMinute, capacity) },
+        (limiter as RatedLimiter).now(),
+      );
       return all;
     },
   }));
@@ -89,14 +102,22 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
  * asked; // => [1]
  * ```
  */
-export function sharedStore(store: CreditStore): SharedStore {
+export function sharedStore(store: CreditStore, options: SharedStoreOptions = {}): SharedStore {
   storeOption('sharedStore', 'store', store);
+  const { concurrency } = checked('sharedStore', options, { concurrency: Infinity }, { concurrency: count });
   return {
     ask: (question) => store.ask(question),
     correct: (corrections) => store.correct(corrections),
     hold: (scope, ms) => store.hold(scope, ms),
-    share: (rates, options) => shared(store, rates, options),
+    // The slots are those of the account; a model has none of its own.
+    share: (rates, of = {}) => shared(store, rates, { ...((of.scope ?? DEFAULTS.scope) === DEFAULTS.scope && { concurrency }), ...of }),
   };
+}
+
+/** Slots count as long as the store hears of them: as in a window that they are granted in anew. */
+function slotsOf(concurrency: number): RateRule & RateSpec {
+  const window = slidingWindow({ unit: 'requests', amount: concurrency, windowMs: SLOT_MS }) as RateRule & RateSpec;
+  return { ...window, unit: SLOTS };
 }
 
 const PARTS = ['ask', 'correct', 'hold'] as const;

@@ -38,8 +38,22 @@ export interface SharedOptions {
    * processes wait longer. @defaultValue 0.01
    */
   readonly leastShare?: number;
+  /**
+   * Most jobs at a time in all processes, a whole number >= 1, beside the `concurrency` of each. A slot is held until the job ends; one of a process that has died or stopped
+   * is free again after about 5 s. @defaultValue Infinity: the slots of processes have nothing to do with each other
+   */
+  readonly concurrency?: number;
   /** How long credit is good for, in ms, > 0: a job may reach the provider so long after its question. Longer costs use: a window counts for so much longer. @defaultValue 200 */
   readonly guardMs?: number;
+}
+
+/**
+ * What a store shares beside rates.
+ * @beta
+ */
+export interface SharedStoreOptions {
+  /** Most jobs at a time of all processes that name the same store, a whole number >= 1; see `SharedOptions`. @defaultValue Infinity */
+  readonly concurrency?: number;
 }
 
 /**

@@ -15,6 +15,11 @@ export interface LocalStoreOptions {
    * @defaultValue `sluice` in `$XDG_RUNTIME_DIR`, else `sluice-<user id>` in the folder for temporary files
    */
   readonly folder?: string;
+  /**
+   * Most jobs at a time of all processes, a whole number >= 1, beside the `concurrency` of each account. A job holds its slot until it ends; the slots of a
+   * process that has died or stopped are free again after about 5 s. @defaultValue Infinity
+   */
+  readonly concurrency?: number;
 }
 
 const NAME = 'localStore';
@@ -48,8 +53,13 @@ const NAME = 'localStore';
  * @see `memoryStore` for the limiters of one process and for tests.
  */
 export function localStore(options: LocalStoreOptions): SharedStore {
-  const { folder, name } = check.options(NAME, options, {}, { name: check.nonEmpty, folder: check.optional(check.nonEmpty) });
+  const { concurrency, folder, name } = check.options(
+    NAME,
+    options,
+    { concurrency: Infinity },
+    { name: check.nonEmpty, folder: check.optional(check.nonEmpty), concurrency: check.count },
+  );
   const common = folder === undefined ? defaultFolder() : resolve(folder);
   openFolder(NAME, name, common);
-  return sharedStore(new LocalClient(() => openFolder(NAME, name, common)));
+  return sharedStore(new LocalClient(() => openFolder(NAME, name, common)), { concurrency });
 }

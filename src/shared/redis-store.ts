@@ -10,6 +10,11 @@ export type { RedisConnection } from './redis/redis-client.js';
 export interface RedisStoreOptions {
   /** What is shared, for example `'openai:prod'`: processes that pass the same name share limits. Any characters, at least one. */
   readonly name: string;
+  /**
+   * Most jobs at a time of all processes, a whole number >= 1, beside the `concurrency` of each account. A job holds its slot until it ends; the slots of a
+   * process that has died or stopped are free again after about 5 s. @defaultValue Infinity
+   */
+  readonly concurrency?: number;
 }
 
 const NAME = 'redisStore';
@@ -48,8 +53,8 @@ export function redisStore(redis: RedisConnection, options: RedisStoreOptions): 
   if (typeof runs !== 'function' || typeof evalsha !== 'function')
     // Neither the error nor its message has the value: an address has a password in it.
     throw new FlowConfigError(NAME, 'redis', 'a connection of ioredis 5, such as `new Redis(url)`', undefined, shown(redis));
-  const { name } = check.options(NAME, options, {}, { name: check.nonEmpty });
-  return sharedStore(new RedisClient(redis, name));
+  const { concurrency, name } = check.options(NAME, options, { concurrency: Infinity }, { name: check.nonEmpty, concurrency: check.count });
+  return sharedStore(new RedisClient(redis, name), { concurrency });
 }
 
 function shown(value: unknown): string {

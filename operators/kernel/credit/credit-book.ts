@@ -21,6 +21,8 @@ interface Held {
   isOver: boolean;
   /** Nothing of it is given back to the store. */
   isFrozen: boolean;
+  /** As what it counts at the store where jobs hold it until their end, since that was renewed. */
+  renewedAs?: number;
   /** When it was first and last paid with. */
   paidFrom: number;
   paidTo: number;
@@ -37,8 +39,14 @@ export class CreditBook {
   private live = 0;
   /** By lane and then by unit, what was paid without credit: it is charged to the next one. */
   private due: (number[] | undefined)[] = [];
+  /** The unit that jobs hold until their end; below 0 without one. */
+  private readonly heldColumn: number;
   /** What is to be told to the store, by credit and lane. */
   private unsent = new Map<string, { readonly credit: number; readonly lane: number; readonly amounts: number[] }>();
+
+  constructor(heldColumn = -1) {
+    this.heldColumn = heldColumn;
+  }
 
   /** Adds what a store has granted. It ends no earlier than those before. */
   add({ amounts, credit }: Credit, lane: number, now: number, endsAt: number): void {
@@ -121,8 +129,9 @@ export class CreditBook {
     const half = Math.floor(this.live / 2);
     const last = this.held[half - 1];
     if (!last || last.endsAt + KEPT_MS > now) return;
-    this.held = this.held.slice(half);
-    this.live -= half;
+    const kept = this.held.slice(0, half).filter((held) => heldOf(held, this.heldColumn) > EPSILON);
+    this.held = [...kept, ...this.held.slice(half)];
+    this.live -= half - kept.length;
   }
 
   /** Everything goes back. */
@@ -130,10 +139,25 @@ export class CreditBook {
     for (let first = this.held[this.live]; first; first = this.held[this.live]) this.giveBack(first);
   }
 
+  /** What jobs hold until their end counts as granted at that time, on the clock of the store. Answers whether there is any. */
+  renew(credit: number): boolean {
+    let isHeld = false;
+    for (const held of this.held) {
+      const amount = heldOf(held, this.heldColumn);
+      if (amount <= EPSILON) continue;
+      isHeld = true;
+      this.note(held, this.heldColumn, -amount);
+      held.renewedAs = credit;
+      this.note(held, this.heldColumn, amount);
+    }
+    return isHeld;
+  }
+
   /** From now on nothing comes back of what was granted until now. */
   freeze(): void {
     for (const held of this.held) held.isFrozen = true;
-    for (const { amounts } of this.unsent.values()) for (const [column, amount] of amounts.entries()) amounts[column] = Math.max(0, amount);
+    for (const { amounts } of this.unsent.values())
+      for (const [column, amount] of amounts.entries()) if (column !== this.heldColumn) amounts[column] = Math.max(0, amount);
   }
 
   /**
@@ -218,8 +242,10 @@ export class CreditBook {
     }
   }
 
-  private note({ credit, isFrozen, lane, left }: Held, column: number, delta: number): void {
-    if (delta === 0 || (delta < 0 && isFrozen)) return;
+  private note({ credit: granted, isFrozen, lane, left, renewedAs }: Held, column: number, delta: number): void {
+    const isHeld = column === this.heldColumn;
+    if (delta === 0 || (delta < 0 && isFrozen && !isHeld)) return;
+    const credit = (isHeld ? renewedAs : undefined) ?? granted;
     const key = `${String(credit)} ${String(lane)}`;
     const amounts = this.unsent.get(key)?.amounts ?? left.map(() => 0);
     amounts[column] = (amounts[column] as number) + delta;
@@ -235,6 +261,10 @@ function spend(held: Held, column: number, amount: number, now: number, lane: nu
   addSpent(held, lane, column, amount);
   held.paidFrom = Math.min(held.paidFrom, now);
   held.paidTo = Math.max(held.paidTo, now);
+}
+
+function heldOf({ spent }: Held, column: number): number {
+  return spent.reduce((sum, units) => sum + (units[column] ?? 0), 0);
 }
 
 function addSpent(held: Held, lane: number, column: number, amount: number): void {

@@ -257,6 +257,7 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
     this.leases--;
     if (permit.wouldWait) this.excess--;
     this.executing -= permit.charge.slots;
+    this.rates?.credit?.freed(permit);
     return wasAbandoned;
   }
 

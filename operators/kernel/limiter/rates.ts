@@ -43,6 +43,8 @@ export interface CreditDemand {
   want(): boolean;
   /** The same for a job that has not waited. Answers whether the store has granted something at once. */
   wanted(charge: Charge, lane: number): boolean;
+  /** A permit has given back its slots, which may be shared as well. */
+  freed(permit: Paid): void;
   /** A pause has begun, or was ended with 0: all processes are to keep it. */
   hold(ms: number): void;
   /** Gives back what is left. Answers whether that takes its time; then `ended` is called. */

@@ -17,10 +17,14 @@ export function isTokenUnit(unit: string): unit is TokenUnit {
   return TOKEN_UNITS.has(unit);
 }
 
+/** The unit of slots that several processes share: a job takes them until its end. */
+export const SLOTS = 'slots';
+
 /** What a charge takes of a unit. Of input and output, the one that is left out is the rest of the tokens; tokens that say neither are input. */
-export function amountOf({ requests, tokens, others }: Charge, unit: string): number {
+export function amountOf({ slots, requests, tokens, others }: Charge, unit: string): number {
   if (unit === 'requests') return requests;
   if (unit === 'tokens') return tokens;
+  if (unit === SLOTS) return slots;
   // A unit may have the name of what every object has, which is no number.
   const given: unknown = others?.[unit];
   if (typeof given === 'number') return given;

@@ -2,7 +2,7 @@ import type { CreditLimit } from '../../kernel/credit/credit.js';
 import { creditLimits } from '../../kernel/credit/credit-limits.js';
 import type { Gate } from '../../kernel/limiter/gate.js';
 import type { Charge } from '../../kernel/limits/limit.js';
-import { amountOf } from '../../kernel/limits/limit.js';
+import { amountOf, SLOTS } from '../../kernel/limits/limit.js';
 import type { CreditMeter } from './credit-meter.js';
 import type { LimiterSettings } from './settings.js';
 import type { Lease, Ticket } from './ticket.js';
@@ -50,7 +50,9 @@ export class CountedMeters {
 
   limitsOf({ amount, capacity, column, rate }: CreditMeter): CreditLimit[] {
     const { queue, scheduler } = this.limiter.settings;
-    return creditLimits(rate, { amount, burst: capacity, column, reserve: queue.reserve, now: scheduler.now() });
+    // A share of a slot is none.
+    const reserve = rate.unit === SLOTS ? undefined : queue.reserve;
+    return creditLimits(rate, { amount, burst: capacity, column, reserve, now: scheduler.now() });
   }
 
   private get counted(): readonly CreditMeter[] {

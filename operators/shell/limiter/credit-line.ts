@@ -1,12 +1,13 @@
-import type { Credit, CreditCorrection, CreditLimit, CreditQuestion, CreditWait } from '../../kernel/credit/credit.js';
+import type { Credit, CreditLimit, CreditQuestion, CreditWait } from '../../kernel/credit/credit.js';
 import { isCredit } from '../../kernel/credit/credit.js';
 import { CreditBook } from '../../kernel/credit/credit-book.js';
 import type { SharedRate } from '../../kernel/credit/credit-limits.js';
 import { RecentCount } from '../../kernel/credit/recent-count.js';
 import type { Gate } from '../../kernel/limiter/gate.js';
-import type { CreditDemand } from '../../kernel/limiter/rates.js';
+import type { CreditDemand, Paid } from '../../kernel/limiter/rates.js';
 import { leastOf } from '../../kernel/limiter/tree.js';
 import type { Charge, Meter } from '../../kernel/limits/limit.js';
+import { SLOTS } from '../../kernel/limits/limit.js';
 import { strictFloorsOf } from '../../kernel/queues/strict-with-floor.js';
 import type { CreditStore } from '../../options/credit-store.js';
 import type { Note } from '../../options/events.js';
@@ -15,7 +16,9 @@ import { AskedJob, mayPass, sumsOf } from './asked-job.js';
 import { CountedMeters } from './counted-meters.js';
 import type { MeteredCredit } from './credit-meter.js';
 import { CreditMeter } from './credit-meter.js';
+import { HeldSlots } from './held-slots.js';
 import type { LimiterSettings } from './settings.js';
+import { StoreCorrections } from './store-corrections.js';
 import { StoreHolds } from './store-holds.js';
 import type { OpenQuestion } from './store-messages.js';
 import { isAnswer, Message, ownerId } from './store-messages.js';
@@ -23,8 +26,8 @@ import type { Lease, Ticket } from './ticket.js';
 
 /** One that waits asks again after so long at the latest: a store forgets who is silent. */
 const ASK_AGAIN_MS = 500;
-/** Corrections are collected for so long. */
-const CORRECT_AFTER_MS = 100;
+/** One that waits for a slot alone: nobody knows when the next one comes back. */
+const SLOT_AGAIN_MS = 50;
 /** A store that has not answered after so long does not answer. */
 const ANSWER_MS = 2000;
 /** Pauses before the next try while a store is down. */
@@ -34,8 +37,6 @@ const MOST_BACKOFF_MS = 500;
 const END_MS = 1000;
 /** A question without an answer may have been granted: it is asked again for so long although nothing waits any more, so that the credit goes back. */
 const RECOVER_MS = 10_000;
-/** Corrections that a store has not taken for so long are dropped. */
-const GIVE_UP_MS = 600_000;
 /** After so many answers that were too late for their credit to be spent, the store counts as down. */
 const MANY_LATE = 3;
 /** A job of a limiter below leaves the queue while it waits for credit there: its turn is kept for so long, as a store keeps it. */
@@ -75,7 +76,8 @@ export interface CreditSettings {
 export class CreditLine implements CreditDemand, MeteredCredit {
   private readonly settings: CreditSettings;
   private readonly limiter: CreditedLimiter;
-  private readonly book = new CreditBook();
+  private readonly book: CreditBook;
+  private readonly slots: HeldSlots;
   private readonly units: readonly string[];
   private readonly meters: CountedMeters;
   private readonly alarm: Alarm;
@@ -85,15 +87,9 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   /** The question that has no answer yet, and when it was asked first. */
   private open: OpenQuestion | undefined = undefined;
   private asking: Message<Credit | CreditWait> | undefined = undefined;
-  private correcting: Message<void> | undefined = undefined;
-  /** What the store may not have heard: told again under the same number, so that it is booked once. */
-  private unheard: { readonly number: number; readonly corrections: readonly CreditCorrection[]; readonly until: number } | undefined =
-    undefined;
-  private corrected = 0;
-  /** When a message is taken for lost. */
+  private readonly corrections: StoreCorrections;
+  /** When the question is taken for lost. */
   private answerBy = Infinity;
-  private correctedBy = Infinity;
-  private correctAt = Infinity;
   /** Nothing is asked before, but what is more urgent or costs less. */
   private askAgainAt = -Infinity;
   /** When the store may have some, as it says. */
@@ -123,11 +119,14 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   constructor(settings: CreditSettings, limiter: CreditedLimiter) {
     this.settings = settings;
     this.units = settings.units;
+    this.slots = new HeldSlots(settings.units.indexOf(SLOTS));
+    this.book = new CreditBook(this.slots.column);
     this.recent = new RecentCount(settings.guardMs);
     this.limiter = limiter;
     this.meters = new CountedMeters(settings.units, limiter);
     this.floors = strictFloorsOf(limiter.settings.queue.lanes);
     this.holds = new StoreHolds(settings, limiter, this);
+    this.corrections = new StoreCorrections(settings, this.owner, this.book, this);
     this.alarm = new Alarm(limiter.settings.scheduler, () => {
       this.rang();
     });
@@ -169,12 +168,13 @@ export class CreditLine implements CreditDemand, MeteredCredit {
 
   pay(column: number, cost: number, now: number, lane?: number): void {
     this.book.pay(column, cost, now, lane);
+    if (column === this.slots.column) this.slots.paid(now);
     if (column === 0) this.recent.add(now);
   }
 
   correct(column: number, delta: number, paidAt: number, now: number, lane?: number): void {
     this.book.correct(column, delta, paidAt, now, lane);
-    this.corrections();
+    this.correctLater();
     // What came back to a credit ends with it.
     this.arm();
   }
@@ -221,6 +221,13 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     return this.granted > granted;
   }
 
+  freed({ charge, grantedAt = this.limiter.now(), lane }: Paid): void {
+    const { column } = this.slots;
+    if (column < 0) return;
+    this.book.correct(column, -charge.slots, grantedAt, this.limiter.now(), lane);
+    this.correctLater(true);
+  }
+
   hold(ms: number): void {
     if (!this.hearsHold) this.holds.tell(ms);
   }
@@ -229,7 +236,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     if (this.endBy === Infinity) {
       const now = this.limiter.now();
       this.endBy = now + END_MS;
-      this.correctAt = Infinity;
+      this.corrections.at = Infinity;
       this.book.drop();
       // A question whose answer was lost may have been answered with credit.
       if (this.open && !this.asking) this.ask(this.open, now);
@@ -241,19 +248,19 @@ export class CreditLine implements CreditDemand, MeteredCredit {
 
   /** Gives back what has come; over when the store has heard of everything. */
   private finish(): void {
-    if (this.asking || this.correcting || this.isOver) return;
-    if ((this.unheard || this.book.hasCorrections) && this.limiter.now() < this.endBy) {
-      if (this.correctAt === Infinity) this.sendCorrections();
+    const { corrections } = this;
+    if (this.asking || corrections.isSending || this.isOver) return;
+    if ((corrections.hasUnheard || this.book.hasCorrections) && this.limiter.now() < this.endBy) {
+      if (corrections.at === Infinity) corrections.send();
     } else this.over();
   }
 
   private over(): void {
     this.isOver = true;
     this.asking?.stop();
-    this.correcting?.stop();
-    this.asking = this.correcting = this.open = this.unheard = undefined;
-    this.answerBy = this.correctedBy = this.correctAt = Infinity;
-    this.book.takeCorrections();
+    this.asking = this.open = undefined;
+    this.answerBy = Infinity;
+    this.corrections.drop();
     this.alarm.clear();
     this.whenEnded?.();
   }
@@ -296,6 +303,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     });
     if (this.isBulk(lane)) {
       for (const column of this.units.keys()) {
+        if (column === this.slots.column) continue;
         const lowest = Math.min(...limits.filter((limit) => limit.column === column && limit.fromLane <= lane).map(({ amount }) => amount));
         least[column] = Math.max(least[column] as number, lowest === Infinity ? 0 : Math.min(most[column] as number, leastShare * lowest));
       }
@@ -309,7 +317,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     return (lane > 0 || this.floors.length === 1) && leastOf(this.limiter.gate, ({ slots, executing }) => slots - executing) > 0;
   }
 
-  private limits(): CreditLimit[] {
+  limits(): CreditLimit[] {
     // What was granted under other limits is not given back: the store would give it back to limits that it was not charged to.
     if (this.meters.haveChanged) this.book.freeze();
     return this.meters.limits();
@@ -320,7 +328,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.asked.lane = question.lane;
     this.asked.costs = costs;
     this.absentMs = 0;
-    this.answerBy = Math.min(now + ANSWER_MS, this.endBy);
+    this.answerBy = this.lostAt(now);
     this.asking = new Message(
       () => this.settings.store.ask(question),
       (answer) => {
@@ -355,12 +363,13 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.epoch = answer.epoch;
     if (isCredit(answer)) {
       this.granted++;
+      this.slots.heard(answer.credit, now);
       this.askAgainAt = this.waitsUntil = -Infinity;
       this.book.add(answer, lane, now, askedAt + goodMs);
       this.book.expire(now);
     } else {
       this.waitsUntil = now + answer.waitMs;
-      this.askAgainAt = now + Math.min(answer.waitMs, ASK_AGAIN_MS);
+      this.askAgainAt = now + Math.min(answer.waitMs, this.slots.isShort(answer, question) ? SLOT_AGAIN_MS : ASK_AGAIN_MS);
     }
     // One that always answers too late is as good as none.
     this.lateAnswers = now - sentAt < goodMs ? 0 : this.lateAnswers + 1;
@@ -372,7 +381,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
       return;
     }
     if (answer.holdMs > LEAST_HOLD_MS) this.hear(answer.holdMs);
-    this.corrections();
+    this.correctLater();
     this.arm();
     this.limiter.loop();
   }
@@ -386,49 +395,13 @@ export class CreditLine implements CreditDemand, MeteredCredit {
 
   // ---- corrections and holds -------------------------------------------------------------------------------------------
 
-  private corrections(): void {
-    const isEnding = this.endBy < Infinity && !this.isOver;
-    if (isEnding || !this.book.hasCorrections || this.correctAt < Infinity || this.correcting || this.unheard) return;
-    this.correctAt = this.limiter.now() + CORRECT_AFTER_MS;
-    this.arm();
+  /** What meters and jobs have given back, after a while or at once. */
+  private correctLater(isUrgent = false): void {
+    if (this.endBy === Infinity || this.isOver) this.corrections.collect(isUrgent);
   }
 
-  private sendCorrections(): void {
-    const { book, owner } = this;
-    const now = this.limiter.now();
-    this.correctAt = Infinity;
-    if (this.correcting) return;
-    if (!this.unheard) {
-      if (!book.hasCorrections) return;
-      this.unheard = { number: ++this.corrected, corrections: book.takeCorrections(), until: now + GIVE_UP_MS };
-    }
-    const { guardMs, scope, store } = this.settings;
-    const { corrections, number, until } = this.unheard;
-    const limits = this.limits();
-    this.correctedBy = Math.min(now + ANSWER_MS, this.isOver ? Infinity : this.endBy);
-    this.correcting = new Message<void>(
-      () => store.correct({ scope, owner, number, limits, guardMs, corrections }),
-      () => {
-        this.unheard = undefined;
-        this.found();
-        this.heard();
-      },
-      () => {
-        const pauseMs = this.lost();
-        const again = this.limiter.now() + pauseMs;
-        if (again < until && !this.isOver) this.correctAt = again;
-        else this.unheard = undefined;
-        this.heard();
-      },
-    );
-    this.arm();
-    this.correcting.begin();
-  }
-
-  private heard(): void {
-    this.correcting = undefined;
-    this.correctedBy = Infinity;
-    this.corrections();
+  heard(): void {
+    this.correctLater();
     if (this.endBy < Infinity) this.finish();
     this.arm();
   }
@@ -450,12 +423,20 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.askAgainAt = this.limiter.now() + pauseMs;
     this.waitsUntil = -Infinity;
     this.arm();
-    return pauseMs;
+    return this.isOver ? Infinity : pauseMs;
+  }
+
+  lostAt(now: number): number {
+    return Math.min(now + ANSWER_MS, this.endBy);
+  }
+
+  now(): number {
+    return this.limiter.now();
   }
 
   // ---- time ------------------------------------------------------------------------------------------------------------
 
-  private arm(): void {
+  arm(): void {
     const now = this.limiter.now();
     // Without a job that waits, the next one asks.
     const isAwaited = this.limiter.gate.queue.size > 0;
@@ -463,12 +444,14 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.isArmed = !this.asking && this.askAgainAt + this.absentMs > now + EARLY_MS && isWanted && this.endBy === Infinity;
     const askAt = this.isArmed ? this.askAgainAt + this.absentMs : Infinity;
     const endBy = this.isOver ? Infinity : this.endBy;
-    const at = Math.min(askAt, this.answerBy, this.correctAt, this.correctedBy, this.book.endsAt(isAwaited), endBy);
+    const { corrections } = this;
+    const renewAt = this.isOver ? Infinity : this.slots.renewAt;
+    const at = Math.min(askAt, this.answerBy, corrections.at, corrections.lostAt, this.book.endsAt(isAwaited), renewAt, endBy);
     this.alarm.set(at === Infinity ? Infinity : this.alarm.now() + Math.max(0, at - now));
   }
 
   private rang(): void {
-    const { asking, book, correcting } = this;
+    const { asking, book, corrections } = this;
     const now = this.limiter.now() + EARLY_MS;
     if (now >= this.endBy && !this.isOver) {
       this.over();
@@ -478,13 +461,11 @@ export class CreditLine implements CreditDemand, MeteredCredit {
       asking.stop();
       asking.failed();
     }
-    if (correcting && now >= this.correctedBy) {
-      correcting.stop();
-      correcting.failed();
-    }
+    if (now >= corrections.lostAt) corrections.giveUp();
     book.expire(now);
+    this.slots.renew(book, now, this.failures > 0);
     // What has ended is missing elsewhere.
-    if (now >= this.correctAt || (book.hasCorrections && !this.unheard)) this.sendCorrections();
+    if (now >= corrections.at || (book.hasCorrections && !corrections.hasUnheard)) corrections.send();
     this.arm();
     if (now < this.askAgainAt || this.asking) return;
     this.limiter.loop();
