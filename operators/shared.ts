@@ -4,13 +4,15 @@ import type { CreditStore, SharedOptions, SharedStore, SharedStoreOptions } from
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
 import { check, checked, count, finitePositive, misused, nonEmpty } from './options/options.js';
-import { slidingWindow } from './rates.js';
 import type { CreditedLimiter } from './shell/limiter/credit-line.js';
 import { CreditLine } from './shell/limiter/credit-line.js';
 import { SLOT_MS } from './shell/limiter/held-slots.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
 import { ratesOf } from './shell/limiter/rates.js';
 import { ratesOption } from './shell/limiter/settings.js';
+
+/** How a rate is counted, the store decides. */
+type SharedRule = Omit<RateSpec, 'meter' | 'reservedMeter'>;
 
 const NAME = 'shared';
 const DEFAULTS = { scope: 'account', leastShare: 0.01, concurrency: Infinity, guardMs: 200 };
@@ -45,7 +47,7 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
   storeOption(NAME, 'store', store);
   const checkedOptions = checked(NAME, options, DEFAULTS, CHECKS);
   const { concurrency } = checkedOptions;
-  const rules = [...(ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[])];
+  const rules: SharedRule[] = [...(ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[])];
   if (concurrency < Infinity) rules.push(slotsOf(concurrency));
   const units = [...new Set(rules.map(({ unit }) => unit))];
   const settings = { store, units, ...checkedOptions };
@@ -55,7 +57,7 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
     lines.set(limiter, line);
     return line;
   };
-  return rules.map((rate): RateRule & RateSpec => ({
+  return rules.map((rate): RateRule & SharedRule => ({
     ...rate,
     addTo: (known, limiter) => {
       const all = ratesOf(known, limiter as RatedLimiter);
@@ -115,9 +117,8 @@ export function sharedStore(store: CreditStore, options: SharedStoreOptions = {}
 }
 
 /** Slots count as long as the store hears of them: as in a window that they are granted in anew. */
-function slotsOf(concurrency: number): RateRule & RateSpec {
-  const window = slidingWindow({ unit: 'requests', amount: concurrency, windowMs: SLOT_MS }) as RateRule & RateSpec;
-  return { ...window, unit: SLOTS };
+function slotsOf(concurrency: number): SharedRule {
+  return { unit: SLOTS, amount: concurrency, windowMs: SLOT_MS, burstMs: 0, isStrict: true, borrows: false };
 }
 
 const PARTS = ['ask', 'correct', 'hold'] as const;
