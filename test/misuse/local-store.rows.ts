@@ -2,7 +2,7 @@ import { localStore } from '../../src/shared/local-store.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly, misspelt, unknown } from '../support/misuse.js';
 
-const known = 'name, folder';
+const known = 'name, folder, concurrency';
 
 export const rows: MisuseTable = {
   operator: 'localStore',
@@ -10,6 +10,10 @@ export const rows: MisuseTable = {
   rows: [
     ...badly('name', 'a non-empty string', undefined, '', NaN, 0, null, true, {}, [], () => undefined),
     ...badly('folder', 'a non-empty string', '', NaN, 0, null, true, {}, [], () => undefined).map((row) => ({
+      ...row,
+      besides: { name: 'any' },
+    })),
+    ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null).map((row) => ({
       ...row,
       besides: { name: 'any' },
     })),

@@ -17,7 +17,8 @@ export const rows: MisuseTable = {
     ...badly('rates', RATES, undefined, 5, NaN, 'tokens', null, {}),
     ...badly('scope', 'a non-empty string', '', 5, NaN, null, {}),
     ...badly('leastShare', 'a number from 0 to 0.1', -1, 0.2, NaN, '0.01', null),
+    ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
     ...badly('guardMs', 'a finite number > 0', 0, -1, NaN, Infinity, '200', null),
-    ...unknown('localShare', 'scope, leastShare, guardMs', 0.1),
+    ...unknown('localShare', 'scope, leastShare, concurrency, guardMs', 0.1),
   ],
 };
