@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { delay, firstValueFrom, type Observable, of, type Subscription, throwError, timer, VirtualTimeScheduler } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import type { CreditStore } from '../../operators/index.js';
 import { BudgetExceededError, FlowConfigError, memoryStore } from '../../operators/index.js';
@@ -10,8 +10,10 @@ import { limitFetch } from '../../src/adapters/fetch.js';
 import type { BudgetLimit, Reservation, SharedBudget } from '../../src/index.js';
 import { createAccount, createBudget, createEmbedder, createModelCaller, createToolRunner } from '../../src/index.js';
 import { localStore } from '../../src/shared/local-store.js';
+import { redisStore } from '../../src/shared/redis-store.js';
 import { sized } from '../support/deep.js';
 import { testFolder } from './support/processes.js';
+import { RedisServer } from './support/redis-server.js';
 
 const TOKENS: readonly BudgetLimit[] = [{ tokens: 1000 }];
 
@@ -350,6 +352,26 @@ describe('a shared budget', () => {
     expect(await caller.callAsync('a')).toBe('answer');
     await expect(caller.callAsync('b')).rejects.toThrow(BudgetExceededError);
     expect(own.snapshot()).toMatchObject({ executing: 0, spentTokens: 80 });
+  });
+
+  it('is held by all that use one Redis, for ever and in windows', async () => {
+    const server = await RedisServer.start();
+    onTestFinished(() => server.stop());
+    const budget = () =>
+      createBudget({ limits: [{ tokens: 30 }, { tokens: 20, windowMs: 3_600_000 }], store: redisStore(server.connect(), { name: 'any' }) });
+    const budgets = [budget(), budget(), budget()];
+    const asked = Array.from({ length: 60 }, (_, i) =>
+      firstValueFrom((budgets[i % 3] as SharedBudget).reserve({ model: 'm', inputTokens: 1 })),
+    );
+    const ends = await Promise.allSettled(asked);
+    const granted = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []));
+    expect(granted).toHaveLength(20);
+    for (const reservation of granted.slice(0, 15)) reservation.release();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const more = await Promise.allSettled(
+      Array.from({ length: 30 }, () => firstValueFrom(budget().reserve({ model: 'm', inputTokens: 1 }))),
+    );
+    expect(more.filter(({ status }) => status === 'fulfilled')).toHaveLength(15);
   });
 
   it('is held by all processes of a machine', async () => {

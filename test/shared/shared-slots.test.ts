@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { CreditStore, Lease, Limiter } from '../../operators/index.js';
@@ -11,6 +12,8 @@ import {
   sharedStore,
   tokenBucket,
 } from '../../operators/index.js';
+import { localStore } from '../../src/shared/local-store.js';
+import { testFolder } from './support/processes.js';
 
 interface Job {
   readonly of: number;
@@ -139,6 +142,21 @@ describe('slots that limiters share', () => {
     scheduler.flush();
     expect(accounts[1]!.tryAcquire({ lane: 'user' })).toBeDefined();
     for (const account of accounts) account.close();
+  });
+
+  it('are those of all processes of a machine', async () => {
+    const folder = join(testFolder(), 'stores');
+    const accounts = [0, 1, 2].map(() => createAccount({ store: localStore({ name: 'any', folder, concurrency: 4 }), concurrency: 3 }));
+    let [now, most] = [0, 0];
+    const work = async (): Promise<void> => {
+      most = Math.max(most, ++now);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      now--;
+    };
+    await Promise.all(Array.from({ length: 14 }, (_, i) => accounts[i % 3]!.runAsync(work)));
+    // A new store gives them out one by one in its first seconds: another one may have been lost.
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(4);
   });
 
   it('refuse a job that takes more of them than there are', async () => {
