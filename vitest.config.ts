@@ -86,6 +86,7 @@ export default defineConfig({
           ...patience,
           name: 'node',
           environment: 'node',
+          globalSetup: 'test/shared/support/find-redis.ts',
           // The sources are loaded once for each worker, not for each file: a third of the time.
           isolate: false,
           include: ['test/**/*.test.ts'],
@@ -164,6 +165,7 @@ export default defineConfig({
           ...patience,
           name: 'deep',
           environment: 'node',
+          globalSetup: 'test/shared/support/find-redis.ts',
           env: { SLUICE_DEEP: '1' },
           include: [deepTests, ...sizedTests],
           testTimeout: 120_000,
