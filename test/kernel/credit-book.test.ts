@@ -553,8 +553,9 @@ describe('a unit that jobs hold until their end', () => {
     none.add(creditOf(1, 9, 5), 0, 0, 100);
     none.pay(0, 4, 10);
     expect([none.renew(60), told(none)]).toEqual([false, []]);
-    const without = bookOf({ credit: 1, amount: 5 });
-    without.pay(0, 4, 10);
+    const without = new CreditBook();
+    without.add(creditOf(1, 9, 5), 0, 0, 100);
+    for (const column of [0, 1]) without.pay(column, 4, 10);
     expect([without.renew(60), told(without)]).toEqual([false, []]);
   });
 
@@ -733,9 +734,13 @@ describe('the memory of a book', () => {
     for (const i of [0, 2, 4, 5, 7]) expect(free(i)).toEqual([[i, 0, -1]]);
     book.add(creditOf(8, 3), 0, 2 * TEN_MINUTES, 2 * TEN_MINUTES + 100);
     book.expire(2 * TEN_MINUTES);
+    // Of the younger half all is still there, in its order.
+    book.correct(0, 1, 400, 2 * TEN_MINUTES);
+    expect(told(book)).toEqual([[4, 0, 1]]);
+    expect(free(4)).toEqual([[4, 0, -1]]);
     book.expire(2 * TEN_MINUTES);
     // What lasts is still the first that ends.
-    expect([book.left(0, 2 * TEN_MINUTES), book.endsAt(false), told(book)]).toEqual([3, 2 * TEN_MINUTES + 100, []]);
+    expect([book.left(0, 2 * TEN_MINUTES), book.endsAt(true), told(book)]).toEqual([3, 2 * TEN_MINUTES + 100, []]);
     expect(book.renew(1e7)).toBe(true);
     expect(told(book).map((each) => (each as number[]).slice(0, 3))).toEqual([
       [1, 0, -1],

@@ -65,6 +65,23 @@ const enter = (gate: Gate<Ask>, job: Ask, waitMs = Infinity): Ask => {
 };
 
 describe('slots', () => {
+  it('that are shared come back to the store as well, when a permit gives them back', () => {
+    const gate = gateOf({ concurrency: 9 }, [perMinute('tokens', 600)]);
+    const [before, one, other] = [new Ask(), new Ask(slots(2)), new Ask(slots(3))];
+    for (const permit of [before, one, other]) gate.take(permit, 0, undefined);
+    // Rates of this limiter alone: no store hears of it.
+    expect(gate.free(before)).toBe(false);
+    const freed: unknown[] = [];
+    const none = (): boolean => false;
+    if (gate.rates) gate.rates.credit = { want: none, wanted: none, freed: (permit) => freed.push(permit), hold: none, end: none };
+    gate.abandon(other);
+    expect(freed).toEqual([]);
+    gate.free(one);
+    expect(freed).toEqual([one]);
+    gate.free(other);
+    expect([freed, gate.executing]).toEqual([[one, other], 0]);
+  });
+
   it('are never exceeded but by one job that wants more than there are, and jobs go in their order', () => {
     const steps = fc.array(
       fc.record({ do: fc.constantFrom('ask', 'ask', 'free', 'leave'), slots: fc.nat({ max: 4 }), which: fc.nat({ max: 5 }) }),
