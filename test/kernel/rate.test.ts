@@ -450,9 +450,11 @@ describe('what a job takes of a rate', () => {
   });
 
   it('is one of a unit of its own that it says, and nothing of what every object has', () => {
-    expect([taken('images', { tokens: 50, images: 4 }), taken('images', { tokens: 50 }), taken('toString', { tokens: 50 })]).toEqual([
-      4, 0, 0,
-    ]);
+    expect([
+      taken('images', { tokens: 50, images: 4 }),
+      taken('images', { tokens: 50, inputTokens: 20 }),
+      taken('toString', { tokens: 50 }),
+    ]).toEqual([4, 0, 0]);
   });
 
   it('is its slots, where processes share them', () => {
