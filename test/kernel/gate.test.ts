@@ -746,10 +746,13 @@ describe('lanes', () => {
 });
 
 describe('a gate under another one', () => {
-  const above = gateOf({ concurrency: 3 }, [perMinute('requests', 60, { burst: 4 }), perMinute('tokens', 600, { burst: 100 })]);
-  const below = gateOf({ concurrency: 5, enforce: false }, [perMinute('tokens', 60, { burst: 10 })], above);
+  const gates = () => {
+    const above = gateOf({ concurrency: 3 }, [perMinute('requests', 60, { burst: 4 }), perMinute('tokens', 600, { burst: 100 })]);
+    return { above, below: gateOf({ concurrency: 5, enforce: false }, [perMinute('tokens', 60, { burst: 10 })], above) };
+  };
 
   it('has the least of both', () => {
+    const { above, below } = gates();
     expect([leastOf(below, (each) => each.slots), leastOf(above, (each) => each.slots)]).toEqual([3, 3]);
     expect([leftOf(below, 'tokens'), leftOf(below, 'requests'), leftOf(below, 'images')]).toEqual([10, 4, Infinity]);
     expect(leftOf(below, 'tokens', 0, true)).toBe(100);
@@ -757,10 +760,12 @@ describe('a gate under another one', () => {
   });
 
   it('takes no more slots than there are', () => {
+    const { below } = gates();
     expect([clamped(below, slots(4)).slots, clamped(below, slots(3)).slots, clamped(below, slots(0)).slots]).toEqual([3, 3, 0]);
   });
 
   it('knows how many jobs wait for a slot only', () => {
+    const { above, below } = gates();
     const jobs = [tokens(4), tokens(6), tokens(1)].map((charge) => new Ask(charge));
     expect(payable(below, jobs)).toBe(2);
     expect(payable(above, jobs)).toBe(3);
