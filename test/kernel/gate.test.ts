@@ -65,6 +65,23 @@ const enter = (gate: Gate<Ask>, job: Ask, waitMs = Infinity): Ask => {
 };
 
 describe('slots', () => {
+  it('that are shared come back to the store as well, when a permit gives them back', () => {
+    const gate = gateOf({ concurrency: 9 }, [perMinute('tokens', 600)]);
+    const [before, one, other] = [new Ask(), new Ask(slots(2)), new Ask(slots(3))];
+    for (const permit of [before, one, other]) gate.take(permit, 0, undefined);
+    // Rates of this limiter alone: no store hears of it.
+    expect(gate.free(before)).toBe(false);
+    const freed: unknown[] = [];
+    const none = (): boolean => false;
+    if (gate.rates) gate.rates.credit = { want: none, wanted: none, freed: (permit) => freed.push(permit), hold: none, end: none };
+    gate.abandon(other);
+    expect(freed).toEqual([]);
+    gate.free(one);
+    expect(freed).toEqual([one]);
+    gate.free(other);
+    expect([freed, gate.executing]).toEqual([[one, other], 0]);
+  });
+
   it('are never exceeded but by one job that wants more than there are, and jobs go in their order', () => {
     const steps = fc.array(
       fc.record({ do: fc.constantFrom('ask', 'ask', 'free', 'leave'), slots: fc.nat({ max: 4 }), which: fc.nat({ max: 5 }) }),
@@ -729,10 +746,13 @@ describe('lanes', () => {
 });
 
 describe('a gate under another one', () => {
-  const above = gateOf({ concurrency: 3 }, [perMinute('requests', 60, { burst: 4 }), perMinute('tokens', 600, { burst: 100 })]);
-  const below = gateOf({ concurrency: 5, enforce: false }, [perMinute('tokens', 60, { burst: 10 })], above);
+  const gates = () => {
+    const above = gateOf({ concurrency: 3 }, [perMinute('requests', 60, { burst: 4 }), perMinute('tokens', 600, { burst: 100 })]);
+    return { above, below: gateOf({ concurrency: 5, enforce: false }, [perMinute('tokens', 60, { burst: 10 })], above) };
+  };
 
   it('has the least of both', () => {
+    const { above, below } = gates();
     expect([leastOf(below, (each) => each.slots), leastOf(above, (each) => each.slots)]).toEqual([3, 3]);
     expect([leftOf(below, 'tokens'), leftOf(below, 'requests'), leftOf(below, 'images')]).toEqual([10, 4, Infinity]);
     expect(leftOf(below, 'tokens', 0, true)).toBe(100);
@@ -740,10 +760,12 @@ describe('a gate under another one', () => {
   });
 
   it('takes no more slots than there are', () => {
+    const { below } = gates();
     expect([clamped(below, slots(4)).slots, clamped(below, slots(3)).slots, clamped(below, slots(0)).slots]).toEqual([3, 3, 0]);
   });
 
   it('knows how many jobs wait for a slot only', () => {
+    const { above, below } = gates();
     const jobs = [tokens(4), tokens(6), tokens(1)].map((charge) => new Ask(charge));
     expect(payable(below, jobs)).toBe(2);
     expect(payable(above, jobs)).toBe(3);

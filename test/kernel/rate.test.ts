@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Limiter, LimiterJob, LimiterOptions, RateRule } from '../../operators/index.js';
-import { createLimiter, fromHeaders, perMinute, slidingWindow, tokenBucket } from '../../operators/index.js';
+import { createLimiter, fromHeaders, memoryStore, perMinute, shared, slidingWindow, tokenBucket } from '../../operators/index.js';
 import { SlidingWindow, TokenBucket } from '../../operators/kernel/index.js';
 import type { RateSnapshot } from '../../operators/options/limiter.js';
 import { canPay } from '../support/can-pay.js';
@@ -425,5 +425,51 @@ describe('a rate', () => {
     expect(endless.rates[0]?.spent).toEqual([]);
     expect(own(limited(rate, { restore: endless }).limiter).left).toBe(50);
     expect(own(limited(perMinute('tokens', Infinity), { restore: saved }).limiter).left).toBe(Infinity);
+  });
+});
+
+describe('what a job takes of a rate', () => {
+  /** What a job of this cost has taken of a rate of this unit. */
+  const taken = (unit: string, cost: Readonly<Record<string, number>>): number => {
+    const { limiter } = limited(slidingWindow({ unit, amount: 1000, windowMs: 1000 }));
+    limiter.tryAcquire({ cost });
+    return 1000 - own(limiter).left;
+  };
+  const inAndOut = (cost: Readonly<Record<string, number>>): number[] => ['inputTokens', 'outputTokens'].map((unit) => taken(unit, cost));
+
+  it('is all its tokens of input, where they say neither input nor output', () => {
+    expect(inAndOut({ tokens: 50 })).toEqual([50, 0]);
+  });
+
+  it('is the rest of its tokens of input where output alone is said, and the other way round; never less than nothing', () => {
+    expect(inAndOut({ tokens: 50, outputTokens: 20 })).toEqual([30, 20]);
+    expect(inAndOut({ tokens: 50, inputTokens: 20 })).toEqual([20, 30]);
+    expect(inAndOut({ tokens: 50, outputTokens: 60 })).toEqual([0, 60]);
+    expect(inAndOut({ tokens: 50, inputTokens: 60 })).toEqual([60, 0]);
+    expect(inAndOut({ tokens: 50, inputTokens: 0 })).toEqual([0, 50]);
+  });
+
+  it('is one of a unit of its own that it says, and nothing of what every object has', () => {
+    expect([
+      taken('images', { tokens: 50, images: 4 }),
+      taken('images', { tokens: 50, inputTokens: 20 }),
+      taken('toString', { tokens: 50 }),
+    ]).toEqual([4, 0, 0]);
+  });
+
+  it('is its slots, where processes share them', () => {
+    const store = memoryStore();
+    const [one, other] = [1, 2].map(() => createLimiter({ concurrency: 9, rates: shared(store, [], { concurrency: 4 }) }));
+    expect(one?.snapshot().rates.map(({ unit }) => unit)).toEqual(['slots']);
+    const goes = (limiter: Limiter | undefined, slots: number): boolean => limiter?.tryAcquire({ cost: { slots } }) !== undefined;
+    expect([goes(one, 3), goes(other, 2), goes(other, 1)]).toEqual([true, false, true]);
+    one?.close();
+    other?.close();
+  });
+
+  it.each(['inputTokens', 'outputTokens'])('of %s is corrected by no usage that no model can have', (unit) => {
+    const { limiter } = limited(tokenBucket({ unit, amount: 600, windowMs: 60_000, burst: 50 }));
+    limiter.tryAcquire({ cost: { [unit]: 5 } })?.settle({ [unit]: 10_000_001 });
+    expect(own(limiter).left).toBe(0);
   });
 });

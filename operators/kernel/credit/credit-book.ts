@@ -108,7 +108,8 @@ export class CreditBook {
   correct(column: number, delta: number, paidAt: number, now: number, lane = 0): void {
     const { from, paid } = this.paidAt(paidAt);
     if (delta > 0) {
-      const latest = paid.at(-1) ?? this.for(0, now).at(-1);
+      // Not to credit of a more urgent lane that was paid with at the same time: that is under fewer limits.
+      const latest = paid.filter((each) => each.lane >= lane).at(-1) ?? this.for(0, now).at(-1);
       if (latest) this.charge(latest, column, delta, lane);
       else this.owe(column, delta, lane);
       return;
@@ -143,9 +144,11 @@ export class CreditBook {
   renew(credit: number): boolean {
     let isHeld = false;
     for (const held of this.held) {
-      const amount = heldOf(held, this.heldColumn);
-      if (amount <= EPSILON) continue;
+      const taken = heldOf(held, this.heldColumn);
+      if (taken <= EPSILON) continue;
       isHeld = true;
+      // What is left moves along: it goes back to where the credit counts.
+      const amount = taken + (held.left[this.heldColumn] as number);
       this.note(held, this.heldColumn, -amount);
       held.renewedAs = credit;
       this.note(held, this.heldColumn, amount);
