@@ -80,6 +80,31 @@ describe('a shared rate that setLimits lifts', () => {
   });
 });
 
+describe('a shared rate that is lifted and set again', () => {
+  it('is not given back what it was not charged, by a job in between', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const rates = shared(memoryStore({ scheduler }), [tokens(100), tokens(300, 5000)]);
+    const [one, other] = [createLimiter({ headroom: 1, scheduler, rates }), createLimiter({ headroom: 1, scheduler, rates })];
+    const grants: number[] = [];
+    const ask = (): void => {
+      other.acquire({ cost: { tokens: 50 } }).subscribe((lease) => {
+        grants.push(scheduler.now());
+        lease.release();
+      });
+    };
+    ask();
+    one.setLimits({ rates: [tokens(Infinity, 5000)] });
+    const lease = one.tryAcquire({ cost: { tokens: 50 } });
+    one.setLimits({ rates: [tokens(300, 5000)] });
+    lease?.release('unused');
+    for (let i = 0; i < 20; i++) ask();
+    scheduler.maxFrames = 9900;
+    scheduler.flush();
+    for (const at of grants) expect(grants.filter((each) => each > at - 5000 && each <= at).length * 50).toBeLessThanOrEqual(300);
+    expect(grants.length).toBeGreaterThan(9);
+  });
+});
+
 describe('a job that waits for a shared rate', () => {
   it.each([200, Infinity])('goes at once when setLimits raises it to %d', (amount) => {
     const { limiter } = limiterOn([requests(50), tokens(100)]);

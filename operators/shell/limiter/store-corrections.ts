@@ -23,6 +23,15 @@ interface CorrectedCredit {
   heard(): void;
 }
 
+/** What the store may not have heard. */
+interface UnheardCorrections {
+  readonly number: number;
+  readonly corrections: readonly CreditCorrection[];
+  /** Those that it was charged to. */
+  readonly limits: readonly CreditLimit[];
+  readonly until: number;
+}
+
 /** Tells a store what the credit of one limiter has cost. What it may not have heard is told again under the same number, so that it is booked once. */
 export class StoreCorrections {
   /** When they are sent; Infinity while there are none. */
@@ -34,8 +43,7 @@ export class StoreCorrections {
   private readonly book: CreditBook;
   private readonly credit: CorrectedCredit;
   private number = 0;
-  private unheard: { readonly number: number; readonly corrections: readonly CreditCorrection[]; readonly until: number } | undefined =
-    undefined;
+  private unheard: UnheardCorrections | undefined = undefined;
   private sending: Message<void> | undefined = undefined;
 
   constructor(
@@ -72,11 +80,12 @@ export class StoreCorrections {
     if (this.sending) return;
     if (!this.unheard) {
       if (!book.hasCorrections) return;
-      this.unheard = { number: ++this.number, corrections: book.takeCorrections(), until: now + GIVE_UP_MS };
+      // Before the corrections are taken: what was granted under other limits is none of them.
+      const limits = credit.limits();
+      this.unheard = { number: ++this.number, corrections: book.takeCorrections(), limits, until: now + GIVE_UP_MS };
     }
-    const { corrections, number, until } = this.unheard;
+    const { corrections, limits, number, until } = this.unheard;
     const { guardMs, scope, store } = of;
-    const limits = credit.limits();
     this.lostAt = credit.lostAt(now);
     const ended = (): void => {
       this.sending = undefined;
