@@ -162,6 +162,31 @@ describe('a question', () => {
   });
 });
 
+describe('a limiter below, whose job lets the limiter above ask for credit', () => {
+  it.each([
+    ['slot', (): LimiterOptions => ({ concurrency: 1 })],
+    ['rate', (): LimiterOptions => ({ rates: [requests(1)] })],
+    ['shared rate', (scheduler: VirtualTimeScheduler): LimiterOptions => ({ rates: shared(memoryStore({ scheduler }), [requests(1)]) })],
+  ])('lets another one of its jobs take its last %s, and not both', (_, below) => {
+    const { asked, inner, limiter, pass, scheduler } = limiterOn([requests(10, 5000)], { queue: lanes(['user', 'batch']) });
+    const child = childOf(limiter, { headroom: 1, ...below(scheduler) });
+    const other = createLimiter({ headroom: 1, scheduler, rates: shared(inner, [requests(10, 5000)]) });
+    const leases = Array.from({ length: 10 }, () => other.tryAcquire());
+    let grants = 0;
+    child.acquire({ lane: 'batch' }).subscribe(() => grants++);
+    pass(20);
+    for (const lease of leases) lease?.release('unused');
+    pass(310);
+    expect(grants).toBe(0);
+    expect(child.tryAcquire({ lane: 'user' })).toBeUndefined();
+    expect(grants).toBe(1);
+    // What the limiter above had paid for it is there for the next one.
+    const questions = asked.length;
+    expect(limiter.tryAcquire({ lane: 'user' })).toBeDefined();
+    expect(asked).toHaveLength(questions);
+  });
+});
+
 describe('CreditBook', () => {
   const credit = (id: number, amount: number) => ({ credit: id, amounts: [amount], left: [0], holdMs: 0, epoch: 0, lessons: {} });
 
