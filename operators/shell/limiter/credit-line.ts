@@ -170,6 +170,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.book.pay(column, cost, now, lane);
     if (column === this.slots.column) this.slots.paid(now);
     if (column === 0) this.recent.add(now);
+    this.correctLater();
   }
 
   correct(column: number, delta: number, paidAt: number, now: number, lane?: number): void {
