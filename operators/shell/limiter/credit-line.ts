@@ -364,7 +364,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.epoch = answer.epoch;
     if (isCredit(answer)) {
       this.granted++;
-      this.slots.heard(answer.credit, now);
+      // An answer that was lost and is given again is an old one: it says nothing of the clocks.
+      if (now < askedAt + goodMs) this.slots.heard(answer.credit, now);
       this.askAgainAt = this.waitsUntil = -Infinity;
       this.book.add(answer, lane, now, askedAt + goodMs);
       this.book.expire(now);
@@ -464,7 +465,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     }
     if (now >= corrections.lostAt) corrections.giveUp();
     book.expire(now);
-    this.slots.renew(book, now, this.failures > 0);
+    this.slots.renew(book, now, corrections.hasUnheard);
     // What has ended is missing elsewhere.
     if (now >= corrections.at || (book.hasCorrections && !corrections.hasUnheard)) corrections.send();
     this.arm();
