@@ -7,26 +7,34 @@ const COUNT = Number(process.env['SLUICE_SCHEDULES'] ?? sized(200, 20_000));
 const FIRST = Number(process.env['SLUICE_SEED'] ?? 1);
 
 /** Schedules that were broken once. */
-const REGRESSIONS = [79, 153, 184, 235, 246, 281, 282, 302, 321, 375, 803, 1038063, 2015268];
+const REGRESSIONS = [
+  ...[79, 153, 184, 235, 246, 281, 282, 302, 321, 375, 803, 1038063, 2015268],
+  ...[7019589, 7073376, 8020210, 8070821, 8071938],
+];
+/** The same, of those with shared slots. */
+const SLOT_REGRESSIONS = [179, 30000506, 30001016, 30002587, 40002681, 40005545, 40005922, 40005926];
 
-function faultsOf(seed: number): readonly string[] {
-  const { faults, log } = new LimiterSchedule(seed).run();
+function faultsOf(seed: number, hasSlots: boolean): readonly string[] {
+  const { faults, log } = new LimiterSchedule(seed, hasSlots).run();
   return faults.length === 0 ? [] : [...faults, ...log];
 }
 
-describe('limiters on one store, in virtual time', () => {
-  it('settle each job once, exceed no window, spend no credit after its end, give the rest back, and leave no timer', {
+describe.each([
+  ['limiters on one store, in virtual time', false, REGRESSIONS],
+  ['limiters on one store that share slots as well, in virtual time', true, SLOT_REGRESSIONS],
+])('%s', (_, hasSlots, regressions) => {
+  it('settle each job once, exceed no limit, spend no credit after its end, give the rest back, and leave no timer', {
     timeout: 3_600_000,
   }, () => {
     const broken: string[] = [];
     for (let seed = FIRST; seed < FIRST + COUNT && broken.length < 10; seed++) {
-      const [fault] = faultsOf(seed);
+      const [fault] = faultsOf(seed, hasSlots);
       if (fault !== undefined) broken.push(fault);
     }
     expect(broken).toEqual([]);
   });
 
-  it.each(REGRESSIONS)('are right in schedule %i', (seed) => {
-    expect(faultsOf(seed)).toEqual([]);
+  it.each(regressions)('are right in schedule %i', (seed) => {
+    expect(faultsOf(seed, hasSlots)).toEqual([]);
   });
 });

@@ -35,6 +35,8 @@ const DRAIN_AT = CALM_AT + 200_000;
 const END_AT = DRAIN_AT + 5000;
 /** More messages than any schedule needs: the limiter asks without end. */
 const MOST_MESSAGES = 20_000;
+/** A store frees slots that it has not heard of for a while: so long it may be out of reach. */
+const MOST_SILENT_MS = 3000;
 const EARLY_MS = 0.02;
 const ROUNDING = 1e-4;
 
@@ -84,10 +86,15 @@ interface Line {
   readonly credits: { readonly endsAt: number; readonly lane: number; readonly left: number[] }[];
   /** By limit, the most it was held to lately. */
   readonly amounts: { at: number; readonly of: readonly number[] }[];
+  /** Since when no message has reached the store and been answered; undefined while they are. */
+  silentSince: number | undefined;
 }
 
 interface Job {
   readonly id: string;
+  readonly process: Process;
+  /** What its slot counts in. */
+  readonly counters: readonly Counter[];
   readonly cost: readonly number[];
   /** One that moved is in another lane. */
   lane: number;
@@ -96,13 +103,24 @@ interface Job {
   readonly spent: readonly Spent[];
 }
 
+/** Slots, of which so many may be in use at a time. */
+interface Counter {
+  readonly name: string;
+  readonly most: number;
+  now: number;
+}
+
 /** One process: a limiter with its way to the store, and limiters below it. */
 interface Process {
   readonly limiter: Limiter;
   readonly line: Line;
-  readonly below: readonly { readonly limiter: Limiter; readonly lines: readonly Line[] }[];
+  readonly slots: Counter;
+  readonly below: readonly { readonly limiter: Limiter; readonly lines: readonly Line[]; readonly slots: Counter }[];
   readonly keyed: KeyedLimiter;
+  readonly keys: readonly Counter[];
   isEnding: boolean;
+  /** What still runs under its leases was given up: the store may have their slots back. */
+  isClosed: boolean;
   drained: number;
   isDown: boolean;
 }
@@ -114,6 +132,10 @@ export class LimiterSchedule {
   private readonly scheduler = new VirtualTimeScheduler();
   private readonly inner: MemoryStore = memoryStore({ scheduler: this.scheduler });
   private readonly random: () => number;
+  /** The slots that all processes share; undefined without. */
+  private readonly sharedSlots: Counter | undefined;
+  /** Some may have been freed: the store was out of reach for too long. */
+  private areSlotsLost = false;
   private readonly traits: Traits;
   private readonly account: Scope;
   private readonly model: Scope;
@@ -126,8 +148,13 @@ export class LimiterSchedule {
   private messages = 0;
   private outageUntil = 0;
 
-  constructor(private readonly seed: number) {
+  /** @param hasSlots - the processes share slots as well */
+  constructor(
+    private readonly seed: number,
+    hasSlots = false,
+  ) {
     this.random = seededRandom(seed);
+    if (hasSlots) this.sharedSlots = { name: 'the shared slots', most: this.one([1, 2, 3, 6]), now: 0 };
     this.traits = {
       hasFaults: this.chance(0.5),
       changesLimits: this.chance(0.3),
@@ -138,7 +165,7 @@ export class LimiterSchedule {
       guardMs: this.one([50, 200, 200]),
       latencyMs: this.one([0, 0, 1, 10]),
     };
-    this.account = this.scope('account');
+    this.account = this.scope('account', 1, hasSlots ? ['slots'] : []);
     // Two limits of which both are scarce are no schedule for this: credit of one ends while the job waits for the other.
     this.model = this.scope('model', 20);
     this.processes = Array.from({ length: this.whole(1, 3) }, () => this.process());
@@ -170,7 +197,7 @@ export class LimiterSchedule {
 
   // ---- what is there ---------------------------------------------------------------------------------------------------
 
-  private scope(name: string, times = 1): Scope {
+  private scope(name: string, times = 1, others: readonly string[] = []): Scope {
     const count = this.one([1, 1, 2, 3]);
     const plans: Plan[] = [];
     const units: string[] = [];
@@ -183,6 +210,7 @@ export class LimiterSchedule {
       const amount = times * (unit === 'requests' ? this.whole(5, 20) : this.whole(200, 1000));
       plans.push({ unit, column: units.indexOf(unit), amount, windowMs, isStrict });
     }
+    units.push(...others);
     return { name, plans, units, spent: [], charged: units.map(() => 0), booked: new Set(), isUncounted: false };
   }
 
@@ -192,7 +220,7 @@ export class LimiterSchedule {
   }
 
   private line(scope: Scope): Line {
-    return { scope, credits: [], amounts: [{ at: 0, of: scope.plans.map(({ amount }) => amount) }] };
+    return { scope, credits: [], amounts: [{ at: 0, of: scope.plans.map(({ amount }) => amount) }], silentSince: undefined };
   }
 
   private process(): Process {
@@ -201,18 +229,19 @@ export class LimiterSchedule {
     const line = this.line(this.account);
     const store = this.storeOf(line);
     const queue = lanes(LANES.map((name, i) => ({ name, ...(i === 0 && reserve > 0 && { reserve }) })));
-    const process = { isEnding: false, drained: 0, isDown: false } as Partial<Process> as {
+    const process = { isEnding: false, isClosed: false, drained: 0, isDown: false } as Partial<Process> as {
       -readonly [key in keyof Process]: Process[key];
     };
+    const concurrency = this.one([1, 2, 5, Infinity]);
     const limiter = createLimiter({
       headroom: 1,
       scheduler,
       refunds: true,
-      concurrency: this.one([1, 2, 5, Infinity]),
+      concurrency,
       queue,
       rates: store.share(
         this.account.plans.map((plan) => this.rate(plan)),
-        { guardMs, leastShare: this.one([0, 0.01, 0.1]) },
+        { guardMs, leastShare: this.one([0, 0.01, 0.1]), concurrency: this.sharedSlots?.most ?? Infinity },
       ),
       onEvent: (event) => {
         this.heard(process, event);
@@ -228,14 +257,18 @@ export class LimiterSchedule {
         { guardMs, scope: 'model' },
       ),
     });
+    const counter = (name: string, most: number): Counter => ({ name: `the slots of ${name}`, most, now: 0 });
+    const below = this.whole(1, 3);
     Object.assign(process, {
       limiter,
       line,
+      slots: counter('a limiter', concurrency),
       below: [
-        { limiter: childOf(limiter, { concurrency: this.whole(1, 3) }), lines: [line] },
-        { limiter: withShared, lines: [line, modelLine] },
+        { limiter: childOf(limiter, { concurrency: below }), lines: [line], slots: counter('a limiter below', below) },
+        { limiter: withShared, lines: [line, modelLine], slots: counter('a model', Infinity) },
       ],
       keyed: keyedLimiter(limiter, { concurrency: 1 }),
+      keys: [0, 1, 2].map((key) => counter(`key ${String(key)}`, 1)),
     });
     return process;
   }
@@ -273,6 +306,7 @@ export class LimiterSchedule {
             this.inner.correct(corrections);
           },
           () => undefined,
+          line,
         ),
       hold: (scope, ms): WorkResult<void> =>
         this.answer<WorkResult<void>>(
@@ -280,6 +314,7 @@ export class LimiterSchedule {
             this.inner.hold(scope, ms);
           },
           () => undefined,
+          line,
         ),
     });
   }
@@ -298,17 +333,17 @@ export class LimiterSchedule {
   }
 
   /** An answer at once, later, never, or a failure. The store has decided in some of the cases in which the answer is lost. */
-  private answer<A>(decide: () => A, told: (answer: A) => void, line?: Line, question?: CreditQuestion): A {
+  private answer<A>(decide: () => A, told: (answer: A) => void, line: Line, question?: CreditQuestion): A {
     const { scheduler } = this;
     const { hasFaults, latencyMs } = this.traits;
     if (++this.messages > MOST_MESSAGES) throw new Error('the limiters ask without end');
     const isFaulty = hasFaults && scheduler.now() < CALM_AT;
     if (isFaulty && (scheduler.now() < this.outageUntil || this.chance(0.05)))
-      return (this.chance(0.5) ? throwError(() => new Error('down')) : NEVER) as A;
+      return this.lost(line, this.chance(0.5) ? throwError(() => new Error('down')) : NEVER) as A;
     const fate = isFaulty ? this.random() : 1;
     const decideNow = (): A => {
       const answer = decide();
-      if (line && question && isGranted(answer as never)) {
+      if (question && isGranted(answer as never)) {
         const key = `ask ${question.owner} ${String(question.number)}`;
         const { booked, charged } = line.scope;
         if (!booked.has(key))
@@ -319,12 +354,14 @@ export class LimiterSchedule {
       return answer;
     };
     const hear = (answer: A): A => {
+      this.lookAtSilence(line);
+      line.silentSince = undefined;
       told(answer);
       return answer;
     };
     if (fate < 0.1) {
       decideNow();
-      return NEVER as A;
+      return this.lost(line, NEVER) as A;
     }
     const waitMs = fate < 0.3 ? this.whole(1, 400) : latencyMs;
     if (waitMs === 0) return hear(decideNow());
@@ -338,6 +375,15 @@ export class LimiterSchedule {
       // The store may not answer: the limiter has left.
       subscriber.add(later);
     }) as A;
+  }
+
+  private lost<A>(line: Line, answer: A): A {
+    line.silentSince ??= this.scheduler.now();
+    return answer;
+  }
+
+  private lookAtSilence({ silentSince = Infinity }: Line): void {
+    if (this.scheduler.now() - silentSince > MOST_SILENT_MS) this.areSlotsLost = true;
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------------
@@ -387,8 +433,11 @@ export class LimiterSchedule {
       process.isEnding = true;
       const isClose = this.chance(0.5);
       this.note(isClose ? 'close' : 'drain', () => {
-        if (isClose) limiter.close();
-        else void limiter.drain();
+        if (isClose) {
+          process.isClosed = true;
+          if (this.sharedSlots) this.sharedSlots.now -= process.slots.now;
+          limiter.close();
+        } else void limiter.drain();
       });
     }
   }
@@ -423,6 +472,8 @@ export class LimiterSchedule {
     const target = this.one([0, 0, 1, 2, 3]);
     const deadlineMs = this.one([Infinity, Infinity, this.whole(0, 800)]);
     const below = target === 1 || target === 2 ? process.below[target - 1] : undefined;
+    const key = this.keyOf(target);
+    const counters = this.countersOf(process, target, key);
     const one = { id, process, subscription: undefined as Subscription | undefined };
     let ends = 0;
     const isOver = (): void => {
@@ -433,13 +484,13 @@ export class LimiterSchedule {
     this.waiting.add(one);
     this.note(`${id} asks ${String(target)}, lane ${String(lane)}, ${JSON.stringify(cost)}, deadline ${String(deadlineMs)}`, () => {
       const given = { ...job, id, ...(deadlineMs < Infinity && { deadlineMs }) };
-      const stream =
-        target === 3 ? process.keyed.acquire({ ...given, key: this.whole(0, 2) }) : (below?.limiter ?? process.limiter).acquire(given);
+      const stream = target === 3 ? process.keyed.acquire({ ...given, key }) : (below?.limiter ?? process.limiter).acquire(given);
       const subscription = stream.subscribe({
         next: (lease) => {
           this.log.push(`${this.time()} ${id} granted`);
           isOver();
-          this.granted({ id, cost, lane: this.lanesOf.get(id) ?? lane, lines: below?.lines ?? [process.line], lease, spent: [] });
+          const lines = below?.lines ?? [process.line];
+          this.granted({ id, process, counters, cost, lane: this.lanesOf.get(id) ?? lane, lines, lease, spent: [] });
         },
         error: (error: unknown) => {
           this.log.push(`${this.time()} ${id} ${(error as Error).name}`);
@@ -454,20 +505,31 @@ export class LimiterSchedule {
     const { cost, job, lane } = this.job();
     const target = this.one([0, 1, 2, 3]);
     const below = target === 1 || target === 2 ? process.below[target - 1] : undefined;
+    const key = this.keyOf(target);
+    const counters = this.countersOf(process, target, key);
     this.note(`tries ${String(target)}, lane ${String(lane)}, ${JSON.stringify(cost)}`, () => {
-      const lease =
-        target === 3 ? process.keyed.tryAcquire({ ...job, key: this.whole(0, 2) }) : (below?.limiter ?? process.limiter).tryAcquire(job);
-      if (lease) this.granted({ id: 'one', cost, lane, lines: below?.lines ?? [process.line], lease, spent: [] });
+      const lease = target === 3 ? process.keyed.tryAcquire({ ...job, key }) : (below?.limiter ?? process.limiter).tryAcquire(job);
+      if (lease) this.granted({ id: 'one', process, counters, cost, lane, lines: below?.lines ?? [process.line], lease, spent: [] });
     });
   }
 
-  /** Looks at the windows, and at the credit that pays; holds the lease a while. */
+  private keyOf(target: number): number {
+    return target === 3 ? this.whole(0, 2) : -1;
+  }
+
+  /** Whose slots a job takes. */
+  private countersOf({ below, keys, slots }: Process, target: number, key: number): readonly Counter[] {
+    return [this.sharedSlots, slots, below[target - 1]?.slots, keys[key]].filter((each) => each !== undefined);
+  }
+
+  /** Looks at the windows, at the slots in use, and at the credit that pays; holds the lease a while. */
   private granted(job: Job & { readonly lease: Lease }): void {
-    const { cost, lane, lines } = job;
+    const { cost, counters, lane, lines, process } = job;
     const now = this.scheduler.now();
+    this.take(counters);
     const spent = lines.map((line): Spent => {
       const { scope } = line;
-      const net = scope.units.map((unit) => (unit === 'requests' ? cost[0] : cost[1]) as number);
+      const net = scope.units.map((unit) => (unit === 'tokens' ? cost[1] : cost[0]) as number);
       const one = { at: now, lane, net };
       scope.spent.push(one);
       this.lookAtWindows(line, lane, now);
@@ -488,12 +550,24 @@ export class LimiterSchedule {
         }
         const isUnused = ends >= 0.3 && ends < 0.45;
         if (isUnused) for (const unit of UNITS) this.change(lines, spent, unit, 0);
+        this.change(lines, spent, 'slots', 0);
+        for (const counter of counters) if (counter !== this.sharedSlots || !process.isClosed) counter.now--;
         this.note(`${job.id} ${isUnused ? 'gives back' : 'releases'}`, () => {
           job.lease.release(isUnused ? 'unused' : 'ok');
         });
       },
-      this.one([0, 1, 30, 300, 1200]) * this.random(),
+      this.one([0, 1, 30, 300, 1200, ...(this.sharedSlots ? [9000] : [])]) * this.random(),
     );
+  }
+
+  private take(counters: readonly Counter[]): void {
+    for (const { line } of this.processes) this.lookAtSilence(line);
+    for (const counter of counters) {
+      const { most, name } = counter;
+      const now = ++counter.now;
+      if (now > most && !(counter === this.sharedSlots && this.areSlotsLost))
+        this.fault(`${String(now)} of ${String(most)} of ${name} are in use`);
+    }
   }
 
   private change(lines: readonly Line[], spent: readonly Spent[], unit: string, amount: number): void {
@@ -538,6 +612,8 @@ export class LimiterSchedule {
   private lookAtCredit({ credits, scope }: Line, lane: number, now: number, net: readonly number[]): void {
     if (this.traits.settles) return;
     for (const [column, cost] of net.entries()) {
+      // What came back of a slot is given again.
+      if (scope.units[column] === 'slots') continue;
       let due = cost;
       for (const { endsAt, lane: asked, left } of credits) {
         if (endsAt <= now - EARLY_MS || asked < lane) continue;
