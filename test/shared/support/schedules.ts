@@ -95,13 +95,15 @@ interface Job {
   readonly process: Process;
   /** What its slot counts in. */
   readonly counters: readonly Counter[];
-  readonly cost: readonly number[];
+  readonly cost: Cost;
   /** One that moved is in another lane. */
   lane: number;
   readonly lines: readonly Line[];
   readonly lease?: Lease;
   readonly spent: readonly Spent[];
 }
+
+type Cost = readonly [requests: number, tokens: number, slots: number];
 
 /** Slots, of which so many may be in use at a time. */
 interface Counter {
@@ -148,13 +150,13 @@ export class LimiterSchedule {
   private messages = 0;
   private outageUntil = 0;
 
-  /** @param hasSlots - the processes share slots as well */
+  /** @param mostSlots - most that a job takes of the slots that the processes share; 0 where they share none */
   constructor(
     private readonly seed: number,
-    hasSlots = false,
+    private readonly mostSlots = 0,
   ) {
     this.random = seededRandom(seed);
-    if (hasSlots) this.sharedSlots = { name: 'the shared slots', most: this.one([1, 2, 3, 6]), now: 0 };
+    if (mostSlots > 0) this.sharedSlots = { name: 'the shared slots', most: this.one([1, 2, 3, 6]), now: 0 };
     this.traits = {
       hasFaults: this.chance(0.5),
       changesLimits: this.chance(0.3),
@@ -165,7 +167,7 @@ export class LimiterSchedule {
       guardMs: this.one([50, 200, 200]),
       latencyMs: this.one([0, 0, 1, 10]),
     };
-    this.account = this.scope('account', 1, hasSlots ? ['slots'] : []);
+    this.account = this.scope('account', 1, mostSlots > 0 ? ['slots'] : []);
     // Two limits of which both are scarce are no schedule for this: credit of one ends while the job waits for the other.
     this.model = this.scope('model', 20);
     this.processes = Array.from({ length: this.whole(1, 3) }, () => this.process());
@@ -455,7 +457,7 @@ export class LimiterSchedule {
 
   private readonly lanesOf = new Map<string, number>();
 
-  private job(): { readonly cost: readonly [number, number]; readonly lane: number; readonly job: LimiterJob } {
+  private job(): { readonly cost: Cost; readonly lane: number; readonly job: LimiterJob } {
     const lane = this.whole(0, 2);
     const most = Math.min(
       ...[...this.account.plans, ...this.model.plans].filter(({ unit }) => unit === 'tokens').map(({ amount }) => amount),
@@ -463,7 +465,8 @@ export class LimiterSchedule {
     );
     const { reserve } = this.traits;
     const tokens = Math.floor(most * (1 - reserve) * this.one([0, 0.01, 0.1, 0.3, 1]) * this.random());
-    return { cost: [1, tokens], lane, job: { lane: LANES[lane] as string, cost: { tokens } } };
+    const slots = this.mostSlots > 1 && this.chance(0.2) ? Math.min(this.mostSlots, this.sharedSlots?.most ?? 1) : 1;
+    return { cost: [1, tokens, slots], lane, job: { lane: LANES[lane] as string, cost: { tokens, slots } } };
   }
 
   private ask(process: Process): void {
@@ -526,17 +529,19 @@ export class LimiterSchedule {
   private granted(job: Job & { readonly lease: Lease }): void {
     const { cost, counters, lane, lines, process } = job;
     const now = this.scheduler.now();
-    this.take(counters);
+    // One that takes more slots than a limiter has takes all of them.
+    const slots = Math.min(cost[2], ...counters.map(({ most }) => most));
+    this.take(counters, slots);
     const spent = lines.map((line): Spent => {
       const { scope } = line;
-      const net = scope.units.map((unit) => (unit === 'tokens' ? cost[1] : cost[0]) as number);
+      const net = scope.units.map((unit) => (unit === 'tokens' ? cost[1] : unit === 'slots' ? slots : cost[0]));
       const one = { at: now, lane, net };
       scope.spent.push(one);
       this.lookAtWindows(line, lane, now);
       if (!this.traits.changesLimits) this.lookAtCredit(line, lane, now, net);
       return one;
     });
-    const tokens = cost[1] as number;
+    const tokens = cost[1];
     const ends = this.traits.settles ? this.random() : 1;
     this.scheduler.schedule(
       () => {
@@ -551,7 +556,7 @@ export class LimiterSchedule {
         const isUnused = ends >= 0.3 && ends < 0.45;
         if (isUnused) for (const unit of UNITS) this.change(lines, spent, unit, 0);
         this.change(lines, spent, 'slots', 0);
-        for (const counter of counters) if (counter !== this.sharedSlots || !process.isClosed) counter.now--;
+        for (const counter of counters) if (counter !== this.sharedSlots || !process.isClosed) counter.now -= slots;
         this.note(`${job.id} ${isUnused ? 'gives back' : 'releases'}`, () => {
           job.lease.release(isUnused ? 'unused' : 'ok');
         });
@@ -560,11 +565,11 @@ export class LimiterSchedule {
     );
   }
 
-  private take(counters: readonly Counter[]): void {
+  private take(counters: readonly Counter[], slots: number): void {
     for (const { line } of this.processes) this.lookAtSilence(line);
     for (const counter of counters) {
       const { most, name } = counter;
-      const now = ++counter.now;
+      const now = (counter.now += slots);
       if (now > most && !(counter === this.sharedSlots && this.areSlotsLost))
         this.fault(`${String(now)} of ${String(most)} of ${name} are in use`);
     }
