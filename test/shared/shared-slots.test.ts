@@ -118,6 +118,19 @@ describe('slots that limiters share', () => {
     expect(running).toMatchObject({ most: 2, now: 0, ended: 3 });
   });
 
+  it('are held on by leases that outlive their limiter, which leaves no timer after them', () => {
+    const { limiters, pass, running, scheduler, start } = world(2, 2);
+    for (let i = 0; i < 2; i++) start({ of: 0, takesMs: 20_000 });
+    pass(100);
+    limiters[0]!.close();
+    start({ of: 1, takesMs: 1 });
+    pass(15_000);
+    expect(running).toMatchObject({ most: 2, now: 2, ended: 0 });
+    pass(10_000);
+    expect(running).toMatchObject({ most: 2, now: 0, ended: 3 });
+    expect(scheduler.actions).toHaveLength(0);
+  });
+
   it('are held on after an answer that was lost and is given again much later', () => {
     let lost = 0;
     const { pass, running, start } = world(2, 2, (store) => ({

@@ -262,7 +262,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.asking = this.open = undefined;
     this.answerBy = Infinity;
     this.corrections.drop();
-    this.alarm.clear();
+    // A lease that is held on keeps its slot.
+    this.arm();
     this.whenEnded?.();
   }
 
@@ -429,7 +430,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   }
 
   lostAt(now: number): number {
-    return Math.min(now + ANSWER_MS, this.endBy);
+    return now + ANSWER_MS < this.endBy || this.isOver ? now + ANSWER_MS : this.endBy;
   }
 
   now(): number {
@@ -447,8 +448,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     const askAt = this.isArmed ? this.askAgainAt + this.absentMs : Infinity;
     const endBy = this.isOver ? Infinity : this.endBy;
     const { corrections } = this;
-    const renewAt = this.isOver ? Infinity : this.slots.renewAt;
-    const at = Math.min(askAt, this.answerBy, corrections.at, corrections.lostAt, this.book.endsAt(isAwaited), renewAt, endBy);
+    const creditEndsAt = this.book.endsAt(isAwaited);
+    const at = Math.min(askAt, this.answerBy, corrections.at, corrections.lostAt, creditEndsAt, this.slots.renewAt, endBy);
     this.alarm.set(at === Infinity ? Infinity : this.alarm.now() + Math.max(0, at - now));
   }
 

@@ -92,7 +92,6 @@ interface Line {
 
 interface Job {
   readonly id: string;
-  readonly process: Process;
   /** What its slot counts in. */
   readonly counters: readonly Counter[];
   readonly cost: Cost;
@@ -121,8 +120,6 @@ interface Process {
   readonly keyed: KeyedLimiter;
   readonly keys: readonly Counter[];
   isEnding: boolean;
-  /** What still runs under its leases was given up: the store may have their slots back. */
-  isClosed: boolean;
   drained: number;
   isDown: boolean;
 }
@@ -231,7 +228,7 @@ export class LimiterSchedule {
     const line = this.line(this.account);
     const store = this.storeOf(line);
     const queue = lanes(LANES.map((name, i) => ({ name, ...(i === 0 && reserve > 0 && { reserve }) })));
-    const process = { isEnding: false, isClosed: false, drained: 0, isDown: false } as Partial<Process> as {
+    const process = { isEnding: false, drained: 0, isDown: false } as Partial<Process> as {
       -readonly [key in keyof Process]: Process[key];
     };
     const concurrency = this.one([1, 2, 5, Infinity]);
@@ -435,11 +432,8 @@ export class LimiterSchedule {
       process.isEnding = true;
       const isClose = this.chance(0.5);
       this.note(isClose ? 'close' : 'drain', () => {
-        if (isClose) {
-          process.isClosed = true;
-          if (this.sharedSlots) this.sharedSlots.now -= process.slots.now;
-          limiter.close();
-        } else void limiter.drain();
+        if (isClose) limiter.close();
+        else void limiter.drain();
       });
     }
   }
@@ -493,7 +487,7 @@ export class LimiterSchedule {
           this.log.push(`${this.time()} ${id} granted`);
           isOver();
           const lines = below?.lines ?? [process.line];
-          this.granted({ id, process, counters, cost, lane: this.lanesOf.get(id) ?? lane, lines, lease, spent: [] });
+          this.granted({ id, counters, cost, lane: this.lanesOf.get(id) ?? lane, lines, lease, spent: [] });
         },
         error: (error: unknown) => {
           this.log.push(`${this.time()} ${id} ${(error as Error).name}`);
@@ -512,7 +506,7 @@ export class LimiterSchedule {
     const counters = this.countersOf(process, target, key);
     this.note(`tries ${String(target)}, lane ${String(lane)}, ${JSON.stringify(cost)}`, () => {
       const lease = target === 3 ? process.keyed.tryAcquire({ ...job, key }) : (below?.limiter ?? process.limiter).tryAcquire(job);
-      if (lease) this.granted({ id: 'one', process, counters, cost, lane, lines: below?.lines ?? [process.line], lease, spent: [] });
+      if (lease) this.granted({ id: 'one', counters, cost, lane, lines: below?.lines ?? [process.line], lease, spent: [] });
     });
   }
 
@@ -527,7 +521,7 @@ export class LimiterSchedule {
 
   /** Looks at the windows, at the slots in use, and at the credit that pays; holds the lease a while. */
   private granted(job: Job & { readonly lease: Lease }): void {
-    const { cost, counters, lane, lines, process } = job;
+    const { cost, counters, lane, lines } = job;
     const now = this.scheduler.now();
     // One that takes more slots than a limiter has takes all of them.
     const slots = Math.min(cost[2], ...counters.map(({ most }) => most));
@@ -556,7 +550,7 @@ export class LimiterSchedule {
         const isUnused = ends >= 0.3 && ends < 0.45;
         if (isUnused) for (const unit of UNITS) this.change(lines, spent, unit, 0);
         this.change(lines, spent, 'slots', 0);
-        for (const counter of counters) if (counter !== this.sharedSlots || !process.isClosed) counter.now -= slots;
+        for (const counter of counters) counter.now -= slots;
         this.note(`${job.id} ${isUnused ? 'gives back' : 'releases'}`, () => {
           job.lease.release(isUnused ? 'unused' : 'ok');
         });
