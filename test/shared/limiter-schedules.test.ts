@@ -12,7 +12,7 @@ const REGRESSIONS = [
   ...[7019589, 7073376, 8020210, 8070821, 8071938],
 ];
 /** The same, of those with shared slots. */
-const SLOT_REGRESSIONS = [179, 30000506, 30001016, 30002587, 40002681, 40005545, 40005922, 40005926];
+const SLOT_REGRESSIONS = [179, 30000506, 30001016, 30002587, 40002681, 40005545, 40005922, 40005926, 80040490];
 
 function faultsOf(seed: number, mostSlots: number): readonly string[] {
   const { faults, log } = new LimiterSchedule(seed, mostSlots).run();

@@ -118,6 +118,30 @@ describe('slots that limiters share', () => {
     expect(running).toMatchObject({ most: 2, now: 0, ended: 3 });
   });
 
+  it('are held on although two messages in a row are lost just before the store is to hear of them', () => {
+    let losing = 0;
+    let first: string | undefined;
+    const { limiters, pass, running, start } = world(2, 2, (store) => ({
+      ...store,
+      ask: (question) => {
+        first ??= question.owner;
+        return store.ask(question);
+      },
+      correct: (corrections) => (corrections.owner === first && losing-- > 0 ? NEVER : store.correct(corrections)),
+    }));
+    const leases: Lease[] = [];
+    limiters[0]!.acquire({ lane: 'user', cost: { tokens: 100 } }).subscribe((lease) => leases.push(lease));
+    for (let i = 0; i < 2; i++) start({ of: 1, takesMs: 20_000 });
+    pass(1850);
+    losing = 2;
+    leases[0]!.settle({ units: { tokens: 150 } });
+    pass(15_000);
+    expect(running).toMatchObject({ most: 1, now: 1 });
+    leases[0]!.release();
+    pass(100);
+    expect(running).toMatchObject({ most: 2, now: 2 });
+  });
+
   it('are held on by leases that outlive their limiter, which leaves no timer after them', () => {
     const { limiters, pass, running, scheduler, start } = world(2, 2);
     for (let i = 0; i < 2; i++) start({ of: 0, takesMs: 20_000 });

@@ -30,6 +30,8 @@ const ASK_AGAIN_MS = 500;
 const SLOT_AGAIN_MS = 50;
 /** A store that has not answered after so long does not answer. */
 const ANSWER_MS = 2000;
+/** The same of what it is told, where slots are shared: it has to hear of them in time although some messages are lost. */
+const SLOT_ANSWER_MS = 500;
 /** Pauses before the next try while a store is down. */
 const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
@@ -330,7 +332,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.asked.lane = question.lane;
     this.asked.costs = costs;
     this.absentMs = 0;
-    this.answerBy = this.lostAt(now);
+    this.answerBy = Math.min(now + ANSWER_MS, this.endBy);
     this.asking = new Message(
       () => this.settings.store.ask(question),
       (answer) => {
@@ -430,7 +432,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   }
 
   lostAt(now: number): number {
-    return now + ANSWER_MS < this.endBy || this.isOver ? now + ANSWER_MS : this.endBy;
+    const lostAt = now + (this.slots.column < 0 ? ANSWER_MS : Math.min(ANSWER_MS, Math.max(SLOT_ANSWER_MS, 2 * this.settings.guardMs)));
+    return this.isOver ? lostAt : Math.min(lostAt, this.endBy);
   }
 
   now(): number {

@@ -86,7 +86,7 @@ interface Line {
   readonly credits: { readonly endsAt: number; readonly lane: number; readonly left: number[] }[];
   /** By limit, the most it was held to lately. */
   readonly amounts: { at: number; readonly of: readonly number[] }[];
-  /** Since when no message has reached the store and been answered; undefined while they are. */
+  /** Since when the store has not answered what it was told; undefined while it does. */
   silentSince: number | undefined;
 }
 
@@ -298,22 +298,25 @@ export class LimiterSchedule {
           question,
         );
       },
-      correct: (corrections): WorkResult<void> =>
-        this.answer<WorkResult<void>>(
+      correct: (corrections): WorkResult<void> => {
+        line.silentSince ??= this.scheduler.now();
+        return this.answer<WorkResult<void>>(
           () => {
             this.corrected(corrections, line.scope);
             this.inner.correct(corrections);
           },
-          () => undefined,
-          line,
-        ),
+          () => {
+            this.lookAtSilence(line);
+            line.silentSince = undefined;
+          },
+        );
+      },
       hold: (scope, ms): WorkResult<void> =>
         this.answer<WorkResult<void>>(
           () => {
             this.inner.hold(scope, ms);
           },
           () => undefined,
-          line,
         ),
     });
   }
@@ -332,17 +335,17 @@ export class LimiterSchedule {
   }
 
   /** An answer at once, later, never, or a failure. The store has decided in some of the cases in which the answer is lost. */
-  private answer<A>(decide: () => A, told: (answer: A) => void, line: Line, question?: CreditQuestion): A {
+  private answer<A>(decide: () => A, told: (answer: A) => void, line?: Line, question?: CreditQuestion): A {
     const { scheduler } = this;
     const { hasFaults, latencyMs } = this.traits;
     if (++this.messages > MOST_MESSAGES) throw new Error('the limiters ask without end');
     const isFaulty = hasFaults && scheduler.now() < CALM_AT;
     if (isFaulty && (scheduler.now() < this.outageUntil || this.chance(0.05)))
-      return this.lost(line, this.chance(0.5) ? throwError(() => new Error('down')) : NEVER) as A;
+      return (this.chance(0.5) ? throwError(() => new Error('down')) : NEVER) as A;
     const fate = isFaulty ? this.random() : 1;
     const decideNow = (): A => {
       const answer = decide();
-      if (question && isGranted(answer as never)) {
+      if (line && question && isGranted(answer as never)) {
         const key = `ask ${question.owner} ${String(question.number)}`;
         const { booked, charged } = line.scope;
         if (!booked.has(key))
@@ -353,14 +356,12 @@ export class LimiterSchedule {
       return answer;
     };
     const hear = (answer: A): A => {
-      this.lookAtSilence(line);
-      line.silentSince = undefined;
       told(answer);
       return answer;
     };
     if (fate < 0.1) {
       decideNow();
-      return this.lost(line, NEVER) as A;
+      return NEVER as A;
     }
     const waitMs = fate < 0.3 ? this.whole(1, 400) : latencyMs;
     if (waitMs === 0) return hear(decideNow());
@@ -374,11 +375,6 @@ export class LimiterSchedule {
       // The store may not answer: the limiter has left.
       subscriber.add(later);
     }) as A;
-  }
-
-  private lost<A>(line: Line, answer: A): A {
-    line.silentSince ??= this.scheduler.now();
-    return answer;
   }
 
   private lookAtSilence({ silentSince = Infinity }: Line): void {
