@@ -1,8 +1,18 @@
-import { NEVER, VirtualTimeScheduler } from 'rxjs';
+import { delay, NEVER, of, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { CreditCorrections, CreditQuestion, CreditStore, Limiter, LimiterOptions, RateRule } from '../../operators/index.js';
+import type {
+  Credit,
+  CreditCorrections,
+  CreditQuestion,
+  CreditStore,
+  CreditWait,
+  Limiter,
+  LimiterOptions,
+  RateRule,
+} from '../../operators/index.js';
 import { childOf, createLimiter, lanes, memoryStore, shared, slidingWindow } from '../../operators/index.js';
 import { CreditBook } from '../../operators/kernel/index.js';
+import { isGranted } from '../support/credit.js';
 
 const tokens = (amount: number, windowMs = 1000): RateRule => slidingWindow({ unit: 'tokens', amount, windowMs });
 const requests = (amount: number, windowMs = 1000): RateRule => slidingWindow({ unit: 'requests', amount, windowMs });
@@ -11,13 +21,13 @@ const requests = (amount: number, windowMs = 1000): RateRule => slidingWindow({ 
 function limiterOn(
   rates: readonly RateRule[],
   options: LimiterOptions = {},
-  change: (store: CreditStore) => Partial<CreditStore> = () => ({}),
+  change: (store: CreditStore, scheduler: VirtualTimeScheduler) => Partial<CreditStore> = () => ({}),
 ) {
   const scheduler = new VirtualTimeScheduler();
   const inner = memoryStore({ scheduler });
   const asked: CreditQuestion[] = [];
   const told: CreditCorrections[] = [];
-  const store: CreditStore = { ...inner, ...change(inner) };
+  const store: CreditStore = { ...inner, ...change(inner, scheduler) };
   const limiter = createLimiter({
     headroom: 1,
     scheduler,
@@ -187,8 +197,87 @@ describe('a question', () => {
   });
 });
 
+describe('a waiting job that costs more than a limit that was lowered', () => {
+  it('goes alone: what it does not use goes back to the store, and to no other job', () => {
+    const { limiter, pass, told } = limiterOn([tokens(300)], { refunds: true });
+    expect(goesAtOnce(limiter, 1, 300)).toBe(1);
+    const went: number[] = [];
+    limiter.acquire({ cost: { tokens: 250 } }).subscribe((lease) => {
+      lease.settle({ units: { tokens: 150 } });
+      went.push(goesAtOnce(limiter, 1, 90));
+    });
+    limiter.setLimits({ rates: [tokens(100)] });
+    pass(2000);
+    expect(went).toEqual([0]);
+    expect(told.flatMap(({ corrections }) => corrections.map(({ amounts }) => amounts))).toEqual([[-100]]);
+  });
+
+  it('leaves its credit to others only as far as the limit goes', () => {
+    const spent: number[] = [];
+    const start = (lane: string, cost: number): void => {
+      limiter.acquire({ lane, cost: { tokens: cost } }).subscribe(() => spent.push(cost));
+    };
+    const { limiter, pass } = limiterOn([tokens(300)], { queue: lanes(['user', 'batch']) }, (store, scheduler) => ({
+      ask: (question) => {
+        const answer = store.ask(question) as Credit | CreditWait;
+        if (!isGranted(answer) || answer.amounts[0] !== 250) return answer;
+        for (const cost of [60, 60]) start('user', cost);
+        return of(answer).pipe(delay(10, scheduler));
+      },
+    }));
+    start('batch', 300);
+    start('batch', 250);
+    limiter.setLimits({ rates: [tokens(100)] });
+    pass(1500);
+    expect(spent).toEqual([300, 60]);
+  });
+});
+
+describe('a limiter below, whose job lets the limiter above ask for credit', () => {
+  it.each([
+    ['slot', (): LimiterOptions => ({ concurrency: 1 })],
+    ['rate', (): LimiterOptions => ({ rates: [requests(1)] })],
+    ['shared rate', (scheduler: VirtualTimeScheduler): LimiterOptions => ({ rates: shared(memoryStore({ scheduler }), [requests(1)]) })],
+  ])('lets another one of its jobs take its last %s, and not both', (_, below) => {
+    const { asked, inner, limiter, pass, scheduler } = limiterOn([requests(10, 5000)], { queue: lanes(['user', 'batch']) });
+    const child = childOf(limiter, { headroom: 1, ...below(scheduler) });
+    const other = createLimiter({ headroom: 1, scheduler, rates: shared(inner, [requests(10, 5000)]) });
+    const leases = Array.from({ length: 10 }, () => other.tryAcquire());
+    let grants = 0;
+    child.acquire({ lane: 'batch' }).subscribe(() => grants++);
+    pass(20);
+    for (const lease of leases) lease?.release('unused');
+    pass(310);
+    expect(grants).toBe(0);
+    expect(child.tryAcquire({ lane: 'user' })).toBeUndefined();
+    expect(grants).toBe(1);
+    // What the limiter above had paid for it is there for the next one.
+    const questions = asked.length;
+    expect(limiter.tryAcquire({ lane: 'user' })).toBeDefined();
+    expect(asked).toHaveLength(questions);
+  });
+});
+
 describe('CreditBook', () => {
-  const credit = (id: number, amount: number) => ({ credit: id, amounts: [amount], left: [0], holdMs: 0, epoch: 0, lessons: {} });
+  const credit = (id: number, amount: number, left = 0) => ({
+    credit: id,
+    amounts: [amount],
+    left: [left],
+    holdMs: 0,
+    epoch: 0,
+    lessons: {},
+  });
+
+  it('lets one job spend a credit that is more than a limit, and several only what the limit is', () => {
+    const book = new CreditBook();
+    book.add(credit(1, 250, -150), 0, 0, 100);
+    expect(book.covers(0, 250, 1)).toBe(true);
+    book.pay(0, 10, 1);
+    expect(book.left(0, 1)).toBe(90);
+    expect(book.takeCorrections()).toEqual([{ credit: 1, lane: 0, amounts: [-150] }]);
+    book.correct(0, -10, 1, 2);
+    expect(book.left(0, 2)).toBe(100);
+  });
 
   it('gives back to the credit of the lane that paid', () => {
     const book = new CreditBook();

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { VirtualTimeScheduler } from 'rxjs';
+import { NEVER, throwError, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { CreditStore, Lease, Limiter } from '../../operators/index.js';
 import {
@@ -101,6 +101,94 @@ describe('slots that limiters share', () => {
     expect([leases.length, running.ended]).toEqual([2, 0]);
     pass(4000);
     expect(running.ended).toBe(1);
+  });
+
+  it('are held on although the store was out of reach once, and nothing was told to it since', () => {
+    let isDown = false;
+    const { limiters, pass, running, start } = world(2, 2, (store) => ({
+      ...store,
+      hold: (scope, ms) => (isDown ? throwError(() => new Error('down')) : store.hold(scope, ms)),
+    }));
+    for (let i = 0; i < 2; i++) start({ of: 0, takesMs: 20_000 });
+    pass(100);
+    isDown = true;
+    limiters[0]!.penalize(50);
+    isDown = false;
+    start({ of: 1, takesMs: 1 });
+    pass(15_000);
+    expect(running).toMatchObject({ most: 2, now: 2, ended: 0 });
+    pass(6000);
+    expect(running).toMatchObject({ most: 2, now: 0, ended: 3 });
+  });
+
+  it('are held on although two messages in a row are lost just before the store is to hear of them', () => {
+    let losing = 0;
+    let first: string | undefined;
+    const { limiters, pass, running, start } = world(2, 2, (store) => ({
+      ...store,
+      ask: (question) => {
+        first ??= question.owner;
+        return store.ask(question);
+      },
+      correct: (corrections) => (corrections.owner === first && losing-- > 0 ? NEVER : store.correct(corrections)),
+    }));
+    const leases: Lease[] = [];
+    limiters[0]!.acquire({ lane: 'user', cost: { tokens: 100 } }).subscribe((lease) => leases.push(lease));
+    for (let i = 0; i < 2; i++) start({ of: 1, takesMs: 20_000 });
+    pass(1850);
+    losing = 2;
+    leases[0]!.settle({ units: { tokens: 150 } });
+    pass(15_000);
+    expect(running).toMatchObject({ most: 1, now: 1 });
+    leases[0]!.release();
+    pass(100);
+    expect(running).toMatchObject({ most: 2, now: 2 });
+  });
+
+  it('are held on by leases that outlive their limiter, which leaves no timer after them', () => {
+    const { limiters, pass, running, scheduler, start } = world(2, 2);
+    for (let i = 0; i < 2; i++) start({ of: 0, takesMs: 20_000 });
+    pass(100);
+    limiters[0]!.close();
+    start({ of: 1, takesMs: 1 });
+    pass(15_000);
+    expect(running).toMatchObject({ most: 2, now: 2, ended: 0 });
+    pass(10_000);
+    expect(running).toMatchObject({ most: 2, now: 0, ended: 3 });
+    expect(scheduler.actions).toHaveLength(0);
+  });
+
+  it('are held on after an answer that was lost and is given again much later', () => {
+    let lost = 0;
+    const { pass, running, start } = world(2, 2, (store) => ({
+      ...store,
+      ask: (question) => {
+        const answer = store.ask(question);
+        return question.lane === 1 && question.number === 2 && lost++ < 2 ? NEVER : answer;
+      },
+    }));
+    start({ of: 0, takesMs: 20_000 });
+    start({ of: 0, takesMs: 10 });
+    start({ of: 1, takesMs: 20_000, lane: 'user' });
+    pass(15_000);
+    expect(running).toMatchObject({ most: 2, now: 2, ended: 0 });
+    pass(12_000);
+    expect(running).toMatchObject({ most: 2, now: 0, ended: 3 });
+  });
+
+  it('leave no timer when the last one came back before the store was out of reach', () => {
+    let isDown = false;
+    const { limiters, pass, running, scheduler, start } = world(1, 2, (store) => ({
+      ...store,
+      hold: (scope, ms) => (isDown ? throwError(() => new Error('down')) : store.hold(scope, ms)),
+    }));
+    start({ of: 0, takesMs: 10 });
+    pass(500);
+    isDown = true;
+    limiters[0]!.penalize(50);
+    pass(10_000);
+    expect(running.ended).toBe(1);
+    expect(scheduler.actions).toHaveLength(0);
   });
 
   it('are free as soon as a job ends, also when the store answers late', () => {

@@ -15,6 +15,8 @@ interface Held {
   readonly endsAt: number;
   /** What has not been paid with. */
   readonly left: number[];
+  /** By unit, what several jobs may spend of it: where it is more than a limit, for one job, that limit; else Infinity. */
+  readonly most: readonly number[];
   /** By lane of the job and then by unit, what has been paid with it and not been given back. */
   readonly spent: number[][];
   /** What is left of it was given back. */
@@ -49,13 +51,17 @@ export class CreditBook {
   }
 
   /** Adds what a store has granted. It ends no earlier than those before. */
-  add({ amounts, credit }: Credit, lane: number, now: number, endsAt: number): void {
+  add({ amounts, credit, left }: Credit, lane: number, now: number, endsAt: number): void {
     const held: Held = {
       credit,
       lane,
       from: now,
       endsAt,
       left: [...amounts],
+      most: amounts.map((amount, column) => {
+        const { [column]: room = 0 } = left;
+        return room < -EPSILON ? amount + room : Infinity;
+      }),
       spent: [],
       isOver: false,
       isFrozen: false,
@@ -95,6 +101,7 @@ export class CreditBook {
       if (due > 0 && paid <= 0) continue;
       each.left[column] = (each.left[column] as number) - paid;
       spend(each, column, paid, now, lane);
+      if (paid > 0) this.keepToLimit(each, column);
       due -= paid;
       if (due <= EPSILON) return;
     }
@@ -224,9 +231,20 @@ export class CreditBook {
     const amount = Math.min(most, held.spent[lane]?.[column] ?? 0);
     if (amount === 0) return 0;
     addSpent(held, lane, column, -amount);
-    if (isOpen(held, now)) held.left[column] = (held.left[column] as number) + amount;
-    else this.note(held, column, -amount);
+    if (isOpen(held, now)) {
+      held.left[column] = (held.left[column] as number) + amount;
+      this.keepToLimit(held, column);
+    } else this.note(held, column, -amount);
     return amount;
+  }
+
+  /** What is more than a limit was for one job, which goes alone: no other one may spend that. */
+  private keepToLimit(held: Held, column: number): void {
+    const rest = Math.max(0, (held.most[column] as number) - heldOf(held, column));
+    const excess = (held.left[column] as number) - rest;
+    if (excess <= 0) return;
+    held.left[column] = rest;
+    this.note(held, column, -excess);
   }
 
   private owe(column: number, amount: number, lane: number): void {

@@ -73,7 +73,12 @@ export class Places implements Above<GrantLoop> {
   }
 
   tryGrant(charge: Charge, lane: number, key: unknown): Lease | undefined {
-    return this.parent.tryGrant(clamped(this.child.gate, charge), this.laneOf(lane), this.isByKey ? key : undefined);
+    const { gate } = this.child;
+    const lease = this.parent.tryGrant(clamped(gate, charge), this.laneOf(lane), this.isByKey ? key : undefined);
+    // Credit that came at once may have let a job that waits here go first: it has taken what was free.
+    if (lease === undefined || gate.blockedBy(charge, lane) === undefined) return lease;
+    lease.release('unused');
+    return undefined;
   }
 
   changed(): void {

@@ -30,6 +30,8 @@ const ASK_AGAIN_MS = 500;
 const SLOT_AGAIN_MS = 50;
 /** A store that has not answered after so long does not answer. */
 const ANSWER_MS = 2000;
+/** The same of what it is told, where slots are shared: it has to hear of them in time although some messages are lost. */
+const SLOT_ANSWER_MS = 500;
 /** Pauses before the next try while a store is down. */
 const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
@@ -170,6 +172,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.book.pay(column, cost, now, lane);
     if (column === this.slots.column) this.slots.paid(now);
     if (column === 0) this.recent.add(now);
+    this.correctLater();
   }
 
   correct(column: number, delta: number, paidAt: number, now: number, lane?: number): void {
@@ -261,7 +264,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.asking = this.open = undefined;
     this.answerBy = Infinity;
     this.corrections.drop();
-    this.alarm.clear();
+    // A lease that is held on keeps its slot.
+    this.arm();
     this.whenEnded?.();
   }
 
@@ -328,7 +332,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.asked.lane = question.lane;
     this.asked.costs = costs;
     this.absentMs = 0;
-    this.answerBy = this.lostAt(now);
+    this.answerBy = Math.min(now + ANSWER_MS, this.endBy);
     this.asking = new Message(
       () => this.settings.store.ask(question),
       (answer) => {
@@ -363,7 +367,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.epoch = answer.epoch;
     if (isCredit(answer)) {
       this.granted++;
-      this.slots.heard(answer.credit, now);
+      // An answer that was lost and is given again is an old one: it says nothing of the clocks.
+      if (now < askedAt + goodMs) this.slots.heard(answer.credit, now);
       this.askAgainAt = this.waitsUntil = -Infinity;
       this.book.add(answer, lane, now, askedAt + goodMs);
       this.book.expire(now);
@@ -427,7 +432,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   }
 
   lostAt(now: number): number {
-    return Math.min(now + ANSWER_MS, this.endBy);
+    const lostAt = now + (this.slots.column < 0 ? ANSWER_MS : Math.min(ANSWER_MS, Math.max(SLOT_ANSWER_MS, 2 * this.settings.guardMs)));
+    return this.isOver ? lostAt : Math.min(lostAt, this.endBy);
   }
 
   now(): number {
@@ -445,8 +451,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     const askAt = this.isArmed ? this.askAgainAt + this.absentMs : Infinity;
     const endBy = this.isOver ? Infinity : this.endBy;
     const { corrections } = this;
-    const renewAt = this.isOver ? Infinity : this.slots.renewAt;
-    const at = Math.min(askAt, this.answerBy, corrections.at, corrections.lostAt, this.book.endsAt(isAwaited), renewAt, endBy);
+    const creditEndsAt = this.book.endsAt(isAwaited);
+    const at = Math.min(askAt, this.answerBy, corrections.at, corrections.lostAt, creditEndsAt, this.slots.renewAt, endBy);
     this.alarm.set(at === Infinity ? Infinity : this.alarm.now() + Math.max(0, at - now));
   }
 
@@ -463,7 +469,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     }
     if (now >= corrections.lostAt) corrections.giveUp();
     book.expire(now);
-    this.slots.renew(book, now, this.failures > 0);
+    this.slots.renew(book, now, corrections.hasUnheard);
     // What has ended is missing elsewhere.
     if (now >= corrections.at || (book.hasCorrections && !corrections.hasUnheard)) corrections.send();
     this.arm();

@@ -5,6 +5,8 @@ import type { CreditBook } from '../../kernel/credit/credit-book.js';
 export const SLOT_MS = 5000;
 /** What is held is told again after so long. */
 const RENEW_MS = 2000;
+/** While the store has not heard of what was told before, it is told after that. */
+const LOOK_AGAIN_MS = 100;
 
 /** The slots that several processes share, as one limiter holds them: a job has its slot until its end, and the store hears of it again and again meanwhile. */
 export class HeldSlots {
@@ -25,10 +27,11 @@ export class HeldSlots {
     this.aheadMs = credit - now;
   }
 
-  /** @param isDown - the store does not answer: it will hear of them when it does */
-  renew(book: CreditBook, now: number, isDown: boolean): void {
+  /** @param hasUnheard - there is something that the store may not have heard of, and is told again */
+  renew(book: CreditBook, now: number, hasUnheard: boolean): void {
     if (now < this.renewAt) return;
-    this.renewAt = isDown || book.renew(now + this.aheadMs) ? now + RENEW_MS : Infinity;
+    if (hasUnheard) this.renewAt = now + LOOK_AGAIN_MS;
+    else this.renewAt = book.renew(now + this.aheadMs) ? now + RENEW_MS : Infinity;
   }
 
   /** Whether a slot is missing. */

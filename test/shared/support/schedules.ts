@@ -35,6 +35,8 @@ const DRAIN_AT = CALM_AT + 200_000;
 const END_AT = DRAIN_AT + 5000;
 /** More messages than any schedule needs: the limiter asks without end. */
 const MOST_MESSAGES = 20_000;
+/** A store frees slots that it has not heard of for a while: so long it may be out of reach. */
+const MOST_SILENT_MS = 3000;
 const EARLY_MS = 0.02;
 const ROUNDING = 1e-4;
 
@@ -84,11 +86,15 @@ interface Line {
   readonly credits: { readonly endsAt: number; readonly lane: number; readonly left: number[] }[];
   /** By limit, the most it was held to lately. */
   readonly amounts: { at: number; readonly of: readonly number[] }[];
+  /** Since when the store has not answered what it was told; undefined while it does. */
+  silentSince: number | undefined;
 }
 
 interface Job {
   readonly id: string;
-  readonly cost: readonly number[];
+  /** What its slot counts in. */
+  readonly counters: readonly Counter[];
+  readonly cost: Cost;
   /** One that moved is in another lane. */
   lane: number;
   readonly lines: readonly Line[];
@@ -96,12 +102,23 @@ interface Job {
   readonly spent: readonly Spent[];
 }
 
+type Cost = readonly [requests: number, tokens: number, slots: number];
+
+/** Slots, of which so many may be in use at a time. */
+interface Counter {
+  readonly name: string;
+  readonly most: number;
+  now: number;
+}
+
 /** One process: a limiter with its way to the store, and limiters below it. */
 interface Process {
   readonly limiter: Limiter;
   readonly line: Line;
-  readonly below: readonly { readonly limiter: Limiter; readonly lines: readonly Line[] }[];
+  readonly slots: Counter;
+  readonly below: readonly { readonly limiter: Limiter; readonly lines: readonly Line[]; readonly slots: Counter }[];
   readonly keyed: KeyedLimiter;
+  readonly keys: readonly Counter[];
   isEnding: boolean;
   drained: number;
   isDown: boolean;
@@ -114,6 +131,10 @@ export class LimiterSchedule {
   private readonly scheduler = new VirtualTimeScheduler();
   private readonly inner: MemoryStore = memoryStore({ scheduler: this.scheduler });
   private readonly random: () => number;
+  /** The slots that all processes share; undefined without. */
+  private readonly sharedSlots: Counter | undefined;
+  /** Some may have been freed: the store was out of reach for too long. */
+  private areSlotsLost = false;
   private readonly traits: Traits;
   private readonly account: Scope;
   private readonly model: Scope;
@@ -126,8 +147,13 @@ export class LimiterSchedule {
   private messages = 0;
   private outageUntil = 0;
 
-  constructor(private readonly seed: number) {
+  /** @param mostSlots - most that a job takes of the slots that the processes share; 0 where they share none */
+  constructor(
+    private readonly seed: number,
+    private readonly mostSlots = 0,
+  ) {
     this.random = seededRandom(seed);
+    if (mostSlots > 0) this.sharedSlots = { name: 'the shared slots', most: this.one([1, 2, 3, 6]), now: 0 };
     this.traits = {
       hasFaults: this.chance(0.5),
       changesLimits: this.chance(0.3),
@@ -138,7 +164,7 @@ export class LimiterSchedule {
       guardMs: this.one([50, 200, 200]),
       latencyMs: this.one([0, 0, 1, 10]),
     };
-    this.account = this.scope('account');
+    this.account = this.scope('account', 1, mostSlots > 0 ? ['slots'] : []);
     // Two limits of which both are scarce are no schedule for this: credit of one ends while the job waits for the other.
     this.model = this.scope('model', 20);
     this.processes = Array.from({ length: this.whole(1, 3) }, () => this.process());
@@ -170,7 +196,7 @@ export class LimiterSchedule {
 
   // ---- what is there ---------------------------------------------------------------------------------------------------
 
-  private scope(name: string, times = 1): Scope {
+  private scope(name: string, times = 1, others: readonly string[] = []): Scope {
     const count = this.one([1, 1, 2, 3]);
     const plans: Plan[] = [];
     const units: string[] = [];
@@ -183,6 +209,7 @@ export class LimiterSchedule {
       const amount = times * (unit === 'requests' ? this.whole(5, 20) : this.whole(200, 1000));
       plans.push({ unit, column: units.indexOf(unit), amount, windowMs, isStrict });
     }
+    units.push(...others);
     return { name, plans, units, spent: [], charged: units.map(() => 0), booked: new Set(), isUncounted: false };
   }
 
@@ -192,7 +219,7 @@ export class LimiterSchedule {
   }
 
   private line(scope: Scope): Line {
-    return { scope, credits: [], amounts: [{ at: 0, of: scope.plans.map(({ amount }) => amount) }] };
+    return { scope, credits: [], amounts: [{ at: 0, of: scope.plans.map(({ amount }) => amount) }], silentSince: undefined };
   }
 
   private process(): Process {
@@ -204,15 +231,16 @@ export class LimiterSchedule {
     const process = { isEnding: false, drained: 0, isDown: false } as Partial<Process> as {
       -readonly [key in keyof Process]: Process[key];
     };
+    const concurrency = this.one([1, 2, 5, Infinity]);
     const limiter = createLimiter({
       headroom: 1,
       scheduler,
       refunds: true,
-      concurrency: this.one([1, 2, 5, Infinity]),
+      concurrency,
       queue,
       rates: store.share(
         this.account.plans.map((plan) => this.rate(plan)),
-        { guardMs, leastShare: this.one([0, 0.01, 0.1]) },
+        { guardMs, leastShare: this.one([0, 0.01, 0.1]), concurrency: this.sharedSlots?.most ?? Infinity },
       ),
       onEvent: (event) => {
         this.heard(process, event);
@@ -228,14 +256,18 @@ export class LimiterSchedule {
         { guardMs, scope: 'model' },
       ),
     });
+    const counter = (name: string, most: number): Counter => ({ name: `the slots of ${name}`, most, now: 0 });
+    const below = this.whole(1, 3);
     Object.assign(process, {
       limiter,
       line,
+      slots: counter('a limiter', concurrency),
       below: [
-        { limiter: childOf(limiter, { concurrency: this.whole(1, 3) }), lines: [line] },
-        { limiter: withShared, lines: [line, modelLine] },
+        { limiter: childOf(limiter, { concurrency: below }), lines: [line], slots: counter('a limiter below', below) },
+        { limiter: withShared, lines: [line, modelLine], slots: counter('a model', Infinity) },
       ],
       keyed: keyedLimiter(limiter, { concurrency: 1 }),
+      keys: [0, 1, 2].map((key) => counter(`key ${String(key)}`, 1)),
     });
     return process;
   }
@@ -266,14 +298,19 @@ export class LimiterSchedule {
           question,
         );
       },
-      correct: (corrections): WorkResult<void> =>
-        this.answer<WorkResult<void>>(
+      correct: (corrections): WorkResult<void> => {
+        line.silentSince ??= this.scheduler.now();
+        return this.answer<WorkResult<void>>(
           () => {
             this.corrected(corrections, line.scope);
             this.inner.correct(corrections);
           },
-          () => undefined,
-        ),
+          () => {
+            this.lookAtSilence(line);
+            line.silentSince = undefined;
+          },
+        );
+      },
       hold: (scope, ms): WorkResult<void> =>
         this.answer<WorkResult<void>>(
           () => {
@@ -338,6 +375,10 @@ export class LimiterSchedule {
       // The store may not answer: the limiter has left.
       subscriber.add(later);
     }) as A;
+  }
+
+  private lookAtSilence({ silentSince = Infinity }: Line): void {
+    if (this.scheduler.now() - silentSince > MOST_SILENT_MS) this.areSlotsLost = true;
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------------
@@ -406,7 +447,7 @@ export class LimiterSchedule {
 
   private readonly lanesOf = new Map<string, number>();
 
-  private job(): { readonly cost: readonly [number, number]; readonly lane: number; readonly job: LimiterJob } {
+  private job(): { readonly cost: Cost; readonly lane: number; readonly job: LimiterJob } {
     const lane = this.whole(0, 2);
     const most = Math.min(
       ...[...this.account.plans, ...this.model.plans].filter(({ unit }) => unit === 'tokens').map(({ amount }) => amount),
@@ -414,7 +455,8 @@ export class LimiterSchedule {
     );
     const { reserve } = this.traits;
     const tokens = Math.floor(most * (1 - reserve) * this.one([0, 0.01, 0.1, 0.3, 1]) * this.random());
-    return { cost: [1, tokens], lane, job: { lane: LANES[lane] as string, cost: { tokens } } };
+    const slots = this.mostSlots > 1 && this.chance(0.2) ? Math.min(this.mostSlots, this.sharedSlots?.most ?? 1) : 1;
+    return { cost: [1, tokens, slots], lane, job: { lane: LANES[lane] as string, cost: { tokens, slots } } };
   }
 
   private ask(process: Process): void {
@@ -423,6 +465,8 @@ export class LimiterSchedule {
     const target = this.one([0, 0, 1, 2, 3]);
     const deadlineMs = this.one([Infinity, Infinity, this.whole(0, 800)]);
     const below = target === 1 || target === 2 ? process.below[target - 1] : undefined;
+    const key = this.keyOf(target);
+    const counters = this.countersOf(process, target, key);
     const one = { id, process, subscription: undefined as Subscription | undefined };
     let ends = 0;
     const isOver = (): void => {
@@ -433,13 +477,13 @@ export class LimiterSchedule {
     this.waiting.add(one);
     this.note(`${id} asks ${String(target)}, lane ${String(lane)}, ${JSON.stringify(cost)}, deadline ${String(deadlineMs)}`, () => {
       const given = { ...job, id, ...(deadlineMs < Infinity && { deadlineMs }) };
-      const stream =
-        target === 3 ? process.keyed.acquire({ ...given, key: this.whole(0, 2) }) : (below?.limiter ?? process.limiter).acquire(given);
+      const stream = target === 3 ? process.keyed.acquire({ ...given, key }) : (below?.limiter ?? process.limiter).acquire(given);
       const subscription = stream.subscribe({
         next: (lease) => {
           this.log.push(`${this.time()} ${id} granted`);
           isOver();
-          this.granted({ id, cost, lane: this.lanesOf.get(id) ?? lane, lines: below?.lines ?? [process.line], lease, spent: [] });
+          const lines = below?.lines ?? [process.line];
+          this.granted({ id, counters, cost, lane: this.lanesOf.get(id) ?? lane, lines, lease, spent: [] });
         },
         error: (error: unknown) => {
           this.log.push(`${this.time()} ${id} ${(error as Error).name}`);
@@ -454,27 +498,40 @@ export class LimiterSchedule {
     const { cost, job, lane } = this.job();
     const target = this.one([0, 1, 2, 3]);
     const below = target === 1 || target === 2 ? process.below[target - 1] : undefined;
+    const key = this.keyOf(target);
+    const counters = this.countersOf(process, target, key);
     this.note(`tries ${String(target)}, lane ${String(lane)}, ${JSON.stringify(cost)}`, () => {
-      const lease =
-        target === 3 ? process.keyed.tryAcquire({ ...job, key: this.whole(0, 2) }) : (below?.limiter ?? process.limiter).tryAcquire(job);
-      if (lease) this.granted({ id: 'one', cost, lane, lines: below?.lines ?? [process.line], lease, spent: [] });
+      const lease = target === 3 ? process.keyed.tryAcquire({ ...job, key }) : (below?.limiter ?? process.limiter).tryAcquire(job);
+      if (lease) this.granted({ id: 'one', counters, cost, lane, lines: below?.lines ?? [process.line], lease, spent: [] });
     });
   }
 
-  /** Looks at the windows, and at the credit that pays; holds the lease a while. */
+  private keyOf(target: number): number {
+    return target === 3 ? this.whole(0, 2) : -1;
+  }
+
+  /** Whose slots a job takes. */
+  private countersOf({ below, keys, slots }: Process, target: number, key: number): readonly Counter[] {
+    return [this.sharedSlots, slots, below[target - 1]?.slots, keys[key]].filter((each) => each !== undefined);
+  }
+
+  /** Looks at the windows, at the slots in use, and at the credit that pays; holds the lease a while. */
   private granted(job: Job & { readonly lease: Lease }): void {
-    const { cost, lane, lines } = job;
+    const { cost, counters, lane, lines } = job;
     const now = this.scheduler.now();
+    // One that takes more slots than a limiter has takes all of them.
+    const slots = Math.min(cost[2], ...counters.map(({ most }) => most));
+    this.take(counters, slots);
     const spent = lines.map((line): Spent => {
       const { scope } = line;
-      const net = scope.units.map((unit) => (unit === 'requests' ? cost[0] : cost[1]) as number);
+      const net = scope.units.map((unit) => (unit === 'tokens' ? cost[1] : unit === 'slots' ? slots : cost[0]));
       const one = { at: now, lane, net };
       scope.spent.push(one);
       this.lookAtWindows(line, lane, now);
       if (!this.traits.changesLimits) this.lookAtCredit(line, lane, now, net);
       return one;
     });
-    const tokens = cost[1] as number;
+    const tokens = cost[1];
     const ends = this.traits.settles ? this.random() : 1;
     this.scheduler.schedule(
       () => {
@@ -488,12 +545,24 @@ export class LimiterSchedule {
         }
         const isUnused = ends >= 0.3 && ends < 0.45;
         if (isUnused) for (const unit of UNITS) this.change(lines, spent, unit, 0);
+        this.change(lines, spent, 'slots', 0);
+        for (const counter of counters) counter.now -= slots;
         this.note(`${job.id} ${isUnused ? 'gives back' : 'releases'}`, () => {
           job.lease.release(isUnused ? 'unused' : 'ok');
         });
       },
-      this.one([0, 1, 30, 300, 1200]) * this.random(),
+      this.one([0, 1, 30, 300, 1200, ...(this.sharedSlots ? [9000] : [])]) * this.random(),
     );
+  }
+
+  private take(counters: readonly Counter[], slots: number): void {
+    for (const { line } of this.processes) this.lookAtSilence(line);
+    for (const counter of counters) {
+      const { most, name } = counter;
+      const now = (counter.now += slots);
+      if (now > most && !(counter === this.sharedSlots && this.areSlotsLost))
+        this.fault(`${String(now)} of ${String(most)} of ${name} are in use`);
+    }
   }
 
   private change(lines: readonly Line[], spent: readonly Spent[], unit: string, amount: number): void {
@@ -538,6 +607,8 @@ export class LimiterSchedule {
   private lookAtCredit({ credits, scope }: Line, lane: number, now: number, net: readonly number[]): void {
     if (this.traits.settles) return;
     for (const [column, cost] of net.entries()) {
+      // What came back of a slot is given again.
+      if (scope.units[column] === 'slots') continue;
       let due = cost;
       for (const { endsAt, lane: asked, left } of credits) {
         if (endsAt <= now - EARLY_MS || asked < lane) continue;
