@@ -116,9 +116,9 @@ export function sharedStore(store: CreditStore, options: SharedStoreOptions = {}
   };
 }
 
-/** Slots count as long as the store hears of them: as in a window that they are granted in anew. */
+/** Slots count as long as the store hears of them: as in a window that they are granted in anew. A job that takes more than there are takes all. */
 function slotsOf(concurrency: number): SharedRule {
-  return { unit: SLOTS, amount: concurrency, windowMs: SLOT_MS, burstMs: 0, isStrict: true, borrows: false };
+  return { unit: SLOTS, amount: concurrency, windowMs: SLOT_MS, burstMs: 0, isStrict: true, borrows: true };
 }
 
 const PARTS = ['ask', 'correct', 'hold'] as const;

@@ -1,7 +1,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { delay, firstValueFrom, type Observable, of, type Subscription, throwError, timer, VirtualTimeScheduler } from 'rxjs';
+import {
+  delay,
+  firstValueFrom,
+  identity,
+  mergeMap,
+  type Observable,
+  of,
+  type Subscription,
+  throwError,
+  timer,
+  VirtualTimeScheduler,
+} from 'rxjs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import type { CreditStore } from '../../operators/index.js';
@@ -123,8 +134,8 @@ describe('budgets on one store', () => {
   it('leave to more urgent calls what these keep, and never ask for what is dearer than all', () => {
     const { budgets } = world();
     const [one] = budgets;
-    expect(() => one.reserve({ model: 'm', inputTokens: 1001 })).toThrow(BudgetExceededError);
-    expect(() => one.reserve({ model: 'm', inputTokens: 901, reserved: 0.1 })).toThrow(BudgetExceededError);
+    expect(ask(one, 1001).error).toBeInstanceOf(BudgetExceededError);
+    expect(ask(one, 901, { reserved: 0.1 }).error).toBeInstanceOf(BudgetExceededError);
     ask(one, 850);
     expect(ask(one, 100, { reserved: 0.1 }).error).toBeDefined();
     expect(ask(one, 100).reservation).toBeDefined();
@@ -136,6 +147,32 @@ describe('budgets on one store', () => {
     ask(one, 500);
     expect(ask(one, 900).error).toBeDefined();
     expect(ask(other, 500).reservation).toBeDefined();
+  });
+
+  it('charge a limit that is there twice for itself', () => {
+    const { budgets } = world([{ tokens: 100 }, { tokens: 50 }]);
+    const asked = [40, 11, 10, 1].map((tokens) => ask(budgets[0], tokens).reservation !== undefined);
+    expect(asked).toEqual([true, false, true, false]);
+  });
+
+  it('let a listener reserve, and tell it once', () => {
+    const { inner, scheduler } = world();
+    const told: string[] = [];
+    const inside: Asked[] = [];
+    const budget: SharedBudget = createBudget({
+      limits: TOKENS,
+      store: inner,
+      scheduler,
+      warnAt: 0.5,
+      onEvent: ({ type }) => {
+        told.push(type);
+        inside.push(ask(budget, 100));
+      },
+    });
+    const outside = ask(budget, 600);
+    expect([outside.reservation, inside[0]?.reservation]).not.toContain(undefined);
+    expect(told).toEqual(['budgetLow']);
+    expect(budget.snapshot().limits[0]?.left).toBe(300);
   });
 
   it('answer each call in its own context', () => {
@@ -210,6 +247,56 @@ describe('a store that answers late, or not', () => {
     expect(ask(one, 41).error).toBeInstanceOf(BudgetExceededError);
     expect(ask(one, 40).reservation).toBeDefined();
     expect(inner.save().scopes.map(([name]) => name)).toEqual(['budget budget']);
+  });
+
+  it('gives back what was granted to a call that left, though the answer was lost and no other call comes', () => {
+    let lost = 1;
+    const scheduled = world(TOKENS, 2, (inner) =>
+      between(inner, (answer, what) => {
+        const given = answer();
+        const isLost = what === 'ask' && lost-- > 0;
+        return of(given).pipe(delay(50, scheduled.scheduler), isLost ? mergeMap(() => throwError(() => new Error('lost'))) : identity);
+      }),
+    );
+    const { budgets, pass } = scheduled;
+    const left = ask(budgets[0], 700);
+    pass(20);
+    left.subscription.unsubscribe();
+    pass(1000);
+    const next = ask(budgets[1], 1000);
+    pass(1000);
+    expect(next.reservation).toBeDefined();
+  });
+
+  it('hears of what was spent when it is back after a while, though no other call comes', () => {
+    let isDown = false;
+    const scheduled = world(TOKENS, 2, (inner) => between(inner, (answer) => (isDown ? throwError(() => new Error('down')) : answer())));
+    const { budgets, pass } = scheduled;
+    const first = ask(budgets[0], 700);
+    isDown = true;
+    first.reservation?.settle({ inputTokens: 100, outputTokens: 0 });
+    pass(30_000);
+    isDown = false;
+    pass(1000);
+    expect(ask(budgets[1], 900).reservation).toBeDefined();
+  });
+
+  it.each([
+    { credit: 1, amounts: [], left: [0] },
+    { credit: 1, amounts: [NaN], left: [0] },
+    { credit: 1, amounts: [1e9], left: [0] },
+    { waitMs: NaN, left: [0] },
+    { waitMs: 5 },
+    undefined,
+  ])('is asked again when it answers %j', (nonsense) => {
+    let asked = 0;
+    const scheduled = world(TOKENS, 1, (inner) =>
+      between(inner, (answer, what) => (what === 'ask' && asked++ === 0 ? (nonsense as never) : answer())),
+    );
+    const call = ask(scheduled.budgets[0], 700);
+    expect(call.reservation).toBeUndefined();
+    scheduled.pass(200);
+    expect([call.reservation !== undefined, asked]).toEqual([true, 2]);
   });
 
   it('leaves no timer when nothing waits for it', () => {
@@ -341,6 +428,15 @@ describe('a shared budget', () => {
     await expect(caller.callAsync('c')).rejects.toThrow(BudgetExceededError);
     await expect(caller.callAsync('d')).rejects.toThrow(BudgetExceededError);
     expect(limiter.snapshot().executing).toBe(0);
+  });
+
+  it('does not take the time of an attempt while it is asked', async () => {
+    const inner = memoryStore();
+    const store = between(inner, (answer) => of(answer()).pipe(delay(150)));
+    const limiter = createAccount({ budget: createBudget({ limits: [{ tokens: 100 }], store }) });
+    const call = { send: async () => 'answer', cost: () => ({ inputTokens: 80, outputTokens: 0 }), model: () => 'm' };
+    const caller = createModelCaller({ limiter, call: call as never, timeoutMs: 60, retry: false });
+    expect(await caller.callAsync('a')).toBe('answer');
   });
 
   it('stands beside a budget of its own, and neither is charged when the other refuses', async () => {

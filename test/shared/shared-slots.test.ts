@@ -2,16 +2,7 @@ import { join } from 'node:path';
 import { NEVER, throwError, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { CreditStore, Lease, Limiter } from '../../operators/index.js';
-import {
-  createAccount,
-  createLimiter,
-  ItemTooHeavyError,
-  lanes,
-  memoryStore,
-  shared,
-  sharedStore,
-  tokenBucket,
-} from '../../operators/index.js';
+import { createAccount, createLimiter, lanes, memoryStore, shared, sharedStore, tokenBucket } from '../../operators/index.js';
 import { localStore } from '../../src/shared/local-store.js';
 import { testFolder } from './support/processes.js';
 
@@ -232,6 +223,22 @@ describe('slots that limiters share', () => {
     for (const account of accounts) account.close();
   });
 
+  it('are there for each lane: a lane keeps no part of one', async () => {
+    const account = createAccount({ store: sharedStore(memoryStore(), { concurrency: 1 }) });
+    expect(await account.runAsync(async () => 'ok', { lane: 'background' })).toBe('ok');
+    account.close();
+  });
+
+  it('are free at once when nothing waits for the next one in their limiter', () => {
+    const { pass, running, start } = world(2, 1);
+    for (let i = 0; i < 3; i++) start({ of: 0, takesMs: 20 });
+    pass(70);
+    expect(running).toMatchObject({ now: 0, ended: 3 });
+    start({ of: 1, takesMs: 1 });
+    pass(80);
+    expect(running.ended).toBe(4);
+  });
+
   it('are those of all processes of a machine', async () => {
     const folder = join(testFolder(), 'stores');
     const accounts = [0, 1, 2].map(() => createAccount({ store: localStore({ name: 'any', folder, concurrency: 4 }), concurrency: 3 }));
@@ -247,9 +254,11 @@ describe('slots that limiters share', () => {
     expect(most).toBeLessThanOrEqual(4);
   });
 
-  it('refuse a job that takes more of them than there are', async () => {
+  it('are all taken by a job that takes more than there are', async () => {
     const limiter = createLimiter({ concurrency: 9, rates: shared(memoryStore(), [], { concurrency: 4 }) });
-    await expect(limiter.runAsync(async () => 1, { cost: { slots: 5 } })).rejects.toThrow(ItemTooHeavyError);
+    const lease = limiter.tryAcquire({ cost: { slots: 5 } });
+    expect([lease !== undefined, limiter.tryAcquire()]).toEqual([true, undefined]);
+    lease?.release();
     expect(await limiter.runAsync(async () => 1, { cost: { slots: 4 } })).toBe(1);
     limiter.close();
   });

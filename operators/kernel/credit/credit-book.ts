@@ -147,6 +147,18 @@ export class CreditBook {
     for (let first = this.held[this.live]; first; first = this.held[this.live]) this.giveBack(first);
   }
 
+  /** What no job holds any more of the held unit goes back, though its credit lasts. */
+  giveBackHeld(): void {
+    const { heldColumn, held, live } = this;
+    for (let i = live; i < held.length; i++) {
+      const each = held[i] as Held;
+      const { [heldColumn]: left = 0 } = each.left;
+      if (left <= EPSILON) continue;
+      each.left[heldColumn] = 0;
+      this.note(each, heldColumn, -left);
+    }
+  }
+
   /** What jobs hold until their end counts as granted at that time, on the clock of the store. Answers whether there is any. */
   renew(credit: number): boolean {
     let isHeld = false;

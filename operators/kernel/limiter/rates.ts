@@ -1,5 +1,5 @@
 import type { Charge, RateKey, RateSpec, ReserveRule } from '../limits/limit.js';
-import { amountOf, isSameRate, isTokenUnit } from '../limits/limit.js';
+import { amountOf, isSameRate, isTokenUnit, SLOTS } from '../limits/limit.js';
 import { Rate } from '../limits/rate.js';
 import type { Amounts } from '../limits/usage.js';
 
@@ -158,7 +158,8 @@ export class Rates {
   set(rule: RateSpec, now: number): void {
     const known = this.find(rule);
     const { headroom, queue } = this.settings;
-    const rate = known ?? new Rate(rule, headroom, now, queue.reserve);
+    // A share of a slot is none.
+    const rate = known ?? new Rate(rule, headroom, now, rule.unit === SLOTS ? undefined : queue.reserve);
     if (rule.amount < Infinity && known?.meter === undefined) rate.since = this.payments;
     if (known) known.change(rule, now);
     else this.all.push(rate);

@@ -228,7 +228,12 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     const { column } = this.slots;
     if (column < 0) return;
     this.book.correct(column, -charge.slots, grantedAt, this.limiter.now(), lane);
+    // Other processes may wait for it.
+    if (this.limiter.gate.queue.size === 0) this.book.giveBackHeld();
     this.correctLater(true);
+    // What was asked for may have waited for it alone.
+    this.resized();
+    this.arm();
   }
 
   hold(ms: number): void {

@@ -21,8 +21,10 @@ const MOST_BACKOFF_MS = 500;
 const ASK_AGAIN_MS = 500;
 /** Corrections are collected for so long. */
 const CORRECT_AFTER_MS = 100;
-/** So often a correction is told to a store that is down: for about ten seconds. Later it is told as soon as the store answers again. */
-const MOST_TRIES = 20;
+/** For so long a question is asked again that a call has left: it may have been granted, and then goes back. Later it is asked before the next call. */
+const RECOVER_MS = 10_000;
+/** For so long corrections are told to a store that does not answer. Later they are told as soon as it does. */
+const CORRECT_MS = 60_000;
 /** Credit is spent at once: it need not be good for long. */
 const GUARD_MS = 20;
 /** The window of a limit that never begins anew. */
@@ -149,12 +151,14 @@ export class BudgetShare {
   #ask(open: OpenQuestion): void {
     const { question } = open;
     this.#isAsking = true;
-    const isWanted = (): boolean => this.#waiting.length > 0;
-    this.#answered(() => checked(this.#store.ask(question)), isWanted).subscribe({
+    const askedAt = this.#scheduler.now();
+    const isWanted = (): boolean => this.#waiting.length > 0 || (open.asked !== undefined && this.#scheduler.now() < askedAt + RECOVER_MS);
+    this.#answered(() => checked(this.#store.ask(question), question), isWanted).subscribe({
       next: (answer) => {
+        // A listener that reserves waits for its turn.
+        this.#tellLeft(answer, question);
         this.#isAsking = false;
         this.#open = undefined;
-        this.#tellLeft(answer, question);
         if (open.asked) this.#end(open.asked, answer);
         this.#askNext();
       },
@@ -235,9 +239,10 @@ export class BudgetShare {
     }
     const { corrections, number } = this.#unheard;
     const told = { ...this.#about, number, corrections, limits: this.#limits };
+    const sentAt = this.#scheduler.now();
     this.#answered(
       () => resultOf<unknown>(this.#store.correct(told)).pipe(defaultIfEmpty(undefined)),
-      (tries) => tries < MOST_TRIES,
+      () => this.#scheduler.now() < sentAt + CORRECT_MS,
     ).subscribe({
       next: () => {
         this.#unheard = undefined;
@@ -261,7 +266,7 @@ export class BudgetShare {
   // ---- the store is there, or not --------------------------------------------------------------------------------------
 
   /** The answer of the store, asked for again as long as that is worth it. */
-  #answered<A>(ask: () => Observable<A>, isWorthIt: (tries: number) => boolean): Observable<A> {
+  #answered<A>(ask: () => Observable<A>, isWorthIt: () => boolean): Observable<A> {
     return defer(ask).pipe(
       take(1),
       timeout({ first: ANSWER_MS, scheduler: this.#scheduler }),
@@ -271,7 +276,7 @@ export class BudgetShare {
       retry({
         delay: (error, tries) => {
           this.#lost();
-          if (!isWorthIt(tries)) return throwError(() => error as Error);
+          if (!isWorthIt()) return throwError(() => error as Error);
           return timer(Math.min(MOST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (tries - 1)), this.#scheduler);
         },
       }),
@@ -314,12 +319,14 @@ function askedBy(subscriber: Subscriber<number>, costs: readonly ShareCost[]): A
 }
 
 /** What a store answers comes from outside. */
-function checked(answer: WorkResult<Credit | CreditWait>): Observable<Credit | CreditWait> {
+function checked(answer: WorkResult<Credit | CreditWait>, { least }: CreditQuestion): Observable<Credit | CreditWait> {
   return resultOf(answer).pipe(
     defaultIfEmpty(undefined),
     map((told) => {
-      const { credit, left, waitMs } = Object(told) as Partial<Credit & CreditWait>;
-      if (Array.isArray(left) && (Number.isFinite(credit) || (waitMs as number) > 0)) return told as Credit | CreditWait;
+      const { amounts = [], credit, left, waitMs } = Object(told) as Partial<Credit & CreditWait>;
+      const isWhole = (): boolean => least.every((cost, position) => Math.abs((amounts[position] as number) - cost) < ROUNDING);
+      const isAnswer = Number.isFinite(credit) ? isWhole() : (waitMs as number) > 0;
+      if (Array.isArray(left) && isAnswer) return told as Credit | CreditWait;
       throw new TypeError('not an answer of a store of credit');
     }),
   );

@@ -9,11 +9,14 @@ export type Reserving = Reservation | Observable<Reservation>;
 /** Work that begins when its reservation is there. `holder` holds the permit. */
 export function withReservation<R>(
   reserving: Reserving | undefined,
-  holder: Pick<PolicyContext, 'giveBack'>,
+  holder: Pick<PolicyContext, 'giveBack' | 'pauseTimeout'>,
   work: (reservation: Reservation | undefined) => WorkResult<R>,
 ): WorkResult<R> {
   if (!isObservable(reserving)) return work(reserving);
+  // The time of an attempt is that of its call.
+  const resume = holder.pauseTimeout();
   return after(reserving, (reservation) => {
+    resume();
     const answer = work(reservation);
     // A promise that is given up keeps its permit until it is over.
     if (check.isPromise(answer)) holder.giveBack = afterwards(answer);

@@ -1,4 +1,4 @@
-import { map, type Observable } from 'rxjs';
+import { map, type Observable, throwError } from 'rxjs';
 import { teller } from '../../../operators/build.js';
 import type { CreditStore } from '../../../operators/index.js';
 import { BudgetExceededError } from '../../../operators/index.js';
@@ -37,7 +37,10 @@ export class StoredBudget implements SharedBudget {
     this.#known = limits.map(({ limit }) => ({ left: limit, hasWarned: false }));
     this.#calls = new PricedCalls(prices, this.#limits);
     this.#tell = teller(NAME, { ...config, name }, () => scheduler.now());
-    const shared = limits.map((rule) => ({ key: keyOf(rule), amount: rule.limit, windowMs: rule.windowMs }));
+    const keys = limits.map(keyOf);
+    // One that is there twice counts for itself.
+    const ownKey = (key: string, i: number): string => (keys.indexOf(key) === i ? key : `${key}${String(i)}`);
+    const shared = limits.map(({ limit, windowMs }, i) => ({ key: ownKey(keys[i] as string, i), amount: limit, windowMs }));
     this.#share = new BudgetShare(store, `budget ${name}`, shared, scheduler, {
       storeDown: () => this.#tell?.({ type: 'storeDown' }),
       storeUp: () => this.#tell?.({ type: 'storeUp' }),
@@ -53,7 +56,7 @@ export class StoredBudget implements SharedBudget {
     const { amounts, asked, limits } = priced;
     const costs = limits.map(({ position, rule: { limit, unit } }) => ({ position, cost: amounts[unit], kept: asked.reserved * limit }));
     const dear = costs.filter(({ cost, kept, position }) => cost > this.#limitAt(position).limit - kept);
-    if (dear.length > 0) throw this.#refusal(dear, Infinity);
+    if (dear.length > 0) return throwError(() => this.#refusal(dear, Infinity));
     return this.#share.take(costs).pipe(map((credit) => this.#reserved(priced, credit)));
   }
 
@@ -119,8 +122,9 @@ export class StoredBudget implements SharedBudget {
     known.left = left;
     const shown = meter.shown(limit);
     const hasReached = limit - left >= limit * this.#config.warnAt;
-    if (hasReached && !known.hasWarned) this.#tell?.({ type: 'budgetLow', position, unit, spent: meter.shown(limit - left), limit: shown });
+    const isNews = hasReached && !known.hasWarned;
     known.hasWarned = hasReached;
+    if (isNews) this.#tell?.({ type: 'budgetLow', position, unit, spent: meter.shown(limit - left), limit: shown });
     if (left < Math.min(0, before)) this.#tell?.({ type: 'budgetOverrun', position, unit, limit: shown, over: meter.shown(-left) });
   }
 
