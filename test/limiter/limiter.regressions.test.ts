@@ -1,8 +1,8 @@
-import { config } from 'rxjs';
+import { config, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Lease, Limiter, LimiterJob } from '../../operators/index.js';
-import { childOf, createLimiter, fromHeaders, heldBy, isFlowError, lanes, perMinute } from '../../operators/index.js';
+import { childOf, createLimiter, fromHeaders, heldBy, isFlowError, lanes, perMinute, slidingWindow } from '../../operators/index.js';
 import type { Drained } from '../../operators/options/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
@@ -502,4 +502,32 @@ it('grants a slot that a refused job gives back in its callback before `acquire`
   ask('waiting');
   limiter.acquire().subscribe({ error: () => held?.release('cancelled') });
   expect(log).toEqual(['waiting']);
+});
+
+it('does not look again and again for a job that may pass from its reserve and waits for a second slot', () => {
+  const scheduler = new VirtualTimeScheduler();
+  let looks = 0;
+  scheduler.now = () => {
+    if (++looks > 10_000) throw new Error('looks without end');
+    return scheduler.frame;
+  };
+  const limiter = createLimiter({
+    scheduler,
+    headroom: 1,
+    concurrency: 2,
+    queue: lanes([{ name: 'user', reserve: 0.5 }, 'batch']),
+    rates: [slidingWindow({ unit: 'tokens', amount: 100, windowMs: 1000 })],
+  });
+  const { log, ask } = asker(limiter);
+  const held = limiter.tryAcquire({ lane: 'batch', cost: { tokens: 50 } });
+  ask('batch', { lane: 'batch', cost: { tokens: 50 } });
+  // Until the other lane is owed the turn.
+  for (let i = 0; i < 100; i++) limiter.tryAcquire({ lane: 'user' })?.release();
+  ask('user', { lane: 'user', cost: { slots: 2, tokens: 10 } });
+  ask('another', { lane: 'batch', cost: { tokens: 50 } });
+  scheduler.maxFrames = 500;
+  scheduler.flush();
+  expect(log).toEqual([]);
+  held?.release();
+  expect(log).toEqual(['user']);
 });

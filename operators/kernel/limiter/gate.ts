@@ -308,7 +308,8 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
     };
     const candidate = this.candidate(next);
     const { charge, lane } = candidate;
-    return Math.min(at(next), Math.max(at(candidate), passableAt(this, charge, lane)));
+    // One that needs more slots than are free goes when a permit is released.
+    return Math.min(at(next), this.hasSlots(charge) ? Math.max(at(candidate), passableAt(this, charge, lane)) : Infinity);
   }
 
   /** How much longer nothing is granted, in ms. */
