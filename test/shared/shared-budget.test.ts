@@ -1,18 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import {
-  delay,
-  firstValueFrom,
-  identity,
-  mergeMap,
-  type Observable,
-  of,
-  type Subscription,
-  throwError,
-  timer,
-  VirtualTimeScheduler,
-} from 'rxjs';
+import { delay, firstValueFrom, identity, mergeMap, type Observable, of, type Subscription, throwError, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import type { CreditStore } from '../../operators/index.js';
