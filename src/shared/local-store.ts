@@ -57,7 +57,7 @@ export function localStore(options: LocalStoreOptions): SharedStore {
     NAME,
     options,
     { concurrency: Infinity },
-    { name: check.nonEmpty, folder: check.optional(check.nonEmpty), concurrency: check.count },
+    { concurrency: check.count, name: check.nonEmpty, folder: check.optional(check.nonEmpty) },
   );
   const common = folder === undefined ? defaultFolder() : resolve(folder);
   openFolder(NAME, name, common);

@@ -53,7 +53,7 @@ export function redisStore(redis: RedisConnection, options: RedisStoreOptions): 
   if (typeof runs !== 'function' || typeof evalsha !== 'function')
     // Neither the error nor its message has the value: an address has a password in it.
     throw new FlowConfigError(NAME, 'redis', 'a connection of ioredis 5, such as `new Redis(url)`', undefined, shown(redis));
-  const { concurrency, name } = check.options(NAME, options, { concurrency: Infinity }, { name: check.nonEmpty, concurrency: check.count });
+  const { concurrency, name } = check.options(NAME, options, { concurrency: Infinity }, { concurrency: check.count, name: check.nonEmpty });
   return sharedStore(new RedisClient(redis, name), { concurrency });
 }
 

@@ -2,7 +2,7 @@ import { localStore } from '../../src/shared/local-store.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly, misspelt, unknown } from '../support/misuse.js';
 
-const known = 'name, folder, concurrency';
+const known = 'concurrency, name, folder';
 
 export const rows: MisuseTable = {
   operator: 'localStore',

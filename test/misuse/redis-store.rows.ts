@@ -2,7 +2,7 @@ import { redisStore } from '../../src/shared/redis-store.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly, misspelt, unknown } from '../support/misuse.js';
 
-const known = 'name, concurrency';
+const known = 'concurrency, name';
 
 /** It is never called. */
 const connection = { eval: () => Promise.resolve(null), evalsha: () => Promise.resolve(null) };

@@ -33,8 +33,10 @@ function afterwards(promise: PromiseLike<unknown>): PolicyContext['giveBack'] {
 /** Work on what comes later, once. `failed` is told when it does not come. */
 export function after<T, R>(source: Observable<T>, work: (value: T) => WorkResult<R>, failed?: (error: unknown) => void): Observable<R> {
   return new Observable((subscriber) => {
+    let isThere = false;
     const waiting = source.subscribe({
       next: (value) => {
+        isThere = true;
         try {
           answer(subscriber, work(value));
         } catch (error) {
@@ -44,6 +46,9 @@ export function after<T, R>(source: Observable<T>, work: (value: T) => WorkResul
       error: (error: unknown) => {
         failed?.(error);
         subscriber.error(error);
+      },
+      complete: () => {
+        if (!isThere) subscriber.complete();
       },
     });
     subscriber.add(waiting);

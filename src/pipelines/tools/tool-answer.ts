@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { from, takeLast } from 'rxjs';
+import { isObservable, lastValueFrom, takeLast } from 'rxjs';
 import { check, streamOf } from '../../../operators/build.js';
 import type { PolicyContext } from '../../../operators/index.js';
 import { fromStream } from '../../../operators/index.js';
@@ -10,8 +10,13 @@ export type Answer<R> = R | PromiseLike<R> | Observable<R>;
 
 /** What a function makes of an answer; both may come at once or later. */
 export function mapped<R>(answer: unknown, of: (value: unknown) => R | Observable<R>): Answer<R> {
-  const stream = check.isPromise(answer) ? from(answer) : streamOf(answer);
+  if (check.isPromise(answer)) return Promise.resolve(answer).then((value) => lastOf(of(value)));
+  const stream = streamOf(answer);
   return stream ? after(stream.pipe(takeLast(1)), of) : of(answer);
+}
+
+function lastOf<R>(answer: R | Observable<R>): R | Promise<R> {
+  return isObservable(answer) ? lastValueFrom(answer) : answer;
 }
 
 /** What a tool answers, as a policy takes it. A failure after the first values of a stream is like any other, so only the last is handed on. */
