@@ -559,6 +559,34 @@ describe('a unit that jobs hold until their end', () => {
     expect([without.renew(60), told(without)]).toEqual([false, []]);
   });
 
+  it('goes back at once where no job takes what is left of it, and other units stay', () => {
+    const book = new CreditBook(1);
+    book.add(creditOf(1, 10, 3), 1, 0, 100);
+    book.pay(1, 1, 5, 1);
+    book.giveBackHeld();
+    expect(told(book)).toEqual([[1, 1, 0, -2]]);
+    expect([book.left(0, 6, 1), book.left(1, 6, 1)]).toEqual([10, 0]);
+    book.giveBackHeld();
+    expect(told(book)).toEqual([]);
+  });
+
+  it('is all given back when no job runs, of whatever lane, and once', () => {
+    const book = new CreditBook(1);
+    book.add(creditOf(1, 10, 5), 2, 0, 100);
+    book.pay(1, 1, 5, 0);
+    book.pay(1, 2, 5, 2);
+    book.pay(0, 4, 5, 2);
+    book.expire(100);
+    told(book);
+    book.renew(160);
+    told(book);
+    book.forgetHeld();
+    expect(told(book)).toEqual([[160, 2, 0, -3]]);
+    expect([book.renew(260), told(book)]).toEqual([false, []]);
+    book.forgetHeld();
+    expect(told(book)).toEqual([]);
+  });
+
   it('counts as granted when it was renewed last', () => {
     const book = holding();
     book.expire(100);

@@ -231,11 +231,20 @@ describe('slots that limiters share', () => {
 
   it('are free at once when nothing waits for the next one in their limiter', () => {
     const { pass, running, start } = world(2, 1);
+    start({ of: 0, takesMs: 20 });
+    pass(25);
+    start({ of: 1, takesMs: 1 });
+    pass(10);
+    expect(running.ended).toBe(2);
+  });
+
+  it('are free for others within 0.6 s when the limiter that had them has asked for more than it needed', () => {
+    const { pass, running, start } = world(2, 1);
     for (let i = 0; i < 3; i++) start({ of: 0, takesMs: 20 });
     pass(70);
     expect(running).toMatchObject({ now: 0, ended: 3 });
     start({ of: 1, takesMs: 1 });
-    pass(80);
+    pass(600);
     expect(running.ended).toBe(4);
   });
 

@@ -159,6 +159,15 @@ export class CreditBook {
     }
   }
 
+  /** No job runs: nothing of the held unit is held. */
+  forgetHeld(): void {
+    const { heldColumn } = this;
+    for (const each of this.held) {
+      this.note(each, heldColumn, -heldOf(each, heldColumn));
+      for (const units of each.spent) if (units as readonly number[] | undefined) units[heldColumn] = 0;
+    }
+  }
+
   /** What jobs hold until their end counts as granted at that time, on the clock of the store. Answers whether there is any. */
   renew(credit: number): boolean {
     let isHeld = false;

@@ -101,8 +101,6 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   private absentMs = 0;
   /** Whether the timer is set for the next question. */
   private isArmed = false;
-  /** The store keeps a place for it. */
-  private isQueued = false;
   private granted = 0;
   private failures = 0;
   /** How long the last answer took. */
@@ -200,7 +198,6 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     const { gate } = this.limiter;
     const { first } = gate;
     if (first === undefined) {
-      if (this.isQueued) this.withdraw();
       if (this.isArmed) this.arm();
       return false;
     }
@@ -232,7 +229,9 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     if (column < 0) return;
     this.book.correct(column, -charge.slots, grantedAt, this.limiter.now(), lane);
     // Other processes may wait for it.
-    if (this.limiter.gate.queue.size === 0) this.book.giveBackHeld();
+    const { leases, queue } = this.limiter.gate;
+    if (leases === 0) this.book.forgetHeld();
+    if (queue.size === 0) this.book.giveBackHeld();
     this.correctLater(true);
     // What was asked for may have waited for it alone.
     this.resized();
@@ -304,7 +303,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   }
 
   private question(charge: Charge, lane: number, behind: readonly number[]): CreditQuestion {
-    const { leastShare } = this.settings;
+    const { guardMs, leastShare, scope } = this.settings;
     const limits = this.limits();
     // What is in hand, and lasts until the answer comes, is not asked for again: it would be missing where the job needs nearly all of a limit.
     const until = this.limiter.gate.time + 2 * this.roundTripMs;
@@ -320,22 +319,8 @@ export class CreditLine implements CreditDemand, MeteredCredit {
         least[column] = Math.max(least[column] as number, lowest === Infinity ? 0 : Math.min(most[column] as number, leastShare * lowest));
       }
     }
-    return this.questionFor(lane, limits, least, most);
-  }
-
-  private questionFor(lane: number, limits: readonly CreditLimit[], least: readonly number[], most: readonly number[]): CreditQuestion {
-    const { epoch, floors, lessons, owner, settings } = this;
-    const { guardMs, scope } = settings;
+    const { epoch, floors, lessons, owner } = this;
     return { scope, owner, number: ++this.number, limits, guardMs, lane, floors, least, most, epoch, lessons };
-  }
-
-  /** Nothing waits any more: others need not wait for it. */
-  private withdraw(): void {
-    this.isQueued = false;
-    if (this.asking || this.open || this.failures > 0 || this.endBy < Infinity) return;
-    const [nothing, now] = [this.units.map(() => 0), this.limiter.now()];
-    this.open = { question: this.questionFor(this.asked.lane, this.limits(), nothing, nothing), costs: nothing, askedAt: now };
-    this.ask(this.open, now);
   }
 
   /** Whether a lane asks for more than a job at a time. One that is urgent is not to wait for others, and what a limiter above keeps back would be lost. */
@@ -387,7 +372,6 @@ export class CreditLine implements CreditDemand, MeteredCredit {
     this.left = answer.left;
     if (lessons === this.lessons || answer.epoch > this.epoch) this.lessons = undefined;
     this.epoch = answer.epoch;
-    this.isQueued = !isCredit(answer) && question.least.some((cost) => cost > 0);
     if (isCredit(answer)) {
       this.granted++;
       // An answer that was lost and is given again is an old one: it says nothing of the clocks.
