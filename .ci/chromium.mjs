@@ -1,77 +1,11 @@
-// Prints the path of a Chromium to test in: the one CHROMIUM_PATH names, or one that is installed. Where there is none, it installs
-// Debian's, if it may.
+// Prints the path of a Chromium to test in, and installs Debian's where there is none.
 //   node .ci/chromium.mjs
-import { execFileSync } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { printProgram } from './debian.mjs';
 
-const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
-const advice = "install Debian's package `chromium`, or set CHROMIUM_PATH to the executable of one";
-const startLimitMs = 30_000;
-const installLimitMs = 15 * 60_000;
-
-try {
-  const path = process.env.CHROMIUM_PATH || installed() || install();
-  checkThatItStarts(path);
-  console.log(path);
-} catch (error) {
-  console.error(`The browser tests need Chromium: ${error.message}`);
-  process.exitCode = 1;
-}
-
-function installed() {
-  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin'].filter((folder) => folder !== '');
-  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(isExecutable);
-}
-
-function isExecutable(path) {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Two runs may find it missing at the same time: the second waits, and finds it installed. */
-function install() {
-  const asRoot = rootCommand();
-  if (asRoot === undefined || !runs('apt-get', ['--version'])) throw new Error(`none is installed here; ${advice}`);
-  console.error('Installing Chromium with apt-get, once; this takes a minute or two.');
-  const steps = [
-    `for name in ${names.join(' ')}; do if command -v "$name"; then exit 0; fi; done`,
-    'export DEBIAN_FRONTEND=noninteractive',
-    // Lists may be missing or too old to be of use; packages that are there can be enough.
-    'apt-get update || true',
-    'exec apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 chromium',
-  ];
-  const [command, ...before] = [...asRoot, 'flock', '/tmp/sluice-chromium.lock', 'sh', '-c', steps.join('\n')];
-  try {
-    // What apt-get says goes to stderr: stdout is for the path.
-    execFileSync(command, before, { stdio: ['ignore', 2, 2], timeout: installLimitMs });
-  } catch {
-    throw new Error(`apt-get could not install it; ${advice}`);
-  }
-  const path = installed();
-  if (path === undefined) throw new Error(`apt-get installed none; ${advice}`);
-  return path;
-}
-
-/** What to put before a command that needs root; undefined when we may not be root. */
-function rootCommand() {
-  if (process.getuid?.() === 0) return [];
-  return runs('sudo', ['-n', 'true']) ? ['sudo', '-n'] : undefined;
-}
-
-function runs(command, args) {
-  try {
-    execFileSync(command, args, { stdio: 'ignore', timeout: startLimitMs });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function checkThatItStarts(path) {
-  if (!runs(path, ['--version'])) throw new Error(`\`${path}\` does not start; ${advice}`);
-}
+printProgram({
+  variable: 'CHROMIUM_PATH',
+  names: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
+  debian: 'chromium',
+  needs: 'The browser tests need',
+  orSet: 'the executable of one',
+});

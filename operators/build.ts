@@ -35,6 +35,7 @@ import {
 } from './options/options.js';
 import { retryRule } from './options/retry.js';
 import { show } from './options/show.js';
+import { requiredStore } from './options/store-option.js';
 import { requiredSignal } from './shell/calls/abort.js';
 import { isPromise } from './shell/calls/call.js';
 import { retriesOption } from './shell/policy/retries.js';
@@ -137,6 +138,8 @@ export const check = {
   scheduler: schedulerOption,
   /** A value as an error message may show it: short, and never a payload. */
   show,
+  /** A store of credit: `ask`, `correct` and `hold`. */
+  store: requiredStore,
   /** Accepts anything, for an option that is checked elsewhere. */
   unchecked,
   /** Makes the CallbackError of an answer that cannot be used. */

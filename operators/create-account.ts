@@ -3,7 +3,7 @@ import { createLimiter } from './create-limiter.js';
 import { fromHeaders } from './from-headers.js';
 import type { KeyFairness } from './lanes.js';
 import { keyFairnessOf, lanes } from './lanes.js';
-import type { SharedStore } from './options/credit-store.js';
+import type { SharedOptions, SharedStore } from './options/credit-store.js';
 import { BURST_SECONDS } from './options/defaults.js';
 import { FlowConfigError } from './options/errors.js';
 import { ACCOUNT_HINTS } from './options/hints.js';
@@ -171,13 +171,13 @@ export function createAccount(options: AccountOptions = {}): Limiter {
     'store',
     store,
   );
-  const sharedBy = (scope: string, rates: readonly RateRule[]): readonly RateRule[] => within?.share(rates, { scope }) ?? rates;
+  const sharedBy = (rates: readonly RateRule[], of: SharedOptions): readonly RateRule[] => within?.share(rates, of) ?? rates;
   const sharing = keyFairnessOf(NAME, 'keyFairness', keyFairness);
   const [first, ...others] = namedLanes(NAME, given);
   const isSaving = burst !== undefined || burstSeconds !== undefined;
   const reserve = within ? SHARED_RESERVE : FIRST_RESERVE;
   const rates = ratesOf(options, savings);
-  const limits = sharedBy('account', rates);
+  const limits = sharedBy(rates, { scope: 'account' });
   // A store may share slots besides.
   if (within && !learns && !models && limits.length === rates.length && rates.every(({ amount }) => amount === Infinity))
     throw misused(NAME, 'store', 'there is no rate to share', 'Add one, such as `tokensPerMinute`, or remove `store`.');
@@ -200,7 +200,8 @@ export function createAccount(options: AccountOptions = {}): Limiter {
       const saved = restore?.models?.find(({ model }) => isSame(model, names));
       const own: ChildLimiterOptions = {
         ...shared,
-        rates: sharedBy(`model ${names.join('+')}`, rates),
+        // The slots that a store has are those of the account.
+        rates: sharedBy(rates, { scope: `model ${names.join('+')}`, concurrency: Infinity }),
         learn: fromHeaders({ learn: learns }),
         ...(concurrency !== undefined && { concurrency }),
         ...(saved && { restore: saved }),

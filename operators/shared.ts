@@ -1,9 +1,9 @@
 import type { RateSpec } from './kernel/limits/limit.js';
 import { SLOTS } from './kernel/limits/limit.js';
 import type { CreditStore, SharedOptions, SharedStore, SharedStoreOptions } from './options/credit-store.js';
-import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
 import { check, checked, count, finitePositive, misused, nonEmpty } from './options/options.js';
+import { requiredStore } from './options/store-option.js';
 import type { CreditedLimiter } from './shell/limiter/credit-line.js';
 import { CreditLine } from './shell/limiter/credit-line.js';
 import { SLOT_MS } from './shell/limiter/held-slots.js';
@@ -44,7 +44,7 @@ const CHECKS = /* @__PURE__ */ (() => ({
  * ```
  */
 export function shared(store: CreditStore, rates: readonly RateRule[], options: SharedOptions = {}): RateRule[] {
-  storeOption(NAME, 'store', store);
+  requiredStore(NAME, 'store', store);
   const checkedOptions = checked(NAME, options, DEFAULTS, CHECKS);
   const { concurrency } = checkedOptions;
   const rules: SharedRule[] = [...(ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[])];
@@ -105,27 +105,17 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
  * ```
  */
 export function sharedStore(store: CreditStore, options: SharedStoreOptions = {}): SharedStore {
-  storeOption('sharedStore', 'store', store);
+  requiredStore('sharedStore', 'store', store);
   const { concurrency } = checked('sharedStore', options, { concurrency: Infinity }, { concurrency: count });
   return {
     ask: (question) => store.ask(question),
     correct: (corrections) => store.correct(corrections),
     hold: (scope, ms) => store.hold(scope, ms),
-    // The slots are those of the account; a model has none of its own.
-    share: (rates, of = {}) => shared(store, rates, { ...((of.scope ?? DEFAULTS.scope) === DEFAULTS.scope && { concurrency }), ...of }),
+    share: (rates, of) => shared(store, rates, { concurrency, ...of }),
   };
 }
 
 /** Slots count as long as the store hears of them: as in a window that they are granted in anew. A job that takes more than there are takes all. */
 function slotsOf(concurrency: number): SharedRule {
   return { unit: SLOTS, amount: concurrency, windowMs: SLOT_MS, burstMs: 0, isStrict: true, borrows: true };
-}
-
-const PARTS = ['ask', 'correct', 'hold'] as const;
-
-/** @throws FlowConfigError */
-function storeOption(operator: string, option: string, store: CreditStore): void {
-  const given = Object(store) as Partial<CreditStore>;
-  if (PARTS.some((part) => typeof given[part] !== 'function'))
-    throw new FlowConfigError(operator, option, 'a store such as memoryStore(), with `ask`, `correct` and `hold`', store);
 }

@@ -52,7 +52,7 @@ export class Ledger implements EntryBook {
   readonly #above: Ledger | undefined;
   readonly #budget: BudgetPort | undefined;
   /** Whether there is a budget, here or above. */
-  readonly #isSpent: boolean;
+  readonly #hasBudget: boolean;
   readonly #reserved: ReadonlyMap<string, number> | undefined;
   readonly #records = new Subject<CallRecord>();
   /** Whose ledger it is. */
@@ -61,7 +61,7 @@ export class Ledger implements EntryBook {
   constructor({ budget, onRecord, provider, reserved }: LedgerOptions = {}, above?: Ledger) {
     this.#above = above;
     this.#budget = budget;
-    this.#isSpent = budget !== undefined || (above !== undefined && above.#isSpent);
+    this.#hasBudget = budget !== undefined || (above !== undefined && above.#hasBudget);
     this.#reserved = reserved ?? (above && above.#reserved);
     this.expected = above?.expected ?? new ExpectedOutput();
     this.charging = above?.charging ?? new OutputCharging();
@@ -104,7 +104,7 @@ export class Ledger implements EntryBook {
    * @throws BudgetExceededError, or what else the budget refuses it with
    */
   reserveFor({ key, lane, model, tokens }: CallFacts, lease?: PolicyContext['lease']): Reserving | undefined {
-    if (!this.#isSpent) return undefined;
+    if (!this.#hasBudget) return undefined;
     const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
     try {
       const reserving = this.reserve({ model, key, ...prompt, outputTokens }, lane);

@@ -17,7 +17,7 @@ import { Charge } from './budget/charge.js';
 import type { Amounts, Window } from './budget/meter.js';
 import { Meter } from './budget/meter.js';
 import { ALL, PricedCalls } from './budget/priced-calls.js';
-import { StoredBudget } from './budget/shared-budget.js';
+import { FlowSharedBudget } from './budget/shared-budget.js';
 
 export type * from './budget/budget-types.js';
 
@@ -60,7 +60,7 @@ export function createBudget(options?: BudgetOptions): Budget;
 export function createBudget(options: SharedBudgetOptions): SharedBudget;
 export function createBudget(options: BudgetOptions | SharedBudgetOptions = {}): Budget | SharedBudget {
   const config = readOptions(options);
-  return config.store ? new StoredBudget(config, config.store) : new FlowBudget(config);
+  return config.store ? new FlowSharedBudget(config, config.store) : new FlowBudget(config);
 }
 
 class FlowBudget implements Budget, Account {
@@ -82,7 +82,8 @@ class FlowBudget implements Budget, Account {
   }
 
   reserve(call: BudgetCall): Reservation {
-    const { amounts, asked, limits, price } = this.#calls.of(call);
+    const priced = this.#calls.of(call);
+    const { amounts, asked, limits, price } = priced;
     const now = this.#now();
     const windows = limits.map((limit) => limit.at(now));
     const full = windows.filter((window) => !window.hasRoomFor(amounts, asked.reserved, now));
@@ -99,18 +100,7 @@ class FlowBudget implements Budget, Account {
       charge.release();
       throw error;
     }
-    return {
-      get costUsd() {
-        return charge.costUsd;
-      },
-      settle: (usage) => {
-        this.#calls.noteWrites(asked.model, usage);
-        charge.settle(usage);
-      },
-      release: () => {
-        charge.release();
-      },
-    };
+    return this.#calls.reservation(priced, charge);
   }
 
   snapshot(): BudgetSnapshot {

@@ -252,7 +252,7 @@ describe('a bucket', () => {
     expect(awaited.window.room(bucket, 60)).toBeCloseTo(140, 6);
   });
 
-  it('is filled by what was granted, not by what somebody wants back', () => {
+  it('is filled by what was granted, not by what a process wants back', () => {
     const timed = new Timed(bucket).grant(0, 100).grant(20, 50);
     expect(timed.correct(20, -500, 0).room(20)).toBeCloseTo(70, 6);
     expect(timed.correct(20, -500, 0).room(20)).toBeCloseTo(70, 6);

@@ -62,7 +62,7 @@ export const rows: MisuseTable = {
     ...badly('warnAt', 'a number from 0 to 1', NaN, -0.1, 1.1, Infinity, '0.5', null),
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('name', 'a non-empty string', '', 5, null),
-    ...badly('store', 'a store such as localStore(…), with `ask`, `correct` and `hold`', null, 5, 'redis', {}, { ask: () => undefined }),
+    ...badly('store', 'a store such as memoryStore(), with `ask`, `correct` and `hold`', null, 5, 'redis', {}, { ask: () => undefined }),
     ...badly('storage', 'an object with `load` and `save`', null, 5, 'file', {}, { load: () => undefined }),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
     ...misspelt('limit', 'limits', 5),

@@ -469,7 +469,7 @@ describe('a shared budget', () => {
   });
 
   it.each([
-    ['a store without `ask`', { store: { correct: () => undefined } }, /expected `store` to be a store such as localStore/],
+    ['a store without `ask`', { store: { correct: () => undefined } }, /expected `store` to be a store such as memoryStore/],
     ['a storage besides', { store: memoryStore(), storage: { load: () => undefined, save: () => undefined } }, /`storage`/],
     ['`enforce: false`', { store: memoryStore(), enforce: false }, /`store` is enforced/],
   ])('refuses %s', (_, options, message) => {

@@ -26,7 +26,7 @@ import type { Lease, Ticket } from './ticket.js';
 
 /** One that waits asks again after so long at the latest: a store forgets who is silent. */
 const ASK_AGAIN_MS = 500;
-/** One that waits for a slot alone: nobody knows when the next one comes back. */
+/** One that waits for a slot alone: the store cannot know when the next one comes back. */
 const SLOT_AGAIN_MS = 50;
 /** A store that has not answered after so long does not answer. */
 const ANSWER_MS = 2000;

@@ -1,5 +1,4 @@
 import { check } from '../../../operators/build.js';
-import type { CreditStore } from '../../../operators/index.js';
 import { FlowConfigError } from '../../../operators/index.js';
 import type {
   BudgetCall,
@@ -48,7 +47,7 @@ export function readOptions(options: BudgetOptions | SharedBudgetOptions) {
       onEvent: check.listener,
       name: (operator, option, value: string | undefined) => (value === undefined ? value : check.nonEmpty(operator, option, value)),
       storage: storageOption,
-      store: creditStoreOption,
+      store: check.optional(check.store),
       scheduler: check.scheduler,
     },
   );
@@ -149,13 +148,6 @@ function storageOption(operator: string, option: string, store: BudgetStorage | 
   const { load, save } = Object(store) as Partial<BudgetStorage>;
   if (typeof load === 'function' && typeof save === 'function') return store;
   throw new FlowConfigError(operator, option, 'an object with `load` and `save`', store);
-}
-
-function creditStoreOption(operator: string, option: string, store: CreditStore | undefined): CreditStore | undefined {
-  if (store === undefined) return store;
-  const { ask, correct, hold } = Object(store) as Partial<CreditStore>;
-  if ([ask, correct, hold].every((part) => typeof part === 'function')) return store;
-  throw new FlowConfigError(operator, option, 'a store such as localStore(…), with `ask`, `correct` and `hold`', store);
 }
 
 function amount(option: string, value: unknown): number {

@@ -1,7 +1,7 @@
 import type { Usage } from '../../../operators/index.js';
 import { checkedCall, type PriceList, unpriced } from './budget-options.js';
-import type { BudgetCall, ModelPrice } from './budget-types.js';
-import { amountsOf } from './charge.js';
+import type { BudgetCall, ModelPrice, Reservation } from './budget-types.js';
+import { amountsOf, type Charge } from './charge.js';
 import type { Amounts, Meter } from './meter.js';
 import type { CallTokens } from './prices.js';
 
@@ -37,7 +37,23 @@ export class PricedCalls {
     return { asked, price, amounts: amountsOf(price, asked), limits };
   }
 
-  noteWrites(model: string, { cacheWriteTokens = 0, cacheWrite1hTokens = 0 }: Usage = {}): void {
+  /** What one call is charged with, which also tells of calls that come. */
+  reservation({ asked }: PricedCall, charge: Charge): Reservation {
+    return {
+      get costUsd() {
+        return charge.costUsd;
+      },
+      settle: (usage) => {
+        this.#noteWrites(asked.model, usage);
+        charge.settle(usage);
+      },
+      release: () => {
+        charge.release();
+      },
+    };
+  }
+
+  #noteWrites(model: string, { cacheWriteTokens = 0, cacheWrite1hTokens = 0 }: Usage = {}): void {
     if (cacheWrite1hTokens > 0) this.#writers.set(model, 'cacheWrite1hTokens');
     else if (cacheWriteTokens > 0 && !this.#writers.has(model)) this.#writers.set(model, 'cacheWriteTokens');
   }

@@ -18,7 +18,7 @@ interface Known {
 }
 
 /** A budget whose limits are kept in a store: what any process spends, all have spent. */
-export class StoredBudget implements SharedBudget {
+export class FlowSharedBudget implements SharedBudget {
   readonly #config: ReturnType<typeof readOptions>;
   readonly #calls: PricedCalls;
   readonly #share: BudgetShare;
@@ -75,7 +75,8 @@ export class StoredBudget implements SharedBudget {
     };
   }
 
-  #reserved({ asked, limits, price }: PricedCall, credit: number): Reservation {
+  #reserved(priced: PricedCall, credit: number): Reservation {
+    const { asked, limits, price } = priced;
     const now = this.#config.scheduler.now();
     // A window for this call alone tells what the store has not heard.
     const own = limits.map((limit) => new Window(limit));
@@ -96,18 +97,7 @@ export class StoredBudget implements SharedBudget {
     const charge = new Charge(account, [...own, ...all], price, asked, now);
     const told = own.map(({ charged }) => charged);
     this.#executing++;
-    return {
-      get costUsd() {
-        return charge.costUsd;
-      },
-      settle: (usage) => {
-        this.#calls.noteWrites(asked.model, usage);
-        charge.settle(usage);
-      },
-      release: () => {
-        charge.release();
-      },
-    };
+    return this.#calls.reservation(priced, charge);
   }
 
   #limitAt(position: number): MeterRule {
