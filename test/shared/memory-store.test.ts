@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { CreditQuestion, MemoryStore, SavedCredit } from '../../operators/index.js';
 import { memoryStore } from '../../operators/index.js';
 import { conversation, sayTo } from './support/messages.js';
+import { questionOf } from './support/questions.js';
 
 /** A clock that is set by hand. */
 function handClock() {
@@ -11,22 +12,8 @@ function handClock() {
   return clock;
 }
 
-const question = (over: Partial<CreditQuestion> = {}): CreditQuestion => ({
-  scope: 'account',
-  owner: 'one',
-  number: 1,
-  limits: [{ key: 'tokens/1000/window/0', column: 0, amount: 1000, windowMs: 1000, fromLane: 0 }],
-  guardMs: 100,
-  lane: 0,
-  floors: [0],
-  least: [100],
-  most: [100],
-  epoch: 0,
-  ...over,
-});
-
 function isGranted(store: MemoryStore, over?: Partial<CreditQuestion>): boolean {
-  return 'credit' in store.ask(question(over));
+  return 'credit' in store.ask(questionOf(over));
 }
 
 describe('a saved store', () => {

@@ -5,6 +5,7 @@ import type { Credit, CreditLimit, CreditQuestion, CreditStore, CreditWait } fro
 import { createLimiter, tokenBucket } from '../../operators/index.js';
 import { StoreKeys } from '../../src/shared/redis/keys.js';
 import { redisStore } from '../../src/shared/redis-store.js';
+import { questionOf } from './support/questions.js';
 import { RedisServer } from './support/redis-server.js';
 
 async function world(settings?: readonly string[]) {
@@ -16,19 +17,7 @@ async function world(settings?: readonly string[]) {
 /** A window so long that it begins with everything, though Redis is empty. */
 const HOUR: CreditLimit = { key: 'tokens/3600000/window/0', column: 0, amount: 1000, windowMs: 3_600_000, fromLane: 0 };
 
-const question = (over: Partial<CreditQuestion> = {}): CreditQuestion => ({
-  scope: 'account',
-  owner: 'one',
-  number: 1,
-  limits: [HOUR],
-  guardMs: 100,
-  lane: 0,
-  floors: [0],
-  least: [100],
-  most: [100],
-  epoch: 0,
-  ...over,
-});
+const question = (over: Partial<CreditQuestion> = {}) => questionOf({ limits: [HOUR], ...over });
 
 function ask(store: CreditStore, over?: Partial<CreditQuestion>): Promise<Credit | CreditWait> {
   return store.ask(question(over)) as Promise<Credit | CreditWait>;

@@ -9,6 +9,7 @@ import type { Credit, CreditQuestion, CreditStore, CreditWait } from '../../oper
 import { createLimiter, FlowConfigError, slidingWindow } from '../../operators/index.js';
 import type { RedisConnection } from '../../src/shared/redis-store.js';
 import { redisStore } from '../../src/shared/redis-store.js';
+import { questionOf } from './support/questions.js';
 import { RedisServer } from './support/redis-server.js';
 
 async function world(settings?: readonly string[]) {
@@ -17,19 +18,7 @@ async function world(settings?: readonly string[]) {
   return server;
 }
 
-const question = (over: Partial<CreditQuestion> = {}): CreditQuestion => ({
-  scope: 'account',
-  owner: 'one',
-  number: 1,
-  limits: [{ key: 'tokens/1000/window/0', column: 0, amount: 1000, windowMs: 1000, fromLane: 0 }],
-  guardMs: 100,
-  lane: 0,
-  floors: [0],
-  least: [1],
-  most: [1],
-  epoch: 0,
-  ...over,
-});
+const question = (over: Partial<CreditQuestion> = {}) => questionOf({ least: [1], most: [1], ...over });
 
 function ask(store: CreditStore, over?: Partial<CreditQuestion>): Promise<Credit | CreditWait> {
   return store.ask(question(over)) as Promise<Credit | CreditWait>;
