@@ -45,7 +45,8 @@ const CHECKS = /* @__PURE__ */ (() => ({
  */
 export function shared(store: CreditStore, rates: readonly RateRule[], options: SharedOptions = {}): RateRule[] {
   requiredStore(NAME, 'store', store);
-  const checkedOptions = checked(NAME, options, DEFAULTS, CHECKS);
+  const { concurrency: slots = Infinity } = store as Partial<SharedStore>;
+  const checkedOptions = checked(NAME, options, { ...DEFAULTS, concurrency: slots }, CHECKS);
   const { concurrency } = checkedOptions;
   const rules: SharedRule[] = [...(ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[])];
   if (concurrency < Infinity) rules.push(slotsOf(concurrency));
@@ -107,12 +108,14 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
 export function sharedStore(store: CreditStore, options: SharedStoreOptions = {}): SharedStore {
   requiredStore('sharedStore', 'store', store);
   const { concurrency } = checked('sharedStore', options, { concurrency: Infinity }, { concurrency: count });
-  return {
+  const made: SharedStore = {
+    concurrency,
     ask: (question) => store.ask(question),
     correct: (corrections) => store.correct(corrections),
     hold: (scope, ms) => store.hold(scope, ms),
-    share: (rates, of) => shared(store, rates, { concurrency, ...of }),
+    share: (rates, of) => shared(made, rates, of),
   };
+  return made;
 }
 
 /** Slots count as long as the store hears of them: as in a window that they are granted in anew. A job that takes more than there are takes all. */

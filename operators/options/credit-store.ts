@@ -40,7 +40,7 @@ export interface SharedOptions {
   readonly leastShare?: number;
   /**
    * Most jobs at a time in all processes, a whole number >= 1, beside the `concurrency` of each. A slot is held until the job ends; one of a process that has died or stopped
-   * is free again after about 5 s. @defaultValue Infinity: the slots of processes have nothing to do with each other
+   * is free again after about 5 s. @defaultValue the `concurrency` of the store, else Infinity: the slots of processes have nothing to do with each other
    */
   readonly concurrency?: number;
   /** How long credit is good for, in ms, > 0: a job may reach the provider so long after its question. Longer costs use: a window counts for so much longer. @defaultValue 200 */
@@ -61,6 +61,8 @@ export interface SharedStoreOptions {
  * @beta
  */
 export interface SharedStore extends CreditStore {
+  /** Most jobs at a time of all processes that name the same store; `shared` keeps to it. @defaultValue Infinity */
+  readonly concurrency?: number;
   /** The same as `shared(store, rates, options)`. */
   share(rates: readonly RateRule[], options?: SharedOptions): RateRule[];
 }

@@ -2,7 +2,7 @@ import { EMPTY, isObservable, noop, tap } from 'rxjs';
 import { onAbort, streamOf } from '../../operators/build.js';
 import type { BatchResult, BatchWork, CallContext, ErrorClass, Usage } from '../../operators/index.js';
 import type { Reservation } from '../pipelines/budget/budget-types.js';
-import { after, type Reserving } from '../pipelines/budget/reserving.js';
+import { after } from '../pipelines/budget/reserving.js';
 import type { CallFacts, Entry } from './entry.js';
 import type { Ledger } from './ledger.js';
 import { keptLedger } from './ledger.js';
@@ -92,15 +92,9 @@ export function enteredBatch<T, R>(
     const returned = (): void => {
       settle({ inputTokens: 0, outputTokens: 0 });
     };
-    let reserving: Reserving | undefined;
-    try {
-      reserving = ledger.reserveFor(asked);
-    } catch (error) {
-      returned();
-      throw error;
-    }
+    const reserving = ledger.reserveFor(asked, returned);
     if (!isObservable(reserving)) return send(items, context, enter(reserving));
-    return after(reserving, (reservation) => send(items, context, enter(reservation)), returned);
+    return after(reserving, (reservation) => send(items, context, enter(reservation)));
   };
 }
 

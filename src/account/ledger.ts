@@ -99,22 +99,19 @@ export class Ledger implements EntryBook {
   }
 
   /**
-   * Charges an attempt that is about to be sent to the budget; undefined without one. When it is refused, its permit is unused.
+   * Charges an attempt that is about to be sent to the budget; undefined without one.
    *
+   * @param refused - called when there is no room, now or later
    * @throws BudgetExceededError, or what else the budget refuses it with
    */
-  reserveFor({ key, lane, model, tokens }: CallFacts, lease?: PolicyContext['lease']): Reserving | undefined {
+  reserveFor({ key, lane, model, tokens }: CallFacts, refused: () => void): Reserving | undefined {
     if (!this.#hasBudget) return undefined;
     const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
     try {
       const reserving = this.reserve({ model, key, ...prompt, outputTokens }, lane);
-      if (!isObservable(reserving)) return reserving;
-      const unused = (): void => {
-        lease?.release('unused');
-      };
-      return after(reserving, (reservation) => reservation, unused);
+      return isObservable(reserving) ? after(reserving, (reservation) => reservation, refused) : reserving;
     } catch (error) {
-      lease?.release('unused');
+      refused();
       throw error;
     }
   }

@@ -276,7 +276,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
 
   #attempt<V>(call: ModelCall, send: Send<V>, context: PolicyContext, reserved?: Reservation): WorkResult<V> {
     const { lane, id: batchId, inquiry, facts } = call;
-    const reserving = reserved ?? (facts && this.#config.ledger?.reserveFor(facts, context.lease));
+    const reserving = reserved ?? (facts && this.#config.ledger?.reserveFor(facts, () => context.lease?.release('unused')));
     if (isObservable(reserving))
       return withReservation(reserving, context, (reservation) => this.#attempt(call, send, context, reservation));
     const { traceId } = inquiry;

@@ -33,7 +33,7 @@ function entered(options: LedgerOptions = {}, facts: Partial<CallFacts> = {}) {
     { traceId: 't', spanId: 's', attempt: 2, queuedMs: 7 },
     (usage) => settled.push(usage),
     () => now,
-    ledger.reserveFor(about) as Reservation | undefined,
+    ledger.reserveFor(about, () => undefined) as Reservation | undefined,
   );
   now = 25;
   return { entry, ledger, records, settled, units: () => settled.at(-1)?.units };

@@ -43,6 +43,8 @@ export class CreditBook {
   private due: (number[] | undefined)[] = [];
   /** The unit that jobs hold until their end; below 0 without one. */
   private readonly heldColumn: number;
+  /** What jobs hold of it in all. */
+  private heldSum = 0;
   /** What is to be told to the store, by credit and lane. */
   private unsent = new Map<string, { readonly credit: number; readonly lane: number; readonly amounts: number[] }>();
 
@@ -100,26 +102,26 @@ export class CreditBook {
       const paid = Math.min(due, each.left[column] as number);
       if (due > 0 && paid <= 0) continue;
       each.left[column] = (each.left[column] as number) - paid;
-      spend(each, column, paid, now, lane);
+      this.spend(each, column, paid, now, lane);
       if (paid > 0) this.keepToLimit(each, column);
       due -= paid;
       if (due <= EPSILON) return;
     }
     if (latest) {
-      spend(latest, column, 0, now, lane);
+      this.spend(latest, column, 0, now, lane);
       this.charge(latest, column, due, lane);
     } else this.owe(column, due, lane);
   }
 
-  /** Changes what a job of this lane paid at that time. What is given back while the credit lasts may be spent again. */
-  correct(column: number, delta: number, paidAt: number, now: number, lane = 0): void {
+  /** Changes what a job of this lane paid at that time. What is given back while the credit lasts may be spent again: answers whether something may have been. */
+  correct(column: number, delta: number, paidAt: number, now: number, lane = 0): boolean {
     const { from, paid } = this.paidAt(paidAt);
     if (delta > 0) {
       // Not to credit of a more urgent lane that was paid with at the same time: that is under fewer limits.
       const latest = paid.filter((each) => each.lane >= lane).at(-1) ?? this.for(0, now).at(-1);
       if (latest) this.charge(latest, column, delta, lane);
       else this.owe(column, delta, lane);
-      return;
+      return false;
     }
     // To the oldest first, which leaves the window first: never too much comes back. What another lane has paid stays where it is: it may be under more limits.
     let back = -delta;
@@ -129,6 +131,7 @@ export class CreditBook {
     back -= owed;
     // It went to a job that was paid with a later one.
     for (let i = from; back > EPSILON && i < this.held.length; i++) back -= this.refund(this.held[i] as Held, column, back, now, lane);
+    return this.live < this.held.length;
   }
 
   /** What has ended by now goes back. */
@@ -162,6 +165,8 @@ export class CreditBook {
   /** No job runs: nothing of the held unit is held. */
   forgetHeld(): void {
     const { heldColumn } = this;
+    if (this.heldSum <= EPSILON) return;
+    this.heldSum = 0;
     for (const each of this.held) {
       this.note(each, heldColumn, -heldOf(each, heldColumn));
       for (const units of each.spent) if (units as readonly number[] | undefined) units[heldColumn] = 0;
@@ -170,18 +175,17 @@ export class CreditBook {
 
   /** What jobs hold until their end counts as granted at that time, on the clock of the store. Answers whether there is any. */
   renew(credit: number): boolean {
-    let isHeld = false;
+    if (this.heldSum <= EPSILON) return false;
     for (const held of this.held) {
       const taken = heldOf(held, this.heldColumn);
       if (taken <= EPSILON) continue;
-      isHeld = true;
       // What is left moves along: it goes back to where the credit counts.
       const amount = taken + (held.left[this.heldColumn] as number);
       this.note(held, this.heldColumn, -amount);
       held.renewedAs = credit;
       this.note(held, this.heldColumn, amount);
     }
-    return isHeld;
+    return true;
   }
 
   /** From now on nothing comes back of what was granted until now. */
@@ -242,8 +246,20 @@ export class CreditBook {
     return { from, paid };
   }
 
+  private spend(held: Held, column: number, amount: number, now: number, lane: number): void {
+    this.addSpent(held, lane, column, amount);
+    held.paidFrom = Math.min(held.paidFrom, now);
+    held.paidTo = Math.max(held.paidTo, now);
+  }
+
+  private addSpent(held: Held, lane: number, column: number, amount: number): void {
+    const units = (held.spent[lane] ??= held.left.map(() => 0));
+    units[column] = (units[column] as number) + amount;
+    if (column === this.heldColumn) this.heldSum += amount;
+  }
+
   private charge(held: Held, column: number, amount: number, lane: number): void {
-    addSpent(held, lane, column, amount);
+    this.addSpent(held, lane, column, amount);
     this.note(held, column, amount);
   }
 
@@ -251,7 +267,7 @@ export class CreditBook {
   private refund(held: Held, column: number, most: number, now: number, lane: number): number {
     const amount = Math.min(most, held.spent[lane]?.[column] ?? 0);
     if (amount === 0) return 0;
-    addSpent(held, lane, column, -amount);
+    this.addSpent(held, lane, column, -amount);
     if (isOpen(held, now)) {
       held.left[column] = (held.left[column] as number) + amount;
       this.keepToLimit(held, column);
@@ -299,17 +315,6 @@ function isOpen({ endsAt, isOver }: Held, now: number): boolean {
   return !isOver && endsAt > now;
 }
 
-function spend(held: Held, column: number, amount: number, now: number, lane: number): void {
-  addSpent(held, lane, column, amount);
-  held.paidFrom = Math.min(held.paidFrom, now);
-  held.paidTo = Math.max(held.paidTo, now);
-}
-
 function heldOf({ spent }: Held, column: number): number {
   return spent.reduce((sum, units) => sum + (units[column] ?? 0), 0);
-}
-
-function addSpent(held: Held, lane: number, column: number, amount: number): void {
-  const units = (held.spent[lane] ??= held.left.map(() => 0));
-  units[column] = (units[column] as number) + amount;
 }

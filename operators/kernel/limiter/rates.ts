@@ -158,7 +158,7 @@ export class Rates {
   set(rule: RateSpec, now: number): void {
     const known = this.find(rule);
     const { headroom, queue } = this.settings;
-    // A share of a slot is none.
+    // A lane cannot keep part of a slot.
     const rate = known ?? new Rate(rule, headroom, now, rule.unit === SLOTS ? undefined : queue.reserve);
     if (rule.amount < Infinity && known?.meter === undefined) rate.since = this.payments;
     if (known) known.change(rule, now);

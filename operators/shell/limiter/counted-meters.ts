@@ -37,9 +37,20 @@ export class CountedMeters {
     return this.counted.find(({ column }) => column === meter.column) === meter;
   }
 
-  /** What a job costs of each unit, as far as there is a limit of it. More than the limit is granted when all of that is there. */
+  /** What a job will pay of each unit, as far as there is a limit of it. */
   costsOf(charge: Charge): number[] {
-    return this.units.map((unit, column) => (this.isCounted(column) ? amountOf(charge, unit) : 0));
+    return this.units.map((unit, column) => (this.isCounted(column) ? this.bounded(column, amountOf(charge, unit)) : 0));
+  }
+
+  /** A cost as far as it is paid: of an estimate that is beyond all reason, less. */
+  bounded(column: number, cost: number): number {
+    const { rates } = this.limiter.gate;
+    return rates
+      ? Math.min(
+          cost,
+          rates.least(this.units[column] as string, ({ heaviest }) => heaviest),
+        )
+      : cost;
   }
 
   /** The limits of all rates, which are sent now. */
@@ -50,7 +61,7 @@ export class CountedMeters {
 
   limitsOf({ amount, capacity, column, rate }: CreditMeter): CreditLimit[] {
     const { queue, scheduler } = this.limiter.settings;
-    // A share of a slot is none.
+    // A lane cannot keep part of a slot.
     const reserve = rate.unit === SLOTS ? undefined : queue.reserve;
     return creditLimits(rate, { amount, burst: capacity, column, reserve, now: scheduler.now() });
   }

@@ -26,7 +26,7 @@ import type { Lease, Ticket } from './ticket.js';
 
 /** One that waits asks again after so long at the latest: a store forgets who is silent. */
 const ASK_AGAIN_MS = 500;
-/** One that waits for a slot alone: the store cannot know when the next one comes back. */
+/** The same where a slot is missing: the store cannot know when the next one comes back. */
 const SLOT_AGAIN_MS = 50;
 /** A store that has not answered after so long does not answer. */
 const ANSWER_MS = 2000;
@@ -158,7 +158,7 @@ export class CreditLine implements CreditDemand, MeteredCredit {
 
   /** When it can be paid. Without credit that is a guess: when the store says, when its answer is due, or when it is asked again. */
   payableAt({ column }: CreditMeter, cost: number, now: number, lane?: number): number {
-    if (this.book.covers(column, cost, now, lane)) return now;
+    if (this.book.covers(column, this.meters.bounded(column, cost), now, lane)) return now;
     if (this.waitsUntil > now) return this.waitsUntil;
     const at = this.asking ? this.answerBy : this.askAgainAt;
     return at > now ? at : now + 1;
@@ -176,10 +176,10 @@ export class CreditLine implements CreditDemand, MeteredCredit {
   }
 
   correct(column: number, delta: number, paidAt: number, now: number, lane?: number): void {
-    this.book.correct(column, delta, paidAt, now, lane);
+    const mayBeBack = this.book.correct(column, delta, paidAt, now, lane);
     this.correctLater();
     // What came back to a credit ends with it.
-    this.arm();
+    if (mayBeBack) this.arm();
   }
 
   /** What was told to wait may go under another amount. */

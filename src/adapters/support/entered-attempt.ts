@@ -41,7 +41,7 @@ export function entering(adapter: string, rules: EntryRules) {
     return (context) => {
       const { attempt, queuedMs } = context;
       const about = { traceId, spanId: nextId(), attempt, queuedMs };
-      const reserving = rules.ledger.reserveFor(facts, context.lease);
+      const reserving = rules.ledger.reserveFor(facts, () => context.lease?.release('unused'));
       return withReservation(reserving, context, (reservation) => {
         const entry = enter(new EntryOf(rules, facts, about, context), reservation);
         return settledBy(

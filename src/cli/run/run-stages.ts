@@ -1,4 +1,4 @@
-import { NEVER, type Observable, switchMap } from 'rxjs';
+import { NEVER, noop, type Observable, switchMap } from 'rxjs';
 import { check } from '../../../operators/build.js';
 import type { ResponseLike, Usage, WorkResult } from '../../../operators/index.js';
 import { classifyError, isFlowError } from '../../../operators/index.js';
@@ -93,7 +93,7 @@ class RunCalls {
     try {
       const about = { traceId: item.documentId, spanId: item.item, attempt, queuedMs: 0 };
       // The budget of a run is its own, and answers at once.
-      const reservation = ledger.reserveFor(facts) as Reservation | undefined;
+      const reservation = ledger.reserveFor(facts, noop) as Reservation | undefined;
       const opened = (entry = new Entry(ledger, facts, about, permit.settle, () => Date.now(), reservation));
       const observe = (response: ResponseLike): void => {
         opened.observe(response);

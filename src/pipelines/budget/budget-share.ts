@@ -1,7 +1,6 @@
 import type { SchedulerLike, Subscriber, Subscription } from 'rxjs';
-import { defaultIfEmpty, defer, from, map, Observable, of, retry, take, tap, throwError, timeout, timer } from 'rxjs';
+import { defaultIfEmpty, defer, map, Observable, retry, take, tap, throwError, timeout, timer } from 'rxjs';
 import { captureContext } from '#async-context';
-import { check, streamOf } from '../../../operators/build.js';
 import type {
   Credit,
   CreditCorrection,
@@ -11,6 +10,7 @@ import type {
   CreditWait,
   WorkResult,
 } from '../../../operators/index.js';
+import { resultOf } from './reserving.js';
 
 /** A store that has not answered after so long does not answer. */
 const ANSWER_MS = 2000;
@@ -49,7 +49,7 @@ export interface ShareCost {
   readonly kept: number;
 }
 
-/** Whom it tells. */
+/** What is told of a store, and makes the errors of calls. */
 export interface ShareListener {
   storeDown(): void;
   storeUp(): void;
@@ -246,16 +246,16 @@ export class BudgetShare {
     ).subscribe({
       next: () => {
         this.#unheard = undefined;
-        this.#corrects();
+        this.#correctionsEnded();
       },
       error: () => {
-        this.#corrects();
+        this.#correctionsEnded();
       },
     });
   }
 
   /** The store has heard the corrections, or does not answer. */
-  #corrects(): void {
+  #correctionsEnded(): void {
     this.#isCorrecting = false;
     if (this.#unsent.size > 0 && !this.#isDown) this.#correctLater();
     if (!this.#asksAfterwards) return;
@@ -330,10 +330,6 @@ function checked(answer: WorkResult<Credit | CreditWait>, { least }: CreditQuest
       throw new TypeError('not an answer of a store of credit');
     }),
   );
-}
-
-function resultOf<R>(answer: WorkResult<R>): Observable<R> {
-  return streamOf<R>(answer) ?? (check.isPromise(answer) ? from(answer) : of(answer as R));
 }
 
 function randomPart(): string {

@@ -1,4 +1,4 @@
-import { isObservable, Observable, type Subscriber } from 'rxjs';
+import { from, isObservable, noop, Observable, of, switchMap, tap } from 'rxjs';
 import { check, streamOf } from '../../../operators/build.js';
 import type { PolicyContext, WorkResult } from '../../../operators/index.js';
 import type { Reservation } from './budget-types.js';
@@ -31,42 +31,20 @@ function afterwards(promise: PromiseLike<unknown>): PolicyContext['giveBack'] {
 }
 
 /** Work on what comes later, once. `failed` is told when it does not come. */
-export function after<T, R>(source: Observable<T>, work: (value: T) => WorkResult<R>, failed?: (error: unknown) => void): Observable<R> {
-  return new Observable((subscriber) => {
-    let isThere = false;
-    const waiting = source.subscribe({
-      next: (value) => {
-        isThere = true;
-        try {
-          answer(subscriber, work(value));
-        } catch (error) {
-          subscriber.error(error);
-        }
-      },
-      error: (error: unknown) => {
-        failed?.(error);
-        subscriber.error(error);
-      },
-      complete: () => {
-        if (!isThere) subscriber.complete();
-      },
-    });
-    subscriber.add(waiting);
-  });
+export function after<T, R>(
+  source: Observable<T>,
+  work: (value: T) => WorkResult<R>,
+  failed: (error: unknown) => void = noop,
+): Observable<R> {
+  return source.pipe(
+    tap({ error: failed }),
+    switchMap((value) => resultOf(work(value))),
+  );
 }
 
-function answer<R>(subscriber: Subscriber<R>, result: WorkResult<R>): void {
-  const last = (value: R): void => {
-    subscriber.next(value);
-    subscriber.complete();
-  };
-  const fail = (error: unknown): void => {
-    subscriber.error(error);
-  };
-  const stream = streamOf<R>(result);
-  if (stream) stream.subscribe(subscriber);
-  else if (check.isPromise(result)) result.then(last, fail);
-  else last(result as R);
+/** An answer that comes at once or later, as an Observable. */
+export function resultOf<R>(result: WorkResult<R>): Observable<R> {
+  return streamOf<R>(result) ?? (check.isPromise(result) ? from(result) : of(result as R));
 }
 
 /** The reservation of two budgets: the one that was asked first is given back when the other refuses. */

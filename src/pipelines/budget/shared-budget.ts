@@ -1,4 +1,4 @@
-import { map, type Observable, throwError } from 'rxjs';
+import { map, type Observable, of, throwError } from 'rxjs';
 import { teller } from '../../../operators/build.js';
 import type { CreditStore } from '../../../operators/index.js';
 import { BudgetExceededError } from '../../../operators/index.js';
@@ -57,7 +57,9 @@ export class FlowSharedBudget implements SharedBudget {
     const costs = limits.map(({ position, rule: { limit, unit } }) => ({ position, cost: amounts[unit], kept: asked.reserved * limit }));
     const dear = costs.filter(({ cost, kept, position }) => cost > this.#limitAt(position).limit - kept);
     if (dear.length > 0) return throwError(() => this.#refusal(dear, Infinity));
-    return this.#share.take(costs).pipe(map((credit) => this.#reserved(priced, credit)));
+    // What no limit is about needs no store.
+    const credits = costs.length > 0 ? this.#share.take(costs) : of(0);
+    return credits.pipe(map((credit) => this.#reserved(priced, credit)));
   }
 
   snapshot(): BudgetSnapshot {

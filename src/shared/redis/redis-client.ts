@@ -37,6 +37,7 @@ export class RedisClient implements CreditStore {
   private readonly sha: string;
   /** What the connection has not answered, by message. A message that is told again waits for the same answer, so that a queue of a connection stays short. */
   private readonly open = new Map<string, Sent>();
+  private holds = 0;
 
   constructor(
     private readonly redis: RedisConnection,
@@ -63,7 +64,8 @@ export class RedisClient implements CreditStore {
     // What the script could not read is not sent.
     const request = readRequest(given);
     const [operation, keys, message] = this.messageOf(request);
-    const { number = message } = 'ask' in request ? request.ask : 'correct' in request ? request.correct : {};
+    // Holds have no number: each is told, in their order.
+    const { number } = 'ask' in request ? request.ask : 'correct' in request ? request.correct : { number: `hold ${String(++this.holds)}` };
     const id = JSON.stringify([operation, ...keys.slice(1), number]);
     return answerIn(await inTime(this.sent(id, keys, [operation, message])), request);
   }
@@ -110,7 +112,7 @@ async function inTime(sent: Promise<unknown>): Promise<unknown> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => {
-      reject(new Error('no answer in 2 s'));
+      reject(new Error(`no answer in ${String(ANSWER_MS / 1000)} s`));
     }, ANSWER_MS);
   });
   const answered = Promise.race([sent, late]).catch((error: unknown) => {

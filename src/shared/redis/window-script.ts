@@ -132,8 +132,8 @@ local function windowFrom(text)
 end
 
 -- Most that is saved up.
-local function burstOf(w, limit, now)
-  return min(limit.amount, limit.burst or (now < w.ev and limit.amount * EVEN_BURST or limit.amount))
+local function burstOf(limit)
+  return min(limit.amount, limit.burst or limit.amount * EVEN_BURST)
 end
 
 local function windowNew(i, limit, guardMs, now, isLost)
@@ -142,7 +142,7 @@ local function windowNew(i, limit, guardMs, now, isLost)
     i = i, s = 0, p = 0, c = 0, lo = 0, hi = -1, d = 0, da = now, g = guardMs, ga = now,
     ev = isLost and now + spanMs(limit, guardMs) or -huge, e = -huge, cf = -huge, l = 0, lf = huge,
   }
-  if isLost then w.d = 2 * burstOf(w, limit, now) / limit.amount + (AWAITED_PARTS - 1) / partsOf(limit, guardMs) end
+  if isLost then w.d = 2 * burstOf(limit) / limit.amount + (AWAITED_PARTS - 1) / partsOf(limit, guardMs) end
   return w
 end
 
@@ -152,7 +152,7 @@ end
 
 -- What is saved up.
 local function level(w, limit, now)
-  return burstOf(w, limit, now) - w.d * limit.amount
+  return burstOf(limit) - w.d * limit.amount
 end
 
 local function oldestPart(w, limit)
@@ -211,7 +211,7 @@ end
 local function waitMsOf(w, limit, cost, ahead, now)
   local byWindow = windowWaitMs(w, limit, min(limit.amount, cost + ahead), now)
   if not isEven(w, limit, now) then return byWindow end
-  local missing = ahead + min(cost, burstOf(w, limit, now)) - level(w, limit, now)
+  local missing = ahead + min(cost, burstOf(limit)) - level(w, limit, now)
   local byPace = missing <= EPSILON and 0 or missing / limit.amount * spanMs(limit, w.g)
   return max(byWindow, limit.burst and byPace or min(byPace, w.ev - now))
 end

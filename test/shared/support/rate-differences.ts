@@ -1,4 +1,4 @@
-/** Tests of the limiter that cannot hold where every rate is shared, by the reason. `vitest.config.ts` skips them in the project `shared-rates`. */
+/** Tests of the limiter that cannot hold where every rate is shared, by the reason. `skip-differences.ts` skips them in the project `shared-rates`. */
 export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
   'a snapshot says what the store has left of a window, not the level of a bucket or of a minute': [
     'a bid is of input, beside which output is reserved; what is affordable is the least of all',
@@ -25,7 +25,13 @@ export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
     'the units of a job are charged, settled and given back each for itself, here and above',
   ],
   'a store counts a window together with its guard, in parts of at least 20 ms, and spreads a bucket by it': [
-    'a limiter that enforces nothing lets promises go, and calls of `pass` and `wrap`',
+    'a usage beyond all reason stalls neither a window nor the account above',
+    'an absurd estimate stops a bucket for one window at most, and is told',
+    'an absurd estimate stops a bucket of the output for one window at most, and is told',
+    'an absurd estimate stops a bucket of an hour for one window at most, and is told',
+    'an absurd estimate stops a short window for one window at most, and is told',
+    'an absurd estimate stops two windows for one window at most, and is told',
+    'createLimiter with strict rates with a clock that goes backwards neither stops nor grants more, when it is used inside and outside of TestScheduler.run',
     'a reported limit is held in any minute by a sliding window',
     'createLimiter with strict rates keeps a lane in its turn: a small urgent job goes first, a small later one does not pass',
     'createLimiter with strict rates lets a job that waited go alone when new limits are below its cost, so that it does not wait for ever',
@@ -40,12 +46,15 @@ export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
   ],
   'a store is asked for another job when it has said so, or when that is more urgent or costs less': [
     'a child of a limiter holds nothing of its parent while it waits for its own limits, and the other way round',
-    'createLimiter with strict rates with a clock that goes backwards neither stops nor grants more, when it is used inside and outside of TestScheduler.run',
     'rates over any window count a unit with the name of what every object has: constructor',
     'rates over any window count a unit with the name of what every object has: hasOwnProperty',
     'rates over any window count a unit with the name of what every object has: toString',
   ],
+  'a window is exact: a job that costs more than its lane may have takes what is kept for the lanes above as well': [
+    'a limiter whose keys share by cost keeps the reserve of a lane',
+  ],
   'what was not spent, and what was corrected, is told to the store by a timer': [
+    'a limiter that enforces nothing grants from inside a grant, in any lane',
     'a child with a queue of its own in one lane of its parent pauses its parent where it is told to, and itself alone otherwise',
     'a tree of limiters never exceeds a limit, strands nobody, and has nothing left at the end',
     'createLimiter with strict rates needs one timer for those who wait, and none when nobody does',
@@ -60,7 +69,6 @@ export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
     'a usage beyond all reason is not one that a model with a large context may have: 10000000 tokens are owed in full',
     'a usage beyond all reason is not one that a model with a large context may have: 2000000 tokens are owed in full',
     'a usage beyond all reason is nothing when it is no usage: of what is no number nothing is known',
-    'a usage beyond all reason stalls neither a window nor the account above',
     'createLimiter with strict rates when a lease says what it really cost goes into debt when it cost more, until what is older has left',
     'what comes back to a full bucket above is lost before the next grant, not after: a correction',
     'what comes back to a full bucket above is lost before the next grant, not after: an unused lease',
