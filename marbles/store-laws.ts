@@ -1,6 +1,7 @@
+import { check, checked, nonEmpty, optional } from '../operators/options/options.js';
 import { seededRandom } from './random.js';
 import type { StoreLaw } from './store-laws/law.js';
-import { checkLaw, storeLaws } from './store-laws/rules.js';
+import { storeLaws } from './store-laws/rules.js';
 import type { Schedule } from './store-laws/schedules.js';
 import { play, shortest } from './store-laws/schedules.js';
 import type { StoreUnderTest } from './store-laws/trial.js';
@@ -19,7 +20,7 @@ export interface StoreLawOptions {
   readonly seed?: number;
   /** Schedules of each law that draws them, ≥ 1. @defaultValue 20 */
   readonly schedules?: number;
-  /** Length of the windows, in ms, ≥ 100: shorter ones take less real time. @defaultValue 1000 */
+  /** Length of the windows in ms, 100 to 60,000: shorter ones take less real time. @defaultValue 1000 */
   readonly windowMs?: number;
   /** Titles of the laws that are tested, to repeat one that was broken. @defaultValue all */
   readonly only?: readonly string[];
@@ -34,6 +35,7 @@ export interface StoreLawOptions {
  * @beta
  * @param make - Makes a new store without any state, for each schedule.
  * @returns the titles of the laws that the store was held against.
+ * @throws FlowConfigError for an option that is unknown or out of range.
  * @throws LawBrokenError for the law that it breaks, with the step, the seed and the schedule, or an AggregateError of several.
  * @example
  * ```ts
@@ -55,7 +57,10 @@ export interface StoreLawOptions {
  * (await creditStoreLaws(make, { schedules: 2 })).includes('gives no window of any limit more than its amount'); // => true
  *
  * // A store that grants during a hold:
- * const rude = () => ({ ...make(), store: { ...make().store, hold: () => undefined } });
+ * const rude = () => {
+ *   const tested = make();
+ *   return { ...tested, store: { ...tested.store, hold: () => undefined } };
+ * };
  * const problem = await creditStoreLaws(rude, { only: ['grants nothing during a hold, and keeps the longest'] }).catch(String);
  * String(problem).includes('credit is granted during a hold'); // => true
  * ```
@@ -64,10 +69,8 @@ export async function creditStoreLaws(
   make: () => StoreUnderTest | PromiseLike<StoreUnderTest>,
   options: StoreLawOptions = {},
 ): Promise<readonly string[]> {
-  const { name = 'the store', only, schedules = 20, seed = 1, windowMs = 1000 } = options;
-  const laws = storeLaws.filter(({ title }) => only?.includes(title) !== false);
-  const unknown = only?.find((title) => !storeLaws.some((law) => law.title === title));
-  if (unknown !== undefined) throw new TypeError(`creditStoreLaws: unknown law ${JSON.stringify(unknown)}`);
+  const { name, only, schedules, seed, windowMs } = checked('creditStoreLaws', options, DEFAULTS, CHECKS);
+  const laws = storeLaws.filter(({ title }) => only === undefined || only.includes(title));
   const run = { name, make, windowMs };
   const broken: unknown[] = [];
   const held: string[] = [];
@@ -88,6 +91,20 @@ export async function creditStoreLaws(
   return held;
 }
 
+const TITLES = storeLaws.map(({ title }) => title);
+const DEFAULTS = { name: 'the store', seed: 1, schedules: 20, windowMs: 1000 };
+const CHECKS = {
+  name: nonEmpty,
+  seed: check<number>('a whole number', (value) => Number.isSafeInteger(value)),
+  schedules: check<number>('a whole number >= 1', (value) => Number.isSafeInteger(value) && (value as number) >= 1),
+  windowMs: check<number>('a number of ms from 100 to 60000', (value) => typeof value === 'number' && value >= 100 && value <= 60_000),
+  only: optional(
+    check<readonly string[]>('titles of laws, at least one', (value: unknown) => {
+      return Array.isArray(value) && value.length > 0 && value.every((title) => TITLES.includes(title as string));
+    }),
+  ),
+};
+
 interface Run {
   readonly name: string;
   readonly make: () => StoreUnderTest | PromiseLike<StoreUnderTest>;
@@ -103,7 +120,7 @@ async function runLaw(law: StoreLaw, run: Run, seed: number): Promise<Outcome> {
     if (law.appliesTo?.(trial) === false) return 'has nothing to say';
     drawn = law.draw?.(trial);
     if (drawn) await play(trial, drawn);
-    else await checkLaw(law, trial);
+    else await law.check?.(trial);
     return 'kept';
   });
   if (typeof outcome === 'string' || !drawn || !outcome.isVirtual) return outcome;

@@ -1,7 +1,7 @@
 import { isCredit } from '../../operators/kernel/credit/credit.js';
 import type { CreditLimit } from '../../operators/options/credit-store.js';
 import type { StoreLaw } from './law.js';
-import { drawSchedule, play } from './schedules.js';
+import { drawSchedule } from './schedules.js';
 import type { Trial } from './trial.js';
 import { nameOf } from './trial.js';
 import { turnLaws } from './turns.js';
@@ -52,19 +52,7 @@ export const storeLaws: readonly StoreLaw[] = [
 
   {
     title: 'gives no window of any limit more than its amount',
-    draw: (trial) =>
-      drawSchedule(
-        {
-          canRestart: trial.canRestart,
-          guardMs: trial.guardMs,
-          isVirtual: trial.isVirtual,
-          windowMs: trial.windowMs,
-          random: trial.random,
-          one: (values) => trial.one(values),
-          whole: (least, most) => trial.whole(least, most),
-        },
-        trial.isVirtual ? STEPS : STEPS / 2,
-      ),
+    draw: (trial) => drawSchedule(trial, trial.isVirtual ? STEPS : STEPS / 2),
   },
 
   {
@@ -362,10 +350,4 @@ async function demandBoth(
 ): Promise<void> {
   const { credit } = await trial.ask({ owner, limits, floors: [0, 0], least });
   trial.demand(credit !== undefined, problem);
-}
-
-/** Plays a drawn schedule. */
-export async function checkLaw({ check, draw }: StoreLaw, trial: Trial): Promise<void> {
-  await check?.(trial);
-  if (draw) await play(trial, draw(trial));
 }

@@ -28,7 +28,7 @@ interface LimitPlan {
   readonly isCalendar?: true;
 }
 
-/** Whether the second column is counted. */
+/** The limits that a schedule may have. */
 const LIMITS: readonly (readonly LimitPlan[])[] = [
   [{ amount: 1000, windows: 1 }],
   [{ amount: 1000, windows: 1, burst: 30 }],
@@ -55,24 +55,40 @@ const LIMITS: readonly (readonly LimitPlan[])[] = [
 ];
 
 /** Draws a schedule. Waits are those at the edges of windows and guards, and others. */
-export function drawSchedule({ canRestart, guardMs, isVirtual, one, random, whole, windowMs }: Draws, count: number): Schedule {
+export function drawSchedule(trial: Trial, count: number): Schedule {
+  const { canRestart, guardMs, isVirtual, windowMs } = trial;
   const edges = [windowMs, windowMs + guardMs, windowMs - guardMs];
   const wait = (): number => {
-    const edge = one(edges);
-    return Math.max(1, one([1, whole(1, guardMs), whole(1, windowMs / 4), edge, edge - 1, edge - whole(0, guardMs), edge / 2]));
+    const edge = trial.one(edges);
+    return Math.max(
+      1,
+      trial.one([1, trial.whole(1, guardMs), trial.whole(1, windowMs / 4), edge, edge - 1, edge - trial.whole(0, guardMs), edge / 2]),
+    );
   };
   const step = (): Step => {
-    const kind = random();
+    const kind = trial.random();
     if (kind < 0.5)
-      return { does: 'ask', who: whole(0, 3), cost: one([0.001, 0.01, 0.05, 0.1, 0.3, 1]) * random(), more: random(), unit: random() };
+      return {
+        does: 'ask',
+        who: trial.whole(0, 3),
+        cost: trial.one([0.001, 0.01, 0.05, 0.1, 0.3, 1]) * trial.random(),
+        more: trial.random(),
+        unit: trial.random(),
+      };
     if (kind < 0.78) return { does: 'wait', ms: isVirtual ? wait() : wait() / 2 };
-    if (kind < 0.94) return { does: 'correct', which: whole(0, 2), part: one([-1, -0.5, -random(), 0.1, 0.3]), isAgain: random() < 0.3 };
-    if (kind < 0.98 || !canRestart) return { does: 'hold', part: one([0, random() / 3]) };
+    if (kind < 0.94)
+      return {
+        does: 'correct',
+        which: trial.whole(0, 2),
+        part: trial.one([-1, -0.5, -trial.random(), 0.1, 0.3]),
+        isAgain: trial.random() < 0.3,
+      };
+    if (kind < 0.98 || !canRestart) return { does: 'hold', part: trial.one([0, trial.random() / 3]) };
     return { does: 'restart' };
   };
   return {
-    limits: one(LIMITS),
-    shares: one([
+    limits: trial.one(LIMITS),
+    shares: trial.one([
       [1, 1, 1, 1],
       [1, 1, 1, 1],
       [1, 0.5, 1, 0.7],
@@ -81,13 +97,7 @@ export function drawSchedule({ canRestart, guardMs, isVirtual, one, random, whol
   };
 }
 
-type Draws = Pick<Trial, 'canRestart' | 'guardMs' | 'isVirtual' | 'windowMs'> & {
-  readonly random: () => number;
-  readonly one: <V>(values: readonly V[]) => V;
-  readonly whole: (least: number, most: number) => number;
-};
-
-/** Says it all. The trial fails when a window gets too much. */
+/** Plays a schedule. The trial fails when a window gets too much. */
 export async function play(trial: Trial, { limits: plans, shares, steps }: Schedule): Promise<void> {
   const columns = 1 + Math.max(...plans.map(({ column = 0 }) => column));
   const limitsOf = (share: number): CreditLimit[] =>

@@ -1,5 +1,5 @@
 import type { ObservableInput } from 'rxjs';
-import { from, take, timer } from 'rxjs';
+import { from, race, take, timer } from 'rxjs';
 import { isCredit } from '../../operators/kernel/credit/credit.js';
 import type {
   Credit,
@@ -28,7 +28,7 @@ export interface StoreUnderTest {
 }
 
 /** A limiter asks again after so long at the latest, in ms. */
-export const ASK_AGAIN_MS = 500;
+const ASK_AGAIN_MS = 500;
 /** A store that has not answered after so long does not answer, in ms. */
 const ANSWER_MS = 5000;
 /** Longer names are shown in part. */
@@ -76,11 +76,6 @@ export class Trial {
 
   get canRestart(): boolean {
     return this.tested.restart !== undefined;
-  }
-
-  /** Number of the last step. */
-  get step(): number {
-    return this.steps.length;
   }
 
   /** Milliseconds since the start. */
@@ -245,7 +240,7 @@ export class Trial {
   private async answerOf<A>(given: WorkResult<A>, what: string): Promise<A> {
     if (!isLater(given)) return given as A;
     const outcome = new Outcome<A>(given as ObservableInput<A>);
-    if (!this.isVirtual) await Promise.race([outcome.settled, firstOf(timer(ANSWER_MS))]);
+    if (!this.isVirtual) await firstOf(race(outcome.settled, timer(ANSWER_MS)));
     for (let ms = 0; this.isVirtual && ms < ANSWER_MS; ms++) {
       // A promise takes no time of the clock.
       for (let turn = 0; turn < 5 && !outcome.isSettled; turn++) await Promise.resolve();

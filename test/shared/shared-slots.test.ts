@@ -223,6 +223,12 @@ describe('slots that limiters share', () => {
     for (const account of accounts) account.close();
   });
 
+  it('of a store are kept also where its rates are shared without an account', () => {
+    const limiter = createLimiter({ rates: shared(sharedStore(memoryStore(), { concurrency: 1 }), []) });
+    expect([limiter.tryAcquire(), limiter.tryAcquire()].map((lease) => lease !== undefined)).toEqual([true, false]);
+    limiter.close();
+  });
+
   it('are there for each lane: a lane keeps no part of one', async () => {
     const account = createAccount({ store: sharedStore(memoryStore(), { concurrency: 1 }) });
     expect(await account.runAsync(async () => 'ok', { lane: 'background' })).toBe('ok');
@@ -248,7 +254,7 @@ describe('slots that limiters share', () => {
     expect(running.ended).toBe(4);
   });
 
-  it('are those of all processes of a machine', async () => {
+  it('are those of all stores of a machine that name the same', async () => {
     const folder = join(testFolder(), 'stores');
     const accounts = [0, 1, 2].map(() => createAccount({ store: localStore({ name: 'any', folder, concurrency: 4 }), concurrency: 3 }));
     let [now, most] = [0, 0];

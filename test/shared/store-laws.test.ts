@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { StoreUnderTest } from '../../marbles/index.js';
 import { creditStoreLaws } from '../../marbles/index.js';
 import { storeLaws } from '../../marbles/store-laws/rules.js';
-import type { Credit, CreditQuestion, CreditStore, MemoryStore, MemoryStoreOptions } from '../../operators/index.js';
+import type { Credit, CreditCorrections, CreditQuestion, CreditStore, MemoryStore, MemoryStoreOptions } from '../../operators/index.js';
 import { memoryStore } from '../../operators/index.js';
 import { isGranted } from '../support/credit.js';
 import { sized } from '../support/deep.js';
@@ -406,8 +406,40 @@ describe('a faulty store', () => {
 });
 
 describe('creditStoreLaws', () => {
-  it('refuses a law that there is not', async () => {
-    await expect(creditStoreLaws(() => inMemory(), { only: ['is fast'] })).rejects.toThrow('unknown law "is fast"');
+  it.each<[object, string]>([
+    [{ only: ['is fast'] }, 'expected `only` to be titles of laws, at least one'],
+    [{ only: [] }, 'expected `only` to be titles of laws, at least one'],
+    [{ schedules: 0 }, 'expected `schedules` to be a whole number >= 1'],
+    [{ windowMs: 5 }, 'expected `windowMs` to be a number of ms from 100 to 60000'],
+    [{ seed: 0.5 }, 'expected `seed` to be a whole number'],
+    [{ schedule: 3 }, 'unknown option `schedule`. Did you mean `schedules`?'],
+  ])('refuses %j, which would test nothing, or something else', async (options, message) => {
+    await expect(creditStoreLaws(() => inMemory(), options)).rejects.toThrow(message);
+  });
+
+  it('leaves no timer of an answer that came in real time', async () => {
+    const store = memoryStore();
+    const later = <A>(answer: A): Promise<A> =>
+      new Promise((resolve) =>
+        setTimeout(() => {
+          resolve(answer);
+        }, 1),
+      );
+    const make = () => ({
+      store: {
+        ask: (question: CreditQuestion) => later(store.ask(question)),
+        correct: (corrections: CreditCorrections) => {
+          store.correct(corrections);
+        },
+        hold: (scope: string, ms: number) => {
+          store.hold(scope, ms);
+        },
+      },
+    });
+    const timers = (): number => process.getActiveResourcesInfo().filter((each) => each === 'Timeout').length;
+    const before = timers();
+    await creditStoreLaws(make, { only: [LEAST], schedules: 1, windowMs: 100 });
+    expect(timers()).toBeLessThanOrEqual(before + 1);
   });
 
   it('closes each store', async () => {

@@ -25,6 +25,7 @@ export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
     'the units of a job are charged, settled and given back each for itself, here and above',
   ],
   'a store counts a window together with its guard, in parts of at least 20 ms, and spreads a bucket by it': [
+    'a limiter that enforces nothing lets promises go, and calls of `pass` and `wrap`',
     'a usage beyond all reason stalls neither a window nor the account above',
     'an absurd estimate stops a bucket for one window at most, and is told',
     'an absurd estimate stops a bucket of the output for one window at most, and is told',
