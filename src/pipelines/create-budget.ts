@@ -35,8 +35,8 @@ export type * from './budget/budget-types.js';
  * - **Begins anew** `windowMs` after the first call of a window. A call is one of the window that it began in.
  * - **After a crash** what was reserved is still charged, with a `storage`.
  * - **Of several processes**, with a `store`: what one spends, all have spent. `reserve` then answers with an Observable; everything that takes a `budget`
- *   waits for it. A window slides then: no span of `windowMs` costs more than the limit. What calls cost less goes back within a second; what a process that
- *   died had reserved stays charged. The store must remember as long as the limit lasts.
+ *   waits for it. A window slides then: no span of `windowMs` costs more than the limit. What calls cost less goes back to the store after 100 ms, or
+ *   before a call of the same process is refused; what a process that died had reserved stays charged. The store must remember as long as the limit lasts.
  *
  * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, and what the `storage` throws.
@@ -74,11 +74,11 @@ class FlowBudget implements Budget, Account {
 
   constructor(config: ReturnType<typeof readOptions>) {
     this.#config = config;
-    const { limits, prices, storage: store } = config;
+    const { limits, prices, storage } = config;
     this.#limits = limits.map((rule, position) => new Meter(rule, position));
     this.#calls = new PricedCalls(prices, this.#limits);
     this.#tell = teller(NAME, this.#config, () => this.#now());
-    for (const saved of checkedSave(store?.load())) for (const limit of this.#limits) limit.restore(saved);
+    for (const saved of checkedSave(storage?.load())) for (const limit of this.#limits) limit.restore(saved);
   }
 
   reserve(call: BudgetCall): Reservation {
@@ -173,12 +173,12 @@ class FlowBudget implements Budget, Account {
   }
 
   #save(): void {
-    const store = this.#config.storage as { save(saved: SavedBudget): unknown } | undefined;
-    if (store === undefined) return;
+    const storage = this.#config.storage as { save(saved: SavedBudget): unknown } | undefined;
+    if (storage === undefined) return;
     const now = this.#now();
-    const saving = store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
+    const saving = storage.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
     if (!check.isPromise(saving)) return;
     saving.then(undefined, () => undefined);
-    throw new FlowConfigError(NAME, 'store.save', 'a function that has saved when it returns', saving);
+    throw new FlowConfigError(NAME, 'storage.save', 'a function that has saved when it returns', saving);
   }
 }

@@ -23,14 +23,13 @@ const PRICES: readonly (keyof ModelPrice)[] = [
   ...(['outputUsdPerMillion', 'usdPerCall'] as const),
 ];
 
-/** What events tell. */
 /** What is counted of a call. */
 const TOKENS = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'outputTokens', 'tokens'] as const;
 
 /** By the name of the model, which may be that of something every object has. */
 export type PriceList = ReadonlyMap<string, ModelPrice>;
 
-/** Those of a budget of its own, and of one that is shared. */
+/** `store` makes the budget a shared one. */
 type AllOptions = BudgetOptions & Partial<SharedBudgetOptions>;
 
 export function readOptions(options: BudgetOptions | SharedBudgetOptions) {
@@ -143,11 +142,11 @@ function priceList(prices: ModelPrices): PriceList {
   return list;
 }
 
-function storageOption(operator: string, option: string, store: BudgetStorage | undefined): BudgetStorage | undefined {
-  if (store === undefined) return store;
-  const { load, save } = Object(store) as Partial<BudgetStorage>;
-  if (typeof load === 'function' && typeof save === 'function') return store;
-  throw new FlowConfigError(operator, option, 'an object with `load` and `save`', store);
+function storageOption(operator: string, option: string, storage: BudgetStorage | undefined): BudgetStorage | undefined {
+  if (storage === undefined) return storage;
+  const { load, save } = Object(storage) as Partial<BudgetStorage>;
+  if (typeof load === 'function' && typeof save === 'function') return storage;
+  throw new FlowConfigError(operator, option, 'an object with `load` and `save`', storage);
 }
 
 function amount(option: string, value: unknown): number {
