@@ -1,10 +1,11 @@
-import { z } from './zod.js';
+import * as z from 'zod';
+import { schema } from './zod.js';
 
-const text = /* @__PURE__ */ (() => z.string().min(1))();
-const bytes = /* @__PURE__ */ (() => z.int().min(0))();
+const text = /* @__PURE__ */ schema(() => z.string().min(1));
+const bytes = /* @__PURE__ */ schema(() => z.int().min(0));
 
 /** One line of the journal of `sluice run`, without its checksum. */
-export const runLineSchema = /* @__PURE__ */ (() =>
+export const runLineSchema = /* @__PURE__ */ schema(() =>
   z.union([
     // What a stage has answered.
     z.strictObject({ document: text, stage: text, item: z.string(), value: z.unknown() }),
@@ -12,6 +13,7 @@ export const runLineSchema = /* @__PURE__ */ (() =>
     z.strictObject({ done: text, status: z.enum(['ok', 'partial', 'failed']), output: bytes, failures: bytes }),
     // A run has begun. `work` stands for what its stages ask.
     z.strictObject({ format: z.literal('sluice-run'), version: z.literal(1), work: text, retryFailed: z.boolean() }),
-  ]))();
+  ]),
+);
 
 export type RunLine = z.infer<typeof runLineSchema>;

@@ -1,10 +1,11 @@
-import { z } from '../zod.js';
+import * as z from 'zod';
+import { schema } from '../zod.js';
 import { VARIABLE } from './env.js';
 import { configSchema } from './schema.js';
 import type { SchemaNode } from './schema-node.js';
 
 /** What values have to be once variables are filled in. */
-export const VALUE_SCHEMA: SchemaNode = /* @__PURE__ */ (() => z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode)();
+export const VALUE_SCHEMA: SchemaNode = /* @__PURE__ */ schema(() => z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode);
 
 /**
  * The JSON Schema of a configuration, for editors: what `docs/config.schema.json` holds. Where not any text is right, a text with a variable

@@ -1,5 +1,6 @@
+import * as z from 'zod';
 import { ANSWER_FAULTS } from '../../pipelines/finish-reason.js';
-import { z } from '../zod.js';
+import { schema } from '../zod.js';
 import { HTTP_URL, NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
@@ -8,7 +9,7 @@ const positive = () => z.number().positive();
 const amount = () => z.number().min(0);
 const name = () => z.string().regex(NAME);
 
-const laneSchema = /* @__PURE__ */ (() =>
+const laneSchema = /* @__PURE__ */ schema(() =>
   z.strictObject({
     name: name().describe('Name of the lane.'),
     reserve: z
@@ -19,7 +20,8 @@ const laneSchema = /* @__PURE__ */ (() =>
       .describe(
         'Share of every rate that lanes below may not take; 0.05 by default for the first lane unless `burst` or `burstSeconds` is set, 0 for the others.',
       ),
-  }))();
+  }),
+);
 
 /** What may be wrong with an answer that came. */
 const accept = (more: string) =>
@@ -31,7 +33,7 @@ const accept = (more: string) =>
     );
 
 /** What the request level allows, as a file says it. */
-export const limitsSchema = /* @__PURE__ */ (() =>
+export const limitsSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       concurrency: whole().optional().describe('Requests at a time.'),
@@ -56,9 +58,10 @@ export const limitsSchema = /* @__PURE__ */ (() =>
       description: 'The request level: what the account at the provider allows, for all stages together.',
       not: { required: ['requestsPerMinute', 'requestsPerSecond'] },
       dependentSchemas: { burst: { anyOf: [{ required: ['requestsPerMinute'] }, { required: ['requestsPerSecond'] }] } },
-    }))();
+    }),
+);
 
-const retrySchema = /* @__PURE__ */ (() =>
+const retrySchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       maxAttempts: whole().optional().describe('Attempts, the first one included; 3 by default.'),
@@ -77,9 +80,10 @@ const retrySchema = /* @__PURE__ */ (() =>
           'Most retries at a time as a part of the calls under way, always 3; what finds no room fails. No such limit by default: `limits` and `batches` are.',
         ),
     })
-    .describe('How calls that fail for a while are tried again.'))();
+    .describe('How calls that fail for a while are tried again.'),
+);
 
-const modelSchema = /* @__PURE__ */ (() =>
+const modelSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       baseUrl: z
@@ -102,9 +106,10 @@ const modelSchema = /* @__PURE__ */ (() =>
         .describe('How calls that fail for a while are tried again, or `false`.'),
       accept: accept('None by default.'),
     })
-    .describe('The model, where it is, and how one call is made.'))();
+    .describe('The model, where it is, and how one call is made.'),
+);
 
-const batchesSchema = /* @__PURE__ */ (() =>
+const batchesSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       concurrency: whole().optional().describe('Documents in progress at a time.'),
@@ -128,7 +133,8 @@ const batchesSchema = /* @__PURE__ */ (() =>
           then: { not: { anyOf: [{ required: ['priority'] }, { required: ['maxQueued'] }] } },
         },
       ],
-    }))();
+    }),
+);
 
 const expectationSchema = {
   secondsPerCall: amount().optional().describe('How long one call takes.'),
@@ -136,7 +142,7 @@ const expectationSchema = {
   outputTokens: amount().optional().describe('Tokens that one call answers.'),
 };
 
-const stageSchema = /* @__PURE__ */ (() =>
+const stageSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       name: name().describe('Its name, by which later prompts name its answer.'),
@@ -181,13 +187,15 @@ const stageSchema = /* @__PURE__ */ (() =>
         .optional()
         .describe('What it is expected to have to do, for `sluice config explain` and `--dry-run`.'),
     })
-    .meta({ not: { required: ['prompt', 'chunk'] } }))();
+    .meta({ not: { required: ['prompt', 'chunk'] } }),
+);
 
 /** The stages of a pipeline, in their order, as a file says them. */
-export const stagesSchema = /* @__PURE__ */ (() =>
-  z.array(stageSchema).min(1).describe('The stage level: what is done with each document, in this order.'))();
+export const stagesSchema = /* @__PURE__ */ schema(() =>
+  z.array(stageSchema).min(1).describe('The stage level: what is done with each document, in this order.'),
+);
 
-const levelsSchema = /* @__PURE__ */ (() =>
+const levelsSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       batch_level: z
@@ -224,10 +232,11 @@ const levelsSchema = /* @__PURE__ */ (() =>
         .optional()
         .describe('`limits`'),
     })
-    .describe('Another way to write `batches`, `stages` and `limits`: by level, with times in seconds.'))();
+    .describe('Another way to write `batches`, `stages` and `limits`: by level, with times in seconds.'),
+);
 
 /** A whole configuration, as a file says it. */
-export const configSchema = /* @__PURE__ */ (() =>
+export const configSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       $schema: z.string().optional().describe('Where the JSON Schema is, for editors.'),
@@ -292,7 +301,8 @@ export const configSchema = /* @__PURE__ */ (() =>
     .meta({
       title: 'Configuration of Sluice',
       dependentSchemas: { concurrency: { not: { anyOf: [{ required: ['limits'] }, { required: ['batches'] }] } } },
-    }))();
+    }),
+);
 
 /** Values without the `undefined` that a key which is left out does not have. */
 type Given<T> = T extends readonly (infer E)[]
