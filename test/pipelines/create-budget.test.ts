@@ -336,10 +336,10 @@ describe('a store', () => {
   it.each([
     ['later', () => Promise.resolve()],
     ['in vain', () => Promise.reject(new Error('no space left'))],
-  ])('that saves %s lets no call go: nobody would know whether it was written down', async (_, save) => {
+  ])('that saves %s lets no call go: whether it was written down is not known', async (_, save) => {
     const store = { load: () => undefined, save };
     const { budget, refusal } = on({ limits: [{ tokens: 100 }], storage: store });
-    expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'store.save' });
+    expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'storage.save' });
     expect(budget.snapshot()).toMatchObject({ executing: 0, limits: [{ inFlight: 0, left: 100 }] });
     // Nor is there a rejection that nobody listens to.
     await new Promise((resolve) => setTimeout(resolve));
