@@ -138,7 +138,7 @@ describe('redisStore', () => {
     let number = 1;
     const holdMsAfter = async (...holds: number[]): Promise<number> => {
       // All are called before the first one is answered.
-      await Promise.all(holds.map((ms) => store.hold('account', ms)));
+      await Promise.all(holds.map((ms) => store.hold('account', ms) as Promise<void>));
       return (await ask(store, { number: ++number })).holdMs;
     };
     expect(await holdMsAfter(0, 30_000, 0)).toBe(0);
