@@ -20,7 +20,7 @@ export const NAME = 'createBudget';
 
 const PRICES: readonly (keyof ModelPrice)[] = [
   ...(['inputUsdPerMillion', 'cacheReadUsdPerMillion', 'cacheWriteUsdPerMillion', 'cacheWrite1hUsdPerMillion'] as const),
-  ...(['outputUsdPerMillion', 'usdPerCall'] as const),
+  ...(['outputUsdPerMillion', 'usdPerCall', 'maxOutputTokens'] as const),
 ];
 
 /** What is counted of a call. */
@@ -136,7 +136,7 @@ function priceList(prices: ModelPrices): PriceList {
   for (const [model, price] of Object.entries(prices)) {
     const at = `prices['${model}']`;
     check.onlyKnown(NAME, price, PRICES, at, `${at}.`);
-    for (const [field, usd] of Object.entries(price)) if (usd !== undefined) amount(`${at}.${field}`, usd);
+    for (const [field, value] of Object.entries(price)) if (value !== undefined) amount(`${at}.${field}`, value);
     list.set(model, { ...price });
   }
   return list;
