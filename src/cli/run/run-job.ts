@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Observable } from 'rxjs';
 import { onAbort } from '../../../operators/build.js';
-import type { FlowEvent } from '../../../operators/index.js';
+import type { BudgetExceededError, FlowEvent } from '../../../operators/index.js';
 import { createAccount } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
 import type { Config } from '../../edge/config/schema.js';
@@ -18,7 +18,8 @@ import { classifyWhile } from '../provider.js';
 import { InFlight } from './in-flight.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
-import { isLimited, openBudget, spentUsd } from './run-budget.js';
+import { isLimited, isPriced, openBudget, spentBudget } from './run-budget.js';
+import { RunCost } from './run-cost.js';
 import { Doubts } from './run-doubts.js';
 import { faultOf } from './run-faults.js';
 import { takeLocks } from './run-files.js';
@@ -65,6 +66,9 @@ export class RunJob implements StageHost {
   readonly #failure = new AbortController();
   /** Ends the run gently from inside. */
   readonly #spent = new AbortController();
+  /** What the budget had no room for. */
+  #refusal: BudgetExceededError | undefined;
+  readonly cost = new RunCost();
   readonly #stop: AbortSignal;
   #phase: RunView['phase'] = 'reading the journal';
   #source: RowSource | undefined;
@@ -102,7 +106,7 @@ export class RunJob implements StageHost {
       tokensPerMinute,
       retries,
       splits,
-      costUsd: spentUsd(this.#plan, this.#budget),
+      costUsd: this.#usd(this.cost.costUsd),
     };
   }
 
@@ -166,8 +170,10 @@ export class RunJob implements StageHost {
 
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean {
     const fault = faultOf(this.#plan, this.#doubts, item, model, error);
-    if (fault?.kind === 'spent') this.#spent.abort();
-    else if (fault) this.#fail(fault.error);
+    if (fault?.kind === 'spent') {
+      this.#refusal ??= fault.refusal;
+      this.#spent.abort();
+    } else if (fault) this.#fail(fault.error);
     return fault !== undefined;
   }
 
@@ -336,6 +342,11 @@ export class RunJob implements StageHost {
     return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
   }
 
+  /** Undefined where a model has no price. */
+  #usd(amount: number): number | undefined {
+    return isPriced(this.#plan) ? amount : undefined;
+  }
+
   /** What the user calls the failures. */
   get #shownFailures(): string {
     const { config, shownOutput } = this.#plan;
@@ -349,6 +360,7 @@ export class RunJob implements StageHost {
     const durationMs = nowMs - this.#startedAtMs;
     const { ok, partial, failed, earlierFailed } = tally.rows;
     const { attempts: calls, ...sums } = tally.totals(nowMs);
+    const { costUsd, estimatedUsd, failedUsd } = this.cost;
     const stopped = this.#signals.stop.aborted ? 'interrupted' : this.#spent.signal.aborted ? 'budget' : undefined;
     const exits = { interrupted: EXIT.interrupted, budget: EXIT.budget } as const;
     const exitCode: ExitCode = stopped === undefined ? (failed + partial + earlierFailed > 0 ? EXIT.incomplete : EXIT.ok) : exits[stopped];
@@ -370,7 +382,10 @@ export class RunJob implements StageHost {
       meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
       stages: sorted(tally.stages(), stages),
       estimatedCalls: tally.estimatedCalls,
-      costUsd: spentUsd(this.#plan, this.#budget),
+      costUsd: this.#usd(costUsd),
+      estimatedUsd: this.#usd(estimatedUsd),
+      failedUsd: this.#usd(failedUsd),
+      spent: this.#refusal && this.#budget && spentBudget(this.#refusal, this.#budget),
       notes: this.#notes,
       durationMs,
     };

@@ -5,6 +5,7 @@ import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import type { ModelPrice } from '../../pipelines/create-budget.js';
 import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
+import { type ChatRequest, estimateChat } from '../../pipelines/models/chat-api.js';
 import { CliError, EXIT } from '../exit.js';
 import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
@@ -45,7 +46,8 @@ export function priceOfModel({ prices = {} }: Config, model = ''): ModelPrice | 
 const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
 
 /**
- * What no run takes of a configuration, whatever else it needs: a name that is taken, and a limit in USD for a model without a price.
+ * What no run takes of a configuration, whatever else it needs: a name that is taken, a limit in USD for a model without a price, and a limit for answers
+ * of any length.
  *
  * @param maxUsd in place of `budget.usd`.
  */
@@ -59,9 +61,31 @@ export function refusalOf(config: Config, maxUsd?: number): Omit<ConfigProblem, 
   const [path, limit] = maxUsd === undefined ? ['budget.usd', budget?.usd] : ['--max-usd', maxUsd];
   const models = stages.flatMap((stage) => (stage.prompt === undefined ? [] : [stage.model ?? model?.model]));
   const unpriced = models.find((name) => name !== undefined && priceOfModel(config, name) === undefined);
-  if (limit === undefined || unpriced === undefined) return undefined;
-  const message = `\`${path}\` needs the price of the model \`${unpriced}\`. Add it to \`prices\` in the configuration.`;
-  return { path, expected: 'Add it to `prices`.', got: `no price of the model \`${unpriced}\``, message };
+  if (limit !== undefined && unpriced !== undefined) {
+    const message = `\`${path}\` needs the price of the model \`${unpriced}\`. Add it to \`prices\` in the configuration.`;
+    return { path, expected: 'Add it to `prices`.', got: `no price of the model \`${unpriced}\``, message };
+  }
+  return limit === undefined && budget?.tokens === undefined
+    ? undefined
+    : unboundedStage(config, limit === undefined ? 'budget.tokens' : path);
+}
+
+/** The first stage whose answers may have any length, so that no limit could be kept. */
+function unboundedStage(config: Config, limit: string): Omit<ConfigProblem, 'line' | 'column'> | undefined {
+  const { stages = [], model } = config;
+  for (const [i, stage] of stages.entries()) {
+    const name = stage.model ?? model?.model;
+    if (stage.prompt === undefined || name === undefined) continue;
+    const { maxOutputTokens, outputUsdPerMillion = 0 } = priceOfModel(config, name) ?? {};
+    if (maxOutputTokens !== undefined || (limit !== 'budget.tokens' && outputUsdPerMillion === 0)) continue;
+    const body = { messages: [], max_tokens: stage.maxTokens ?? model?.maxTokens, ...model?.options };
+    if (estimateChat(body as ChatRequest).outputTokens !== undefined) continue;
+    const path = `stages[${String(i)}].maxTokens`;
+    const expected = `Add \`maxTokens\` to the stage \`${stage.name}\` or to \`model\`, or \`maxOutputTokens\` to the price of \`${name}\`.`;
+    const message = `\`${limit}\` needs the longest answer of the stage \`${stage.name}\`. ${expected}`;
+    return { path, expected, got: 'answers of any length', message };
+  }
+  return undefined;
 }
 
 /**

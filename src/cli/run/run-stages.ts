@@ -1,4 +1,4 @@
-import { NEVER, noop, type Observable, switchMap } from 'rxjs';
+import { finalize, NEVER, noop, type Observable, switchMap } from 'rxjs';
 import { check } from '../../../operators/build.js';
 import type { ResponseLike, Usage, WorkResult } from '../../../operators/index.js';
 import { classifyError, isFlowError } from '../../../operators/index.js';
@@ -6,7 +6,7 @@ import { type CallFacts, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import { type ProviderRules, providerAt, providers } from '../../account/providers.js';
 import { readUsage } from '../../account/read-usage.js';
-import type { Reservation } from '../../pipelines/budget/budget-types.js';
+import { withReservation } from '../../pipelines/budget/reserving.js';
 import type { Endpoint } from '../../pipelines/endpoint.js';
 import { type ChatCompletion, type ChatRequest, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
@@ -16,7 +16,8 @@ import { chunkText } from '../chunks.js';
 import { evidence } from '../provider.js';
 import { type AnswerKind, readAnswer, textOf } from './answer.js';
 import type { Row } from './row.js';
-import type { PlannedStage, RunPlan } from './run-plan.js';
+import { CallCost, type RunCost } from './run-cost.js';
+import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
 
 /** A row on its way. */
 export interface RunDocument extends Row {
@@ -30,6 +31,8 @@ export interface RunDocument extends Row {
 export interface StageHost {
   /** Whether nothing new may be sent. */
   readonly isStopping: boolean;
+  /** What calls have cost. */
+  readonly cost: RunCost;
   /** Whether another request may go out: no more may be paid twice after a crash than may be under way. */
   readonly hasRoom: boolean;
   /** Emits once, when it may. */
@@ -50,6 +53,8 @@ export interface StageHost {
 interface RunRequest {
   readonly body: ChatRequest;
   readonly facts: CallFacts;
+  /** What no call with this body goes beyond. */
+  readonly mostTokens: CallFacts['tokens'];
 }
 
 /** Makes the calls: one attempt each, under the permit that a stage has taken. */
@@ -60,6 +65,7 @@ class RunCalls {
     private readonly endpoint: Endpoint,
     private readonly ledger: Ledger,
     private readonly host: StageHost,
+    private readonly config: RunPlan['config'],
   ) {
     this.provider = ledger.provider ?? providerAt(endpoint.url) ?? providers.other;
   }
@@ -71,43 +77,66 @@ class RunCalls {
     const { inputTokens, outputTokens: maxOutputTokens } = estimateChat(body, model);
     const tokens = { inputTokens, maxOutputTokens };
     const estimate = () => ledger.estimate(provider, model, tokens);
-    return { body, facts: { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate } };
+    // No token is shorter than a byte.
+    const mostTokens = { ...tokens, inputTokens: Buffer.byteLength(JSON.stringify(body)) };
+    return { body, mostTokens, facts: { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate } };
   }
 
-  /** Sends it, at once or when there is room. */
+  /** Sends it, when the budget and the journal have room. */
   send(request: RunRequest, permit: RequestContext, item: StageItem<RunDocument>): WorkResult<ChatCompletion> {
-    const { host } = this;
-    const sendNow = (): WorkResult<ChatCompletion> => {
-      // What is not sent waits for the end of the run, so that the rest of its document stays.
-      if (host.isStopping) return NEVER;
-      host.sent(item);
-      return this.#attempt(request, permit, item);
-    };
-    return host.hasRoom ? sendNow() : host.room().pipe(switchMap(() => sendNow() as Promise<ChatCompletion>));
+    const { host, ledger } = this;
+    const { facts, mostTokens } = request;
+    const reserving = ledger.reserveFor({ ...facts, tokens: mostTokens }, noop);
+    return withReservation(reserving, { pauseTimeout: permit.pauseTimeout, giveBack: undefined }, (reservation) => {
+      const cost = reservation && new CallCost(reservation, priceOfModel(this.config, facts.model), host.cost);
+      let isSent = false;
+      const sendNow = (): WorkResult<ChatCompletion> => {
+        // What is not sent waits for the end of the run, so that the rest of its document stays.
+        if (host.isStopping) return NEVER;
+        isSent = true;
+        host.sent(item);
+        return this.#attempt(request, permit, item, cost);
+      };
+      const unsent = (): void => {
+        if (!isSent) cost?.release();
+      };
+      if (host.hasRoom) {
+        const answer = sendNow();
+        unsent();
+        return answer;
+      }
+      return host.room().pipe(
+        switchMap(() => sendNow() as Promise<ChatCompletion>),
+        finalize(unsent),
+      );
+    });
   }
 
-  async #attempt({ body, facts }: RunRequest, permit: RequestContext, item: StageItem<RunDocument>): Promise<ChatCompletion> {
+  async #attempt(
+    { body, facts }: RunRequest,
+    permit: RequestContext,
+    item: StageItem<RunDocument>,
+    cost: CallCost | undefined,
+  ): Promise<ChatCompletion> {
     const { endpoint, host, ledger } = this;
     const { attempt, signal } = permit;
-    let entry: Entry | undefined;
+    const about = { traceId: item.documentId, spanId: item.item, attempt, queuedMs: 0 };
+    const entry = new Entry(ledger, facts, about, permit.settle, () => Date.now(), cost);
     try {
-      const about = { traceId: item.documentId, spanId: item.item, attempt, queuedMs: 0 };
-      // The budget of a run is its own, and answers at once.
-      const reservation = ledger.reserveFor(facts, noop) as Reservation | undefined;
-      const opened = (entry = new Entry(ledger, facts, about, permit.settle, () => Date.now(), reservation));
       const observe = (response: ResponseLike): void => {
-        opened.observe(response);
+        entry.observe(response);
         permit.observe(response);
       };
       const completion = await requestChat(endpoint, body, { signal, observe });
       const counted = countedIn(completion);
       if (counted === undefined) host.estimated();
+      if (cost) cost.end = counted === undefined ? 'estimated' : 'answered';
       entry.report(counted ?? estimateOf(body, completion, facts.model));
       entry.answered();
       return completion;
     } catch (error) {
-      if (signal.aborted) entry?.left();
-      else entry?.failed(error, endOf(error, classifyError(error, { size: 1, attempt, aborted: false }).class));
+      if (signal.aborted) entry.left();
+      else entry.failed(error, endOf(error, classifyError(error, { size: 1, attempt, aborted: false }).class));
       host.failed(item);
       throw error;
     }
@@ -145,7 +174,7 @@ function estimateOf(
  * @param ledger - of the account that grants the permits, with the budget and the records of the run
  */
 export function stagesOf({ stages, config, endpoint }: RunPlan, ledger: Ledger, host: StageHost): AnyStage<RunDocument>[] {
-  const calls = new RunCalls(endpoint, ledger, host);
+  const calls = new RunCalls(endpoint, ledger, host, config);
   return stages.map((stage) =>
     stage.chunk === undefined ? asking(stage, config.model ?? {}, calls, host) : chunking(stage, stage.chunk, host),
   );

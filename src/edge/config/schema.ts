@@ -280,6 +280,9 @@ export const configSchema = /* @__PURE__ */ schema(() =>
               ),
             outputUsdPerMillion: amount().optional().describe('US dollars for a million tokens that come back.'),
             usdPerCall: amount().optional().describe('US dollars for a call.'),
+            maxOutputTokens: whole()
+              .optional()
+              .describe('Tokens of the longest answer of the model: what a budget reserves for calls without `maxTokens`.'),
           }),
         )
         .optional()
