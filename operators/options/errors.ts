@@ -195,7 +195,10 @@ export class BreakerOpenError extends FlowError {
   }
 }
 
-/** The limit of a budget that had no room for a call, and what the call would have taken of it. */
+/**
+ * The limit of a budget that had no room for a call, and what the call would have taken of it.
+ * @stable
+ */
 export interface BudgetRefusal {
   /** Undefined when the limit is about calls of all keys. Not in the message. */
   readonly key: string | undefined;
