@@ -20,7 +20,7 @@ const KEPT_DIGITS = 13;
 
 /**
  * Answers by the request that they are to, in a file that outlives the run: a line for each, with a checksum. In memory are only a few digits of each
- * key and where its line stands, some 70 bytes.
+ * key and where its line stands, some 50 to 100 bytes.
  */
 export class AnswerCache {
   readonly #path: string;
