@@ -17,3 +17,13 @@ export const runLineSchema = /* @__PURE__ */ schema(() =>
 );
 
 export type RunLine = z.infer<typeof runLineSchema>;
+
+/** One line of the cache of `sluice run`, without its checksum. */
+export const cacheLineSchema = /* @__PURE__ */ schema(() =>
+  z.union([
+    // The answer to a request, by the SHA-256 of its body.
+    z.strictObject({ request: z.string().length(64), answer: z.string() }),
+    // What the file is.
+    z.strictObject({ format: z.literal('sluice-cache'), version: z.literal(1) }),
+  ]),
+);

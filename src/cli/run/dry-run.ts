@@ -9,11 +9,12 @@ import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
 import { visibleName } from '../visible.js';
 import { openRows } from './open-rows.js';
+import { partsOf } from './parts.js';
 import type { Row } from './row.js';
 import type { RunJobOptions } from './run-job.js';
 import { RunJournal } from './run-journal.js';
 import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
-import { partsOf, requestOf, scopeOf } from './run-stages.js';
+import { requestOf, scopeOf } from './run-stages.js';
 import { formatUsd } from './run-summary.js';
 
 /** What one stage would take. */
@@ -166,8 +167,7 @@ class StageTally {
       return isMany ? this.#parts(guess, value as readonly unknown[]) : [{ ...guess, earlier: { ...earlier, [name]: value } }];
     }
     this.items += count;
-    if (chunk !== undefined && this.#isKnown)
-      return this.#parts(guess, partsOf(chunk.field, chunk.maxTokens, scopeOf(row.fields, earlier)));
+    if (chunk !== undefined && this.#isKnown) return this.#parts(guess, partsOf(chunk, scopeOf(row.fields, earlier)));
     if (prompt !== undefined) {
       const request = requestOf(this.stage, this.#plan.config.model, this.#template.fill(scopeOf(row.fields, earlier)));
       this.#inputTokens += count * (estimateChat(request).inputTokens + this.#answerTokens());

@@ -15,6 +15,7 @@ import { EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { OWN_FOLDER_MODE, refuseForeignFile } from '../own-file.js';
 import { classifyWhile } from '../provider.js';
+import { AnswerCache } from './answer-cache.js';
 import { InFlight } from './in-flight.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
@@ -22,7 +23,7 @@ import { isLimited, isPriced, openBudget, spentBudget } from './run-budget.js';
 import { RunCost } from './run-cost.js';
 import { Doubts } from './run-doubts.js';
 import { faultOf } from './run-faults.js';
-import { takeLocks } from './run-files.js';
+import { shownCache, takeLocks } from './run-files.js';
 import { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
 import { checkOutput, type FinishedDocument, RunOutput } from './run-output.js';
@@ -128,13 +129,16 @@ export class RunJob implements StageHost {
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
       if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
       const events = await this.#openEvents();
+      const cache = await this.#openCache();
       try {
         await journal.begin();
         const output = await RunOutput.open(paths, journal, this.#fail);
         this.#output = output;
-        await closing(output, () => this.#work(journal, output, events));
+        await closing(output, () => this.#work(journal, output, events, cache));
       } finally {
-        await closing(journal, () => events?.close());
+        await closing(journal, async () => {
+          await Promise.all([events?.close(), cache?.close()]);
+        });
       }
       return this.#summary();
     } finally {
@@ -168,6 +172,14 @@ export class RunJob implements StageHost {
     this.#settled(item);
   }
 
+  cached(): void {
+    this.#tally.cached += 1;
+  }
+
+  goesOn(item: StageItem<RunDocument>): void {
+    this.#settled(item);
+  }
+
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean {
     const fault = faultOf(this.#plan, this.#doubts, item, model, error);
     if (fault?.kind === 'spent') {
@@ -184,7 +196,7 @@ export class RunJob implements StageHost {
 
   // ---- the work -------------------------------------------------------------------------------------------------------
 
-  async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined): Promise<void> {
+  async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined, cache: AnswerCache | undefined): Promise<void> {
     this.#budget = openBudget(this.#plan, this.#options.maxUsd);
     const { batches, limits, lane, name } = this.#plan.config;
     const onEvent = (event: FlowEvent): void => {
@@ -202,7 +214,7 @@ export class RunJob implements StageHost {
       this.#tally.record(record);
     };
     const ledger = ledgerOf(limiter).with({ budget: this.#budget, onRecord });
-    const stages = createStages(stagesOf(this.#plan, ledger, this), {
+    const stages = createStages(stagesOf(this.#plan, ledger, this, cache), {
       limiter,
       ...(lane !== undefined && { lane }),
       ...(batches && { batches: batchesOf(batches) }),
@@ -328,6 +340,14 @@ export class RunJob implements StageHost {
     return LineFile.open(events.path, `the events \`${events.shown}\``, 0);
   }
 
+  async #openCache(): Promise<AnswerCache | undefined> {
+    const { paths, config } = this.#plan;
+    if (paths.cache === undefined) return undefined;
+    const cache = await AnswerCache.open(paths.cache, shownCache(config) ?? paths.cache);
+    if (cache.damagedLines > 0) this.#notes.push(`${String(cache.damagedLines)} damaged lines of the cache were skipped`);
+    return cache;
+  }
+
   #etaMs(share: number, nowMs: number): number | undefined {
     const gained = share - this.#shareBefore;
     const { ok, partial, failed } = this.#tally.rows;
@@ -375,6 +395,7 @@ export class RunJob implements StageHost {
       calls,
       retries: tally.retries,
       recalled: tally.recalled,
+      cached: tally.cached,
       splits: tally.splits,
       splitInto: tally.splitInto,
       rowsPerSecond: ((ok + partial + failed) / durationMs) * 1000,

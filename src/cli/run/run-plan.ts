@@ -11,7 +11,7 @@ import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
 import { type Shown, shownOf } from '../secrets.js';
 import type { InputOptions } from './open-rows.js';
-import { type RunPaths, runPaths } from './run-files.js';
+import { type RunPaths, runPaths, shownCache } from './run-files.js';
 
 /** A stage that asks the `model` it names, or cuts a text. */
 export type PlannedStage = StageConfig;
@@ -124,7 +124,7 @@ export function planRun(
     throw new CliError(EXIT.usage, `\`${file}\`: \`model.apiKeyEnv\` names ${model.apiKeyEnv}, which is not set`);
   const sent = { baseUrl, ...(apiKey !== undefined && { apiKey }), ...(model.headers && { headers: model.headers }) };
   const folder = dirname(pathOf(host, file));
-  const paths = runPaths(output, folder);
+  const paths = runPaths(output, folder, shownCache(config));
   const exclude = new Set([...pathsOf(paths), ...[file, ...own].map((name) => pathOf(host, name))]);
   return {
     config,
@@ -140,10 +140,11 @@ export function planRun(
 
 /** Everything that makes an answer another one; not where the server is, nor how fast it may be asked. */
 function workOf({ model }: Config, stages: readonly PlannedStage[]): string {
-  const asked = stages.map(({ name, prompt, chunk, answer, system, model: own, temperature, maxTokens }) => {
+  const asked = stages.map(({ name, prompt, chunk, answer, system, model: own, temperature, maxTokens, gleaning }) => {
     if (chunk !== undefined) return [name, chunk];
     const options = { temperature: temperature ?? model?.temperature, maxTokens: maxTokens ?? model?.maxTokens, ...model?.options };
-    return [name, prompt, answer ?? 'text', system ?? model?.system ?? '', own, options];
+    // `fixAnswer` may come later, as `accept` may: for what has failed.
+    return [name, prompt, answer ?? 'text', system ?? model?.system ?? '', own, options, ...(gleaning ? [gleaning] : [])];
   });
   return createHash('sha256').update(JSON.stringify(asked)).digest('hex').slice(0, 16);
 }

@@ -10,13 +10,17 @@ import { withReservation } from '../../pipelines/budget/reserving.js';
 import type { Endpoint } from '../../pipelines/endpoint.js';
 import { type ChatCompletion, type ChatRequest, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
-import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
+import type { AnyStage, RequestContext, StageItem, StageRules, StepsContext } from '../../pipelines/stages/stages-types.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
-import { chunkText } from '../chunks.js';
+import { CliError } from '../exit.js';
 import { evidence } from '../provider.js';
-import { type AnswerKind, readAnswer, textOf } from './answer.js';
+import { type AnswerKind, contentOf, isFaultless, isOfKind, textOf } from './answer.js';
+import type { AnswerCache, AskedAnswer } from './answer-cache.js';
+import { type Ask, converse } from './conversation.js';
+import { partsOf } from './parts.js';
 import type { Row } from './row.js';
 import { CallCost, type RunCost } from './run-cost.js';
+import { isCached } from './run-files.js';
 import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
 
 /** A row on its way. */
@@ -43,8 +47,12 @@ export interface StageHost {
   estimated(): void;
   /** A request has failed or was cut off, and may be made again. */
   failed(item: StageItem<RunDocument>): void;
+  /** A request was answered, and the item makes another one before it has its result. */
+  goesOn(item: StageItem<RunDocument>): void;
   /** It will not be made again. @returns whether the run stops because of that, and the item is to wait for its end */
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean;
+  /** An answer has come from the cache, and costs nothing. */
+  cached(): void;
   /** An item has become several. */
   expanded(items: number): void;
 }
@@ -164,7 +172,7 @@ function estimateOf(
 ): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
   return {
     inputTokens: estimateChat(body, model).inputTokens,
-    outputTokens: estimatorFor(body.model ?? model)(contentOf(completion) ?? ''),
+    outputTokens: estimatorFor(body.model ?? model)(contentOf(completion)),
   };
 }
 
@@ -172,11 +180,20 @@ function estimateOf(
  * The stages of a plan, as `createStages` takes them.
  *
  * @param ledger - of the account that grants the permits, with the budget and the records of the run
+ * @param cache - of stages that ask equal requests once
  */
-export function stagesOf({ stages, config, endpoint }: RunPlan, ledger: Ledger, host: StageHost): AnyStage<RunDocument>[] {
+export function stagesOf(
+  { stages, config, endpoint }: RunPlan,
+  ledger: Ledger,
+  host: StageHost,
+  cache: AnswerCache | undefined,
+): AnyStage<RunDocument>[] {
+  const { model = {} } = config;
   const calls = new RunCalls(endpoint, ledger, host, config);
   return stages.map((stage) =>
-    stage.chunk === undefined ? asking(stage, config.model ?? {}, calls, host) : chunking(stage, stage.chunk, host),
+    stage.chunk === undefined
+      ? asking(stage, model, calls, host, isCached(stage, model) ? cache : undefined)
+      : chunking(stage, stage.chunk, host),
   );
 }
 
@@ -196,12 +213,6 @@ export function scopeOf(fields: Readonly<Record<string, unknown>>, earlier: Read
   return { ...fields, ...earlier };
 }
 
-/** The parts of a text. */
-export function partsOf(field: string, maxTokens: number | undefined, scope: Readonly<Record<string, unknown>>): string[] {
-  const text = new PromptTemplate(`{{${field}}}`).fill(scope);
-  return [...chunkText(text, maxTokens === undefined ? {} : { maxTokens })];
-}
-
 /** The request that a stage makes of a prompt. */
 export function requestOf(stage: PlannedStage, model: RunPlan['config']['model'] = {}, prompt: string): ChatRequest {
   const system = stage.system ?? model.system;
@@ -217,18 +228,14 @@ export function requestOf(stage: PlannedStage, model: RunPlan['config']['model']
   };
 }
 
-function chunking(
-  stage: PlannedStage,
-  chunk: { readonly field: string; readonly maxTokens?: number },
-  host: StageHost,
-): AnyStage<RunDocument> {
+function chunking(stage: PlannedStage, chunk: NonNullable<PlannedStage['chunk']>, host: StageHost): AnyStage<RunDocument> {
   return {
     ...rulesOf(stage),
     local: true,
     expands: true,
     retry: false,
     work: (_item: unknown, { document, earlier }) => {
-      const parts = partsOf(chunk.field, chunk.maxTokens, scopeOf(document.fields, earlier));
+      const parts = partsOf(chunk, scopeOf(document.fields, earlier));
       host.expanded(parts.length);
       return parts;
     },
@@ -240,8 +247,9 @@ function asking(
   model: NonNullable<RunPlan['config']['model']>,
   calls: RunCalls,
   host: StageHost,
+  cache: AnswerCache | undefined,
 ): AnyStage<RunDocument> {
-  const { answer = 'text', accept = model.accept } = stage;
+  const { answer = 'text', accept = model.accept ?? [] } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
   const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
   const retry = check.retry('sluice run', 'retry', model.retry, Infinity);
@@ -252,28 +260,49 @@ function asking(
     ...(timeoutMs !== undefined && { timeoutMs }),
     retry: retry ?? false,
     steps: async (_item: unknown, context) => {
-      const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
-      const request = calls.request(stage.name, body);
-      let completion: ChatCompletion;
-      try {
-        completion = await context.requestAsync((permit) => calls.send(request, permit, context), {
-          requests: 1,
-          ...request.facts.charged,
-        });
-      } catch (error) {
-        const refused = isFlowError(error, 'FLOW_RETRY_SHARE') ? error : undefined;
-        if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);
-        if (refused === undefined) throw error;
-        throw new Error(`not tried again, for \`model.retry.maxShare\` had no room: ${evidence(refused.cause).message}`, { cause: error });
-      }
-      const value = readAnswer(answer, textOf(completion, accept));
+      const scope = scopeOf(context.document.fields, context.earlier);
+      const first = requestOf(stage, model, template.fill(scope));
+      let asked = 0;
+      const ask: Ask = async (messages, kind, accepted) => {
+        if (asked++ > 0) host.goesOn(context);
+        const body = { ...first, messages };
+        const send = async (): Promise<AskedAnswer> => {
+          const completion = await completionOf(body, context);
+          return { text: textOf(completion, accepted), isFaultless: isFaultless(completion) };
+        };
+        if (cache === undefined) return (await send()).text;
+        try {
+          return await cache.answer(
+            body,
+            (text) => isOfKind(kind, text),
+            () => {
+              host.cached();
+            },
+            send,
+          );
+        } catch (error) {
+          // The disk is full, for example.
+          if (error instanceof CliError && host.gaveUp(context, body.model ?? '', error)) return new Promise<never>(() => undefined);
+          throw error;
+        }
+      };
+      const rules = { ...stage, answer, accept };
+      const value = await converse(rules, first.messages, ask, (prompt) => new PromptTemplate(prompt).fill(scope));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);
       return value;
     },
   };
-}
 
-function contentOf({ choices }: ChatCompletion): string | undefined {
-  const content: unknown = (choices as ChatCompletion['choices'] | undefined)?.[0]?.message.content;
-  return typeof content === 'string' ? content : undefined;
+  /** One request with all its attempts. Pending for good when the run stops because of it. */
+  async function completionOf(body: ChatRequest, context: StepsContext<RunDocument>): Promise<ChatCompletion> {
+    const request = calls.request(stage.name, body);
+    try {
+      return await context.requestAsync((permit) => calls.send(request, permit, context), { requests: 1, ...request.facts.charged });
+    } catch (error) {
+      const refused = isFlowError(error, 'FLOW_RETRY_SHARE') ? error : undefined;
+      if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);
+      if (refused === undefined) throw error;
+      throw new Error(`not tried again, for \`model.retry.maxShare\` had no room: ${evidence(refused.cause).message}`, { cause: error });
+    }
+  }
 }

@@ -36,6 +36,8 @@ export interface RunSummary {
   readonly calls: number;
   readonly retries: number;
   readonly recalled: number;
+  /** Answers of equal requests, of this run or an earlier one. */
+  readonly cached: number;
   /** How often a row, or an item of it, became several, and how many. */
   readonly splits: number;
   readonly splitInto: number;
@@ -63,9 +65,13 @@ export interface RunSummary {
 
 /** What a run did, for people. */
 export function runSummaryText(summary: RunSummary): string {
-  const { rows, items, calls, retries, recalled, splits, splitInto, stages, promptTokens, completionTokens, estimatedCalls } = summary;
+  const { rows, items, calls, retries, recalled, cached, splits, splitInto, stages, promptTokens, completionTokens, estimatedCalls } =
+    summary;
   const byEstimate = estimatedCalls === 0 ? '' : `, of ${formatCount(estimatedCalls)} calls by estimate: no \`usage\` in their answers`;
-  const known = recalled === 0 ? '' : `, ${formatCount(recalled)} answers from the journal`;
+  const known = [
+    ...(recalled === 0 ? [] : [`, ${formatCount(recalled)} answers from the journal`]),
+    ...(cached === 0 ? [] : [`, ${formatCount(cached)} answers from the cache`]),
+  ].join('');
   return [
     ...summary.notes.map((note) => `note: ${visibleName(note)}`),
     `rows: ${formatCount(rows.ok)} done, ${formatCount(rows.partial)} in part, ${formatCount(rows.failed)} failed, ${formatCount(rows.earlier)} done and ${formatCount(rows.earlierFailed)} failed in earlier runs; items: ${formatCount(items.written)} written, ${formatCount(items.failed)} failed`,

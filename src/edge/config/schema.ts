@@ -105,6 +105,12 @@ const modelSchema = /* @__PURE__ */ schema(() =>
         .optional()
         .describe('How calls that fail for a while are tried again, or `false`.'),
       accept: accept('None by default.'),
+      cache: z
+        .union([z.boolean(), z.strictObject({ path: text().describe('The file that keeps the answers; relative to the configuration.') })])
+        .optional()
+        .describe(
+          'Whether equal requests are asked once, in this run and in later ones; `false` by default. `true` keeps the answers in `<output>.cache`.',
+        ),
     })
     .describe('The model, where it is, and how one call is made.'),
 );
@@ -152,15 +158,47 @@ const stageSchema = /* @__PURE__ */ schema(() =>
       chunk: z
         .strictObject({
           field: text().describe('The field that holds the text.'),
-          maxTokens: whole().optional().describe('Most estimated tokens in a part.'),
+          maxTokens: whole()
+            .optional()
+            .describe('Most estimated tokens in a part; 200 by default, without such a limit where there is a `separator`.'),
+          separator: text()
+            .optional()
+            .describe('A text at which the field is split first, such as `"\\n---\\n"`. Parts longer than `maxTokens` are cut then.'),
+          overlapTokens: whole()
+            .optional()
+            .describe('Most estimated tokens of the end of a part that the next one repeats, where `maxTokens` has cut; none by default.'),
         })
-        .optional()
-        .describe('In place of a prompt: cuts a text into parts, each an item of the next stage.'),
+        .meta({
+          description: 'In place of a prompt: cuts a text into parts, each an item of the next stage.',
+          dependentRequired: { overlapTokens: ['maxTokens'] },
+        })
+        .optional(),
       answer: z
         .enum(['text', 'json', 'list'])
         .optional()
         .describe('What the answer is: a text (the default), JSON, or a JSON list, of which each element is an item of the next stage.'),
       accept: accept('That of `model` by default.'),
+      fixAnswer: z
+        .strictObject({ rounds: whole().describe('How often the model is asked again, at most.') })
+        .optional()
+        .describe(
+          'With `answer: json` or `answer: list`: when an answer is not that, the model is asked again in the same conversation, which says what is wrong. Each time is a call of its own.',
+        ),
+      gleaning: z
+        .strictObject({
+          prompt: text().describe('The next message, which asks for what is missing; placeholders as in `prompt` of the stage.'),
+          rounds: whole().optional().describe('How often it is sent, at most; 1 by default.'),
+          continue: text()
+            .optional()
+            .describe('A question between two rounds: the next round is made only when the answer begins with yes. Always by default.'),
+        })
+        .meta({
+          description:
+            'Asks on in the same conversation. The texts are joined line by line, the lists are put together, and answers that are JSON become a list of them.',
+          dependentSchemas: { continue: { required: ['rounds'], properties: { rounds: { not: { const: 1 } } } } },
+        })
+        .optional(),
+      cache: z.boolean().optional().describe('Whether equal requests of this stage are asked once; as `cache` of `model` says by default.'),
       system: text().optional().describe('The system prompt.'),
       model: text().optional().describe('Another model for this stage.'),
       temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
@@ -187,7 +225,10 @@ const stageSchema = /* @__PURE__ */ schema(() =>
         .optional()
         .describe('What it is expected to have to do, for `sluice config explain` and `--dry-run`.'),
     })
-    .meta({ not: { required: ['prompt', 'chunk'] } }),
+    .meta({
+      not: { required: ['chunk'], anyOf: ['prompt', 'fixAnswer', 'gleaning', 'cache'].map((key) => ({ required: [key] })) },
+      dependentSchemas: { fixAnswer: { required: ['answer'], properties: { answer: { not: { const: 'text' } } } } },
+    }),
 );
 
 /** The stages of a pipeline, in their order, as a file says them. */
