@@ -48,7 +48,7 @@ export function lackOfRow(placeholders: readonly FieldPlaceholder[], fields: Fie
 
 /** Placeholders that no field of the first rows can fill. */
 export function unknownFields(placeholders: readonly FieldPlaceholder[], first: FirstRows): RunProblem[] {
-  const shown = (steps: readonly string[]): string => `\`{{${steps.join('.')}}}\``;
+  const shown = (steps: readonly string[]): string => `\`{{${shortened(steps.join('.'))}}}\``;
   const problems = placeholders
     .filter(({ steps }) => isUnknown(steps, first))
     .map(({ path, steps, earlier }) =>
@@ -59,7 +59,7 @@ export function unknownFields(placeholders: readonly FieldPlaceholder[], first: 
 
 /** The same for a field that an option names: `input.id`. */
 export function unknownField(path: string, name: string, first: FirstRows): RunProblem[] {
-  const shown = (steps: readonly string[]): string => `\`${steps.join('.')}\``;
+  const shown = (steps: readonly string[]): string => `\`${shortened(steps.join('.'))}\``;
   if (!isUnknown([name], first)) return [];
   return [runProblem(path, `${shown([name])} names no field of ${rowsOf(first)}`, repairOf([name], first, [], shown))];
 }
@@ -85,6 +85,10 @@ function namesAt({ rows, fields }: FirstRows, path: readonly string[]): string[]
 const MOST_NAMES = 10;
 /** A longer name is a text that got in by mistake. */
 const MOST_CHARACTERS = 60;
+
+function shortened(name: string): string {
+  return name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS)}…` : name;
+}
 
 function repairOf(
   steps: readonly string[],

@@ -118,7 +118,7 @@ export class RunJournal implements StageJournal {
 
   /** Whether an earlier run has changed the stages. */
   get hasChanged(): boolean {
-    return this.#scan.changes > 0;
+    return this.#scan.changes > 0 || this.#scan.isMixed;
   }
 
   /** Begins a run: what stands behind the lengths of the files may be cut off then. @throws CliError (exit code 4) when it cannot be written. */
