@@ -10,7 +10,8 @@ import { openBudget } from './run-budget.js';
 import { faultOf, filesOf, type RunFileFlags, refuseForeign } from './run-files.js';
 import { RunJournal } from './run-journal.js';
 import { checkOutput } from './run-output.js';
-import { lacksOf, planRun, type RunPlan, type RunProblem, refusalsOf, runProblem } from './run-plan.js';
+import { lacksOf, planRun, type RunPlan, refusalsOf } from './run-plan.js';
+import { type RunProblem, runProblem } from './run-problem.js';
 
 /** What the command line says of a run. */
 export interface RunCheckFlags extends RunFileFlags {

@@ -2,8 +2,7 @@ import { check } from '../../../operators/build.js';
 import { valueAt } from '../../edge/config/problems.js';
 import type { StageConfig } from '../../edge/config/schema.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
-import type { FailureLine } from './run-output.js';
-import { type RunProblem, runProblem } from './run-plan.js';
+import { type RunProblem, runProblem } from './run-problem.js';
 
 /** A placeholder that only a field of the row can fill. */
 export interface FieldPlaceholder {
@@ -41,7 +40,10 @@ export function fieldPlaceholders(stages: readonly StageConfig[]): FieldPlacehol
 }
 
 /** Why a row cannot go through all stages: the first field that it lacks, and the stage that names it. */
-export function lackOfRow(placeholders: readonly FieldPlaceholder[], fields: Fields): Pick<FailureLine, 'stage' | 'error'> | undefined {
+export function lackOfRow(
+  placeholders: readonly FieldPlaceholder[],
+  fields: Fields,
+): { readonly stage: string; readonly error: string } | undefined {
   const lacking = placeholders.find(({ steps }) => valueAt(fields, steps) === undefined);
   return lacking && { stage: lacking.stage, error: `there is no value for \`{{${lacking.steps.join('.')}}}\`` };
 }

@@ -7,7 +7,7 @@ import { type Host, pathOf } from '../host.js';
 import { takeLock } from '../lock.js';
 import { refuseForeignFile } from '../own-file.js';
 import { identityOf } from '../same-file.js';
-import type { RunProblem } from './run-plan.js';
+import type { RunProblem } from './run-problem.js';
 
 /** What a run writes; absolute. */
 export interface RunPaths {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import { variable } from '../../edge/config/env.js';
-import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import type { ModelPrice } from '../../pipelines/create-budget.js';
 import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
@@ -12,6 +11,7 @@ import { type Shown, shownOf } from '../secrets.js';
 import type { InputOptions } from './open-rows.js';
 import { placeholdersOf } from './placeholders.js';
 import { type RunPaths, runPaths } from './run-files.js';
+import { type RunProblem, runProblem } from './run-problem.js';
 
 /** A stage that asks the `model` it names, or cuts a text. */
 export type PlannedStage = StageConfig;
@@ -46,14 +46,6 @@ export function priceOfModel({ prices = {} }: Config, model = ''): ModelPrice | 
 
 /** What an output line has beside the stages. */
 const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
-
-/** Something that is wrong with a run before it begins. */
-export type RunProblem = Omit<ConfigProblem, 'line' | 'column'>;
-
-/** @param repair a whole sentence. */
-export function runProblem(path: string, got: string, repair: string, message = `\`${path}\`: ${got}. ${repair}`): RunProblem {
-  return { path, expected: repair, got, message };
-}
 
 /**
  * What no run takes of a configuration, whatever else it needs: a name that is taken, and a limit in USD for a model without a price.

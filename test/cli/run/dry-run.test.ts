@@ -8,25 +8,30 @@ import { planRun, type RunPlan } from '../../../src/cli/run/run-plan.js';
 import type { RunSummary } from '../../../src/cli/run/run-summary.js';
 import type { Config, StageConfig } from '../../../src/edge/config/schema.js';
 import { estimateChat } from '../../../src/pipelines/models/chat-api.js';
+import { estimatorFor } from '../../../src/tokenizers/estimate.js';
 import { type FakeChat, startFakeChat } from '../../support/fake-chat-api.js';
 
 let folder: string;
 let chat: FakeChat;
 
-/** Tokens of an answer, and the word that has so many by estimate when it is repeated. */
-const ANSWER_TOKENS = 12;
-const LIST_LENGTH = 3;
+const tokensOf = estimatorFor('m');
+const ANSWER = 'word '.repeat(12);
+const ANSWER_TOKENS = tokensOf(ANSWER);
+const LIST = ['why is it so?', 'how is it so?', 'who is it for?'];
+const LIST_LENGTH = LIST.length;
+/** Without what JSON adds. */
+const LIST_TOKENS = LIST.reduce((sum, question) => sum + tokensOf(question), 0);
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-dry-'));
   chat = await startFakeChat({
     answer: (prompt) => {
-      if (prompt.startsWith('ask ')) return JSON.stringify(Array.from({ length: LIST_LENGTH }, (_, i) => `why ${String(i)}?`));
-      return prompt.startsWith('parts ') ? '[{"text":"kept"},{"other":"lost"}]' : 'word '.repeat(ANSWER_TOKENS);
+      if (prompt.startsWith('ask ')) return JSON.stringify(LIST);
+      return prompt.startsWith('parts ') ? '[{"text":"kept"},{"other":"lost"}]' : ANSWER;
     },
     usage: (prompt) => ({
       prompt_tokens: estimateChat({ model: 'm', messages: [{ role: 'user', content: prompt }] }).inputTokens,
-      completion_tokens: ANSWER_TOKENS,
+      completion_tokens: prompt.startsWith('ask ') ? LIST_TOKENS : ANSWER_TOKENS,
     }),
   });
 });
@@ -67,12 +72,12 @@ function failures(): Record<string, unknown>[] {
 }
 
 const ROWS = Array.from({ length: 8 }, (_, i) => ({ id: `r${String(i)}`, text: `a text of row ${String(i)}, `.repeat(i + 1), other: 'x' }));
-const ASK: StageConfig = { name: 'question', prompt: 'ask about {{text}}', answer: 'list' };
+const ASK: StageConfig = { name: 'question', prompt: 'ask about {{text}}', answer: 'list', expect: { outputTokens: LIST_TOKENS } };
 const SAY: StageConfig = { name: 'answer', prompt: 'say {{question}} of {{text}}', expect: { itemsPerDocument: LIST_LENGTH } };
 const GRADE: StageConfig = { name: 'grade', prompt: 'grade {{answer}}', expect: { itemsPerDocument: LIST_LENGTH } };
 
-/** Of a prompt with an answer in it, the estimate rounds once more. */
-const tolerance = ({ calls }: DryRun): number => calls;
+/** Of a prompt with an answer in it: text and answer are estimated apart. */
+const tolerance = ({ calls }: DryRun): number => 2 * calls;
 
 async function expectSame(plan: RunPlan): Promise<DryRun> {
   const estimate = await dry(plan);
