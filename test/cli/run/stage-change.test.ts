@@ -13,12 +13,14 @@ import { type FakeChat, startFakeChat } from '../../support/fake-chat-api.js';
 let folder: string;
 let chat: FakeChat;
 let refuses: RegExp | undefined;
+let status = 400;
 let callsLeft = Infinity;
 let atLast = (): void => undefined;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-change-'));
   refuses = undefined;
+  status = 400;
   callsLeft = Infinity;
   chat = await startFakeChat({
     answer: (prompt) =>
@@ -26,7 +28,7 @@ beforeEach(async () => {
     fault: (prompt) => {
       callsLeft -= 1;
       if (callsLeft === 0) atLast();
-      return refuses?.test(prompt) === true ? { status: 400, message: 'not that' } : undefined;
+      return refuses?.test(prompt) === true ? { status, message: 'not that' } : undefined;
     },
   });
 });
@@ -157,6 +159,15 @@ describe('a run whose stages have changed since the last one', () => {
     // Both at a time.
     expect(await run(planOf([QUESTION, answerBy('hum')]), { retryFailed: true })).toMatchObject({ exitCode: 0, calls: 8, rows: { ok: 4 } });
     expect(answers()).toEqual(wanted('hum'));
+  });
+
+  it('does not take a server for broken because of rows that it refused before', async () => {
+    const texts = ['y', ...Array.from({ length: 14 }, (_, i) => `x${String(i)}`), 'z'];
+    status = 403;
+    refuses = /^ask x/;
+    expect(await run(planOf([QUESTION, answerBy('say')], texts))).toMatchObject({ exitCode: 1, rows: { ok: 2, failed: 14 } });
+    expect(await run(planOf([QUESTION, answerBy('sing')], texts.slice(1)))).toMatchObject({ exitCode: 1, rows: { ok: 1, failed: 14 } });
+    expect(answers()).toEqual(wanted('sing', ['z']));
   });
 
   it('goes on with rows that are new, and rows that were not done', async () => {
