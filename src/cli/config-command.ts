@@ -4,15 +4,16 @@ import { check } from '../../operators/build.js';
 import { configJsonSchema } from '../edge/config/json-schema.js';
 import { planOf, type StatedLoad } from '../edge/config/plan.js';
 import type { ConfigProblem } from '../edge/config/problems.js';
+import type { Config } from '../edge/config/schema.js';
 import { presets } from '../pipelines/presets.js';
 import { explainThroughput } from '../pipelines/throughput.js';
-import { loadConfig, readConfig } from './config-file.js';
+import { type LoadedConfig, loadConfig, readConfig } from './config-file.js';
 import { CliError, EXIT } from './exit.js';
 import { explainText } from './explain-text.js';
 import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
-import { faultOf, filesOf } from './run/run-files.js';
-import { refusalOf } from './run/run-plan.js';
+import { checkRun, isOfRun, stateProblems } from './run/check-run.js';
+import { refusalsOf } from './run/run-plan.js';
 import { visibleName } from './visible.js';
 
 interface CheckFlags {
@@ -69,13 +70,24 @@ export function configCommand(host: Host): Command {
 
 async function checkFile(file: string, { json }: CheckFlags, host: Host): Promise<void> {
   const parsed = await readConfig(file, host);
-  const problems: ConfigProblem[] = 'problems' in parsed ? [...parsed.problems] : [];
-  const fault = 'problems' in parsed ? undefined : (refusalOf(parsed.value) ?? (await faultOf(filesOf(parsed.value, file, host))));
-  if (fault !== undefined) problems.push(fault);
+  const problems = 'problems' in parsed ? parsed.problems : await runProblems(parsed, file, host);
   if (json) print(host, JSON.stringify({ file, problems }, undefined, 2));
-  else if (problems.length === 0) print(host, `${file}: nothing is wrong`);
+  else if (problems.length === 0) print(host, `${file}: nothing is wrong${'value' in parsed ? hintOf(parsed.value) : ''}`);
   else print(host, problems.map(({ message }) => `${file}: ${visibleName(message)}`).join('\n'));
   if (problems.length > 0) host.exitCode = EXIT.usage;
+}
+
+/** Prompts may be for code, too. */
+function hintOf(config: Config): string {
+  const isAsking = config.stages?.some(({ prompt }) => prompt !== undefined) ?? false;
+  return isAsking && !isOfRun(config) ? '; `sluice run` needs `input.path` and `output.path` as well' : '';
+}
+
+/** What `sluice run` would find before it sends anything. */
+async function runProblems(loaded: LoadedConfig, file: string, host: Host): Promise<readonly ConfigProblem[]> {
+  if (!isOfRun(loaded.value)) return refusalsOf(loaded.value);
+  const checked = await checkRun(loaded, file, host);
+  return 'problems' in checked ? checked.problems : stateProblems(checked.plan);
 }
 
 async function explain(file: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {

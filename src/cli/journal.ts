@@ -98,6 +98,11 @@ export class Journal {
     return this.#file.append(`${checksum(json)} ${json}\n`);
   }
 
+  /** Resolves when all entries are safe from a power cut as well. @throws CliError (exit code 4) when that failed. */
+  sync(): Promise<void> {
+    return this.#file.sync();
+  }
+
   /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws CliError (exit code 4) when that failed. */
   close(): Promise<void> {
     return this.#file.close();

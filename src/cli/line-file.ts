@@ -72,6 +72,13 @@ export class LineFile {
     return piece.written;
   }
 
+  /** Resolves when everything is on disk. @throws CliError (exit code 4) when that failed. */
+  async sync(): Promise<void> {
+    await this.#writing;
+    if (this.#failure !== undefined) throw this.#failure;
+    await onDisk(this.#action, () => this.#file.datasync());
+  }
+
   /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws CliError (exit code 4) when that failed. */
   async close(): Promise<void> {
     await this.#writing;

@@ -4,12 +4,12 @@ import { CliError, EXIT, onDisk } from './exit.js';
 import { type Host, pathOf } from './host.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, wholeNumber } from './options.js';
-import { refuseForeignFile, writeOwnFile } from './own-file.js';
+import { writeOwnFile } from './own-file.js';
 import { showProgress } from './progress.js';
+import { checkRun, problemsText } from './run/check-run.js';
 import { dryRun, dryRunText } from './run/dry-run.js';
-import { faultOf, filesOf } from './run/run-files.js';
 import { RunJob } from './run/run-job.js';
-import { planRun, type RunPlan, refusalOf } from './run/run-plan.js';
+import type { RunPlan } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
 import { visible } from './visible.js';
@@ -23,9 +23,6 @@ interface RunFlags {
   /** True for standard output, else a path. */
   readonly json?: string | true;
 }
-
-/** How every summary begins. */
-const SUMMARY_MARK = '{\n  "exitCode": ';
 
 export function runCommand(host: Host): Command {
   return new Command('run')
@@ -45,15 +42,12 @@ export function runCommand(host: Host): Command {
 }
 
 async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
-  const { value, secrets } = await loadConfig(file, host);
-  const own = [flags.events, flags.json].filter((path) => typeof path === 'string');
-  const plan = planRun(value, file, host, own, secrets);
-  // Before anything is read or sent: at the end it would be too late.
-  const fault = refusalOf(value, flags.maxUsd) ?? (await faultOf(filesOf(value, file, host, flags)));
-  if (fault !== undefined) throw new CliError(EXIT.usage, fault.message);
-  if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');
+  const checked = await checkRun(await loadConfig(file, host), file, host, flags);
+  if ('problems' in checked) throw new CliError(EXIT.usage, problemsText(file, checked.problems));
+  const { plan } = checked;
   if (flags.dryRun) {
-    const estimate = await dryRun(plan, { limit: flags.limit ?? Infinity, retryFailed: flags.retryFailed });
+    const { limit = Infinity, retryFailed, maxUsd } = flags;
+    const estimate = await dryRun(plan, { limit, retryFailed, maxUsd });
     await report(dryRunText(estimate), estimate, flags.json, host);
     return;
   }

@@ -14,6 +14,7 @@ let cwd: string;
 beforeAll(() => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-config-'));
   writeFileSync(join(cwd, 'papers.yaml'), example);
+  writeFileSync(join(cwd, 'papers.jsonl'), '{"text":"a paper"}\n');
 });
 afterAll(() => {
   rmSync(cwd, { recursive: true, force: true });
@@ -87,7 +88,7 @@ describe('sluice config', () => {
     ],
   ])('check refuses what run refuses, with the same words: %s %j', async (name, more, message) => {
     const model = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm' };
-    const files = { input: { path: 'papers.yaml', format: 'jsonl' }, output: { path: 'refused.jsonl' } };
+    const files = { input: { path: 'papers.jsonl' }, output: { path: 'refused.jsonl' } };
     write('refused.json', JSON.stringify({ model, stages: [{ name, prompt: 'say {{text}}' }], ...files, ...more }));
     expect(await config('check', 'refused.json')).toMatchObject({ code: 2, stdout: `refused.json: ${message}\n` });
     expect(await runHere(['run', 'refused.json'], { cwd })).toMatchObject({ code: 2, stderr: `sluice: ${message}\n` });

@@ -17,6 +17,8 @@ export class CsvRows implements RowSource {
   readonly #bytes: number;
   readonly #idField: string | undefined;
   #read = 0;
+  /** Of the header, once that is read. */
+  fields: readonly string[] | undefined;
 
   constructor(path: string, shown: string, bytes: number, idField: string | undefined) {
     this.#path = path;
@@ -50,13 +52,18 @@ export class CsvRows implements RowSource {
     });
     const source = Readable.from(this.#pieces());
     source.on('error', (error) => parser.destroy(error));
-    for await (const given of source.pipe(parser)) {
-      const [place, bytes, ...record] = given as readonly string[];
-      const at = Number(place);
-      while (skipped[0] !== undefined && skipped[0].number < at) yield skipped.shift() as BadRow;
-      this.#read = Number(bytes);
-      if (names === undefined) names = this.#header(record);
-      else yield this.#row(at, names, record);
+    try {
+      for await (const given of source.pipe(parser)) {
+        const [place, bytes, ...record] = given as readonly string[];
+        const at = Number(place);
+        while (skipped[0] !== undefined && skipped[0].number < at) yield skipped.shift() as BadRow;
+        this.#read = Number(bytes);
+        if (names === undefined) this.fields = names = this.#header(record);
+        else yield this.#row(at, names, record);
+      }
+    } finally {
+      // A reader that stops early leaves no file open.
+      source.destroy();
     }
     if (names === undefined) throw new CliError(EXIT.usage, `\`${this.#shown}\` has no header: its first line names the fields`);
     yield* skipped;

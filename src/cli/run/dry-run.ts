@@ -8,14 +8,16 @@ import { formatCount } from '../format.js';
 import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
 import { visibleName } from '../visible.js';
+import { readState } from './check-run.js';
 import { openRows } from './open-rows.js';
 import { partsOf } from './parts.js';
+import { fieldPlaceholders, lackOfRow, placeholdersOf } from './placeholders.js';
 import type { Row } from './row.js';
 import type { RunJobOptions } from './run-job.js';
-import { RunJournal } from './run-journal.js';
 import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
 import { requestOf, scopeOf } from './run-stages.js';
 import { formatUsd } from './run-summary.js';
+import { changeNote } from './stage-change.js';
 
 /** What one stage would take. */
 export interface StageEstimate {
@@ -44,7 +46,10 @@ export interface DryRun {
   /** The least time it takes, and what bounds it; undefined when there is nothing to do. */
   readonly throughput: Throughput | undefined;
   readonly assumed: readonly string[];
+  readonly notes: readonly string[];
 }
+
+type DryRunOptions = Pick<RunJobOptions, 'limit' | 'retryFailed'> & { readonly maxUsd?: number | undefined };
 
 /**
  * Reads the whole input and sends nothing: answers are those of earlier runs, chunks are cut, prompts are filled in and estimated where they need no answer of
@@ -52,11 +57,12 @@ export interface DryRun {
  *
  * @throws CliError as a run does, for whatever it would find before its first call.
  */
-export async function dryRun(plan: RunPlan, { limit, retryFailed }: Pick<RunJobOptions, 'limit' | 'retryFailed'>): Promise<DryRun> {
-  const { paths, shownOutput, input, work } = plan;
+export async function dryRun(plan: RunPlan, { limit, retryFailed, maxUsd }: DryRunOptions): Promise<DryRun> {
+  const { shownOutput, input } = plan;
   const source = await openRows(input);
-  const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
+  const journal = await readState(plan, { retryFailed, maxUsd });
   const stages = plan.stages.map((stage, i) => new StageTally(stage, plan, i));
+  const placeholders = fieldPlaceholders(plan.stages);
   let rows = 0;
   let unusable = 0;
   let earlier = 0;
@@ -71,7 +77,8 @@ export async function dryRun(plan: RunPlan, { limit, retryFailed }: Pick<RunJobO
       }
       const answers = await journal.recall(journal.nameOf(row));
       const known = new Map(answers.map(({ stage, item, value }) => [`${stage} ${item}`, value]));
-      const problem = 'problem' in row ? row.problem : problemOf(row, known, stages, plan.shown.hide);
+      const problem =
+        'problem' in row ? row.problem : (lackOfRow(placeholders, row.fields)?.error ?? addRow(row, known, stages, plan.shown.hide));
       if (problem === undefined) rows += 1;
       else {
         unusable += 1;
@@ -93,14 +100,28 @@ export async function dryRun(plan: RunPlan, { limit, retryFailed }: Pick<RunJobO
     costUsd: estimates.some(({ costUsd }) => costUsd === undefined) ? undefined : sum(estimates, ({ costUsd }) => costUsd ?? 0),
     throughput: rows === 0 ? undefined : throughputOf(plan, stages, rows),
     assumed: rows === 0 ? [] : stages.flatMap((stage) => stage.assumed()),
+    notes: journal.change === undefined ? [] : [changeNote(journal.change, shownOutput)],
   };
 }
 
 /** What it would take, for people. */
-export function dryRunText({ rows, unusable, firstProblem, earlier, stages, calls, tokens, costUsd, throughput, assumed }: DryRun): string {
+export function dryRunText({
+  rows,
+  unusable,
+  firstProblem,
+  earlier,
+  stages,
+  calls,
+  tokens,
+  costUsd,
+  throughput,
+  assumed,
+  notes,
+}: DryRun): string {
   const failing = unusable === 0 ? '' : `, ${formatCount(unusable)} would fail (${visibleName(firstProblem ?? '')})`;
   const before = earlier === 0 ? '' : `, ${formatCount(earlier)} from earlier runs`;
   return [
+    ...notes.map((note) => `note: ${visibleName(note)}`),
     `rows: ${formatCount(rows)} to do${failing}${before}`,
     ...stages.map(
       (stage) =>
@@ -129,35 +150,34 @@ interface Guess {
 /** Answers of earlier runs to one row, by stage and item. */
 type Known = ReadonlyMap<string, unknown>;
 
+/** What one row adds to a stage. */
+interface StageDraft {
+  items: number;
+  inputTokens: number;
+}
+
 /** Counts what one stage would do. */
 class StageTally {
   readonly stage: PlannedStage;
   readonly #plan: RunPlan;
-  readonly #template: PromptTemplate;
-  /** Earlier stages whose answers stand in the prompt, each as often as it does. */
+  /** Earlier stages whose answers are known once a model was asked, as often as they are named. */
   readonly #answers: readonly string[];
-  /** Whether its parts are known without a call. */
-  readonly #isKnown: boolean;
+  /** Of the prompt, by which of those answers it is without. */
+  readonly #templates = new Map<string, PromptTemplate>();
   readonly #position: number;
   items = 0;
   #inputTokens = 0;
 
   constructor(stage: PlannedStage, plan: RunPlan, position: number) {
-    const unknown = new Set(plan.stages.slice(0, position).flatMap(({ name, prompt }) => (prompt === undefined ? [] : [name])));
-    const named = new PromptTemplate(stage.prompt ?? `{{${stage.chunk?.field ?? ''}}}`).placeholders.map(([first = '']) => first);
+    const unknown = askedFor(plan.stages.slice(0, position));
     this.stage = stage;
     this.#plan = plan;
     this.#position = position;
-    this.#answers = named.filter((name) => unknown.has(name));
-    this.#isKnown = stage.chunk !== undefined && this.#answers.length === 0;
-    const known = (stage.prompt ?? '').replaceAll(/\{\{([^{}]*)\}\}/g, (all, name: string) =>
-      unknown.has(name.split('.')[0]?.trim() ?? '') ? '' : all,
-    );
-    this.#template = new PromptTemplate(known);
+    this.#answers = placeholdersOf(stage).flatMap(([first = '']) => (unknown.has(first) ? [first] : []));
   }
 
   /** What comes of an item; of one that is known, what came of it. @throws Error when a placeholder has no value */
-  add(row: Row, guess: Guess, known: Known): Guess[] {
+  add(row: Row, guess: Guess, known: Known, draft: StageDraft): Guess[] {
     const { name, prompt, chunk, answer } = this.stage;
     const { count, position, earlier } = guess;
     const isMany = answer === 'list' || chunk !== undefined;
@@ -166,17 +186,30 @@ class StageTally {
       const value = known.get(key);
       return isMany ? this.#parts(guess, value as readonly unknown[]) : [{ ...guess, earlier: { ...earlier, [name]: value } }];
     }
-    this.items += count;
-    if (chunk !== undefined && this.#isKnown) return this.#parts(guess, partsOf(chunk, scopeOf(row.fields, earlier)));
-    if (prompt !== undefined) {
-      const request = requestOf(this.stage, this.#plan.config.model, this.#template.fill(scopeOf(row.fields, earlier)));
-      this.#inputTokens += count * (estimateChat(request).inputTokens + this.#answerTokens());
+    const scope = scopeOf(row.fields, earlier);
+    const missing = this.#answers.filter((answered) => !Object.hasOwn(earlier, answered));
+    if (chunk !== undefined && missing.length === 0) {
+      const parts = this.#parts(guess, partsOf(chunk, scope));
+      draft.items += count;
+      return parts;
     }
-    return [isMany ? { count: count * this.#listLength(), position: undefined, earlier } : guess];
+    if (prompt !== undefined) {
+      const request = requestOf(this.stage, this.#plan.config.model, this.#template(prompt, missing).fill(scope));
+      const answers = sum(missing, (answered) => answerTokens(this.#plan, answered));
+      draft.inputTokens += count * (estimateChat(request).inputTokens + answers);
+    }
+    draft.items += count;
+    return [isMany ? { count: count * listLength(this.#plan, this.#position), position: undefined, earlier } : guess];
+  }
+
+  /** A row that would be sent. */
+  take({ items, inputTokens }: StageDraft): void {
+    this.items += items;
+    this.#inputTokens += inputTokens;
   }
 
   get outputTokens(): number {
-    return this.stage.expect?.outputTokens ?? this.#plan.config.expect?.outputTokens ?? EXPECT_DEFAULTS.outputTokens;
+    return outputTokens(this.#plan, this.stage);
   }
 
   get isCall(): boolean {
@@ -185,7 +218,7 @@ class StageTally {
 
   estimate(): StageEstimate {
     const calls = this.isCall ? this.items : 0;
-    const inputTokens = this.#inputTokens;
+    const inputTokens = Math.round(this.#inputTokens);
     const outputTokens = calls * this.outputTokens;
     const price = priceOfModel(this.#plan.config, this.stage.model);
     const ofTokens = price && usdOf(priceOf({ ...price, usdPerCall: 0 }, { inputTokens, outputTokens }));
@@ -218,32 +251,66 @@ class StageTally {
     return parts.map((part, i) => ({ count, position: position && [...position, i], earlier: { ...earlier, [this.stage.name]: part } }));
   }
 
-  #answerTokens(): number {
-    return sum(this.#answers, (name) => {
-      const { expect } = this.#plan.stages.find((stage) => stage.name === name) ?? {};
-      return expect?.outputTokens ?? this.#plan.config.expect?.outputTokens ?? EXPECT_DEFAULTS.outputTokens;
-    });
-  }
-
-  /** What the next stage expects of each document, as far as those before have not said it. */
-  #listLength(): number {
-    const { stages } = this.#plan;
-    const expected = stages[this.#position + 1]?.expect?.itemsPerDocument;
-    if (expected === undefined) return EXPECT_DEFAULTS.itemsPerDocument;
-    const own = this.stage.expect?.itemsPerDocument ?? 1;
-    return own === 0 ? 0 : expected / own;
+  /** The prompt without answers that are still to come. */
+  #template(prompt: string, missing: readonly string[]): PromptTemplate {
+    const key = missing.join(' ');
+    const template = this.#templates.get(key) ?? new PromptTemplate(without(prompt, missing));
+    this.#templates.set(key, template);
+    return template;
   }
 }
 
-/** Takes a row through all stages; says why that cannot be done. */
-function problemOf(row: Row, known: Known, stages: readonly StageTally[], hide: Hide): string | undefined {
+function without(prompt: string, missing: readonly string[]): string {
+  return prompt.replaceAll(/\{\{([^{}]*)\}\}/g, (all, name: string) => (missing.includes(name.split('.')[0]?.trim() ?? '') ? '' : all));
+}
+
+/** Stages of whose answers nothing is known before a model was asked. */
+function askedFor(stages: readonly PlannedStage[]): ReadonlySet<string> {
+  const unknown = new Set<string>();
+  for (const stage of stages) if (stage.prompt !== undefined || unknown.has(placeholdersOf(stage)[0]?.[0] ?? '')) unknown.add(stage.name);
+  return unknown;
+}
+
+function outputTokens({ config }: RunPlan, stage: PlannedStage | undefined): number {
+  return stage?.expect?.outputTokens ?? config.expect?.outputTokens ?? EXPECT_DEFAULTS.outputTokens;
+}
+
+/** Of what a later stage is told: the answer, or one of its parts. */
+function answerTokens(plan: RunPlan, name: string): number {
+  const position = plan.stages.findIndex((stage) => stage.name === name);
+  const stage = plan.stages[position];
+  const isMany = stage?.answer === 'list' || stage?.chunk !== undefined;
+  const whole = stage?.chunk === undefined ? outputTokens(plan, stage) : answerTokens(plan, placeholdersOf(stage)[0]?.[0] ?? '');
+  return isMany ? whole / Math.max(1, listLength(plan, position)) : whole;
+}
+
+/** What the next stage expects of each document, as far as those before have not said it. */
+function listLength({ stages }: RunPlan, position: number): number {
+  const expected = stages[position + 1]?.expect?.itemsPerDocument;
+  if (expected === undefined) return EXPECT_DEFAULTS.itemsPerDocument;
+  const own = stages[position]?.expect?.itemsPerDocument ?? 1;
+  return own === 0 ? 0 : expected / own;
+}
+
+/** Takes a row through all stages; says why that cannot be done, and counts nothing of it then. */
+function addRow(row: Row, known: Known, stages: readonly StageTally[], hide: Hide): string | undefined {
+  const drafts = stages.map((): StageDraft => ({ items: 0, inputTokens: 0 }));
   let guesses: readonly Guess[] = [{ count: 1, position: [], earlier: {} }];
-  try {
-    for (const stage of stages) guesses = guesses.flatMap((guess) => stage.add(row, guess, known));
-    return undefined;
-  } catch (error) {
-    return saidBy(error, hide);
+  let problem: string | undefined;
+  for (const [i, stage] of stages.entries()) {
+    const next: Guess[] = [];
+    for (const guess of guesses)
+      try {
+        next.push(...stage.add(row, guess, known, drafts[i] as StageDraft));
+      } catch (error) {
+        problem ??= saidBy(error, hide);
+        if (stage.stage.allowPartialFailure !== true) return problem;
+      }
+    guesses = next;
   }
+  if (problem !== undefined && guesses.length === 0) return problem;
+  for (const [i, stage] of stages.entries()) stage.take(drafts[i] as StageDraft);
+  return undefined;
 }
 
 /** With what was found out in place of what is expected. */

@@ -7,6 +7,7 @@ import { type BadRow, badRow, keyOf, type Row, type RowSource } from './row.js';
  * among the failures.
  */
 export class FolderRows implements RowSource {
+  readonly fields = ['path', 'name', 'text'];
   readonly #folder: string;
   readonly #exclude: ReadonlySet<string>;
   #files = 0;

@@ -4,6 +4,7 @@ import { type BadRow, badRow, type Row, type RowSource, rowOf } from './row.js';
 
 /** A JSON object on each line; empty lines are passed over. */
 export class JsonRows implements RowSource {
+  readonly fields = undefined;
   readonly #path: string;
   readonly #bytes: number;
   readonly #idField: string | undefined;

@@ -1,12 +1,13 @@
 import type { Stats } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { access, constants, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { CliError, EXIT, errorCode } from '../exit.js';
 import { placeOf } from '../same-file.js';
 import { CsvRows } from './csv-rows.js';
 import { FolderRows } from './folder-rows.js';
 import { JsonRows } from './json-rows.js';
-import type { RowSource } from './row.js';
+import type { FirstRows } from './placeholders.js';
+import type { Row, RowSource } from './row.js';
 
 export type RowFormat = 'jsonl' | 'csv' | 'folder';
 
@@ -41,11 +42,16 @@ export async function openRows({ path, shown, format, id, exclude }: InputOption
   return known === 'csv' ? new CsvRows(path, shown, found.size, id) : new JsonRows(path, found.size, id);
 }
 
+const WHY: Readonly<Record<string, string>> = { ENOENT: 'there is no such file or folder', EACCES: 'permission denied' };
+
 async function look(path: string, shown: string): Promise<Stats> {
   try {
-    return await stat(path);
+    const found = await stat(path);
+    await access(path, constants.R_OK | (found.isDirectory() ? constants.X_OK : 0));
+    return found;
   } catch (error) {
-    const why = errorCode(error) === 'ENOENT' ? 'there is no such file or folder' : (errorCode(error) ?? 'it cannot be read');
+    const code = errorCode(error) ?? '';
+    const why = WHY[code] ?? (code || 'it cannot be read');
     throw new CliError(EXIT.usage, `cannot read the input \`${shown}\`: ${why}`, error);
   }
 }
@@ -54,4 +60,29 @@ function formatOf(path: string, found: Stats): RowFormat | undefined {
   if (found.isDirectory()) return 'folder';
   if (/\.(jsonl|ndjson)$/i.test(path)) return 'jsonl';
   return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
+}
+
+/** Of what is looked at before the first call. */
+const MOST_LOOKED_AT = { rows: 100, characters: 1_000_000 };
+
+/** What the first rows have, as far as it is needed to know their fields. @throws CliError (exit code 2) when the input cannot be read */
+export async function firstRows(options: InputOptions): Promise<FirstRows> {
+  // By its id, a row that has none would be no row.
+  const source = await openRows({ ...options, id: undefined });
+  const rows: Row['fields'][] = [];
+  let seen = 0;
+  let characters = 0;
+  const isKnown = (): boolean => source.fields !== undefined;
+  if (!isKnown())
+    for await (const row of source.rows()) {
+      // A header.
+      if (isKnown()) break;
+      seen += 1;
+      if ('fields' in row) {
+        rows.push(row.fields);
+        characters += JSON.stringify(row.fields).length;
+      }
+      if (seen >= MOST_LOOKED_AT.rows || characters >= MOST_LOOKED_AT.characters) break;
+    }
+  return { rows, fields: source.fields };
 }

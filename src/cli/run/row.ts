@@ -21,6 +21,8 @@ export interface BadRow {
 /** The rows of an input, one at a time, whatever its size. */
 export interface RowSource {
   rows(): AsyncGenerator<Row | BadRow, void, undefined>;
+  /** Names of the fields of all rows, as far as they are known; undefined where each row says its own. */
+  readonly fields: readonly string[] | undefined;
   /** How much of the input has been read, from 0 to 1. */
   share(): number;
 }

@@ -1,11 +1,13 @@
 import type { Stats } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { access, constants, stat } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
-import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
+import { diskError, errorCode } from '../exit.js';
 import { type Host, pathOf } from '../host.js';
 import { takeLock } from '../lock.js';
+import { refuseForeignFile } from '../own-file.js';
 import { identityOf } from '../same-file.js';
+import type { RunProblem } from './run-problem.js';
 
 /** What a run writes; absolute. */
 export interface RunPaths {
@@ -18,6 +20,10 @@ export interface RunPaths {
   /** Where no stage keeps its answers, there are neither of these. */
   readonly cache?: string;
   readonly cacheLock?: string;
+  /** What stood in the output before the stages changed. */
+  readonly before: string;
+  /** That, while it is copied. */
+  readonly newBefore: string;
 }
 
 /** Whether equal requests of a stage are asked once. */
@@ -47,6 +53,8 @@ export function runPaths({ path, failures }: NonNullable<Config['output']>, fold
     lock: `${output}.lock`,
     budget: `${output}.budget`,
     ...(cache !== undefined && { cache, cacheLock: `${cache}.lock` }),
+    before: `${output}.before`,
+    newBefore: `${output}.before.tmp`,
   };
 }
 
@@ -65,6 +73,24 @@ export interface RunFile {
   readonly option: string;
   /** Whether the run writes it line by line, and may read it again. */
   readonly isOwn: boolean;
+  /** Of a file that is written anew: how it begins when it is ours. */
+  readonly mark?: { readonly begins: string; readonly kind: string; readonly shown: string };
+}
+
+/** How every line of an events file begins. */
+const EVENT_MARK = '{"type":"';
+/** How every summary begins. */
+const SUMMARY_MARK = '{\n  "exitCode": ';
+
+/** Lets a file pass that nothing would be lost of. @throws CliError (exit code 2) when it is not ours. */
+export async function refuseForeign({ path, mark }: Pick<RunFile, 'path' | 'mark'>): Promise<void> {
+  if (mark !== undefined) await refuseForeignFile(path, mark.shown, mark.begins, mark.kind);
+}
+
+/** The events of a run. */
+export function eventsFile(path: string, shown: string): RunFile {
+  const mark = { begins: EVENT_MARK, kind: 'a file of events', shown };
+  return { what: `the events \`${shown}\``, path, option: '--events', isOwn: true, mark };
 }
 
 /** What the command line names. */
@@ -92,6 +118,7 @@ export function filesOf(given: Config, file: string, host: Pick<Host, 'cwd'>, { 
     });
     files.push(beside('the output', ''), beside('the journal', '.journal'), beside('the lock', '.lock'));
     files.push(beside('the budget', '.budget'), beside('the new budget', '.budget.tmp'));
+    files.push(beside('the output before', '.before'), beside('the new output before', '.before.tmp'));
     if (output.failures === undefined)
       files.push(beside('the failures', '.failures.jsonl'), beside('the failures lock', '.failures.jsonl.lock'));
     else {
@@ -106,13 +133,16 @@ export function filesOf(given: Config, file: string, host: Pick<Host, 'cwd'>, { 
       files.push({ ...named, what: `the cache lock \`${cache}.lock\``, path: resolve(folder, `${cache}.lock`) });
     }
   }
-  if (events !== undefined) files.push({ what: `the events \`${events}\``, path: pathOf(host, events), option: '--events', isOwn: true });
-  if (typeof json === 'string') files.push({ what: `the summary \`${json}\``, path: pathOf(host, json), option: '--json', isOwn: false });
+  if (events !== undefined) files.push(eventsFile(pathOf(host, events), events));
+  if (typeof json === 'string') {
+    const mark = { begins: SUMMARY_MARK, kind: 'a summary', shown: json };
+    files.push({ what: `the summary \`${json}\``, path: pathOf(host, json), option: '--json', isOwn: false, mark });
+  }
   return files;
 }
 
 /** What is wrong with the files of a run, and by which option; undefined when nothing is. */
-export async function faultOf(files: readonly RunFile[]): Promise<Omit<ConfigProblem, 'line' | 'column'> | undefined> {
+export async function faultOf(files: readonly RunFile[]): Promise<RunProblem | undefined> {
   const seen = new Map<string, RunFile>();
   for (const file of files) {
     const { what, path, option, isOwn } = file;
@@ -129,8 +159,30 @@ export async function faultOf(files: readonly RunFile[]): Promise<Omit<ConfigPro
       const got = kindOf(found);
       return { path: option, expected: 'a file', got, message: `${what} is ${got}, not a file to write to` };
     }
+    const unwritable = isOwn || file.mark !== undefined ? await unwritableFault(file, found) : undefined;
+    if (unwritable !== undefined) return unwritable;
   }
   return undefined;
+}
+
+/** Why a file cannot be written, as far as that is known without writing it. */
+async function unwritableFault({ what, path, option }: RunFile, found: Stats | undefined): Promise<RunProblem | undefined> {
+  try {
+    if (found !== undefined) await access(path, constants.W_OK);
+    else if (option.startsWith('output.')) await access(await nearestFolder(path), constants.W_OK | constants.X_OK);
+    else await access(`${dirname(path)}/`, constants.W_OK | constants.X_OK);
+    return undefined;
+  } catch (error) {
+    const { message } = diskError(`write ${what}`, error);
+    return { path: option, expected: 'a file that can be written', got: errorCode(error) ?? '', message };
+  }
+}
+
+/** The folder in which missing folders of a file would be created, with a slash behind it: a file in its place is none. */
+async function nearestFolder(path: string): Promise<string> {
+  const folder = dirname(path);
+  const isThere = folder === path || (await stat(folder).then(Boolean, () => false));
+  return isThere ? `${folder}/` : nearestFolder(folder);
 }
 
 function kindOf(found: Stats): string {

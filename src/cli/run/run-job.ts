@@ -13,25 +13,28 @@ import { createStages } from '../../pipelines/create-stages.js';
 import type { BatchRules, DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
 import { EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
-import { OWN_FOLDER_MODE, refuseForeignFile } from '../own-file.js';
+import { OWN_FOLDER_MODE } from '../own-file.js';
 import { classifyWhile } from '../provider.js';
 import { AnswerCache } from './answer-cache.js';
+import { readState } from './check-run.js';
 import { InFlight } from './in-flight.js';
 import { openRows } from './open-rows.js';
-import type { BadRow, RowSource } from './row.js';
+import { type FieldPlaceholder, fieldPlaceholders, lackOfRow } from './placeholders.js';
+import type { BadRow, Row, RowSource } from './row.js';
 import { isLimited, isPriced, openBudget, spentBudget } from './run-budget.js';
 import { RunCost } from './run-cost.js';
 import { Doubts } from './run-doubts.js';
 import { faultOf } from './run-faults.js';
-import { shownCache, takeLocks } from './run-files.js';
-import { RunJournal } from './run-journal.js';
+import { eventsFile, refuseForeign, shownCache, takeLocks } from './run-files.js';
+import type { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
-import { checkOutput, type FinishedDocument, RunOutput } from './run-output.js';
+import { type FailureLine, type FinishedDocument, keepOutput, RunOutput } from './run-output.js';
 import type { RunPlan } from './run-plan.js';
 import { type RunDocument, type StageHost, stagesOf } from './run-stages.js';
 import type { RunSummary, StageSummary } from './run-summary.js';
 import { RunTally } from './run-tally.js';
 import { levelsOf, type RunView } from './run-view.js';
+import { changeNote } from './stage-change.js';
 
 export interface RunJobOptions {
   readonly plan: RunPlan;
@@ -51,9 +54,6 @@ export interface RunJobSignals {
   readonly abort: AbortSignal;
 }
 
-/** How every line of an events file begins. */
-const EVENT_MARK = '{"type":"';
-
 /** Takes every row through the stages. Draws nothing: `view()` says what is going on, `run()` resolves to the summary. */
 export class RunJob implements StageHost {
   readonly #options: RunJobOptions;
@@ -61,6 +61,7 @@ export class RunJob implements StageHost {
   readonly #signals: RunJobSignals;
   readonly #startedAtMs = performance.now();
   readonly #tally: RunTally;
+  readonly #placeholders: readonly FieldPlaceholder[];
   readonly #notes: string[] = [];
   readonly #inFlight = new InFlight();
   /** Ends the run early from inside: a full disk, a refused key. */
@@ -89,6 +90,7 @@ export class RunJob implements StageHost {
     this.#plan = options.plan;
     this.#signals = signals;
     this.#tally = new RunTally(this.#startedAtMs);
+    this.#placeholders = fieldPlaceholders(options.plan.stages);
     this.#stop = AbortSignal.any([signals.stop, this.#spent.signal]);
   }
 
@@ -113,7 +115,7 @@ export class RunJob implements StageHost {
 
   /** @throws CliError when the run cannot be finished; what was answered stays in the journal. */
   async run(): Promise<RunSummary> {
-    const { paths, shownOutput, input, work } = this.#plan;
+    const { paths, shownOutput, input } = this.#plan;
     this.#source = await openRows(input);
     for (const [path, shown] of [
       [paths.output, shownOutput],
@@ -122,14 +124,16 @@ export class RunJob implements StageHost {
       await onDisk(`create the folder of \`${shown}\``, () => mkdir(dirname(path), { recursive: true, mode: OWN_FOLDER_MODE }));
     const release = await takeLocks(paths);
     try {
-      const { retryFailed } = this.#options;
-      const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
-      await checkOutput(paths, shownOutput, journal);
+      const journal = await readState(this.#plan, this.#options);
       if (isLimited(this.#plan, this.#options.maxUsd) && journal.hasAnswers && !existsSync(paths.budget))
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
       if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
       const events = await this.#openEvents();
       const cache = await this.#openCache();
+      if (journal.change !== undefined) {
+        this.#notes.push(changeNote(journal.change, shownOutput));
+        await keepOutput(paths, shownOutput);
+      }
       try {
         await journal.begin();
         const output = await RunOutput.open(paths, journal, this.#fail);
@@ -273,15 +277,16 @@ export class RunJob implements StageHost {
       }
       this.#taken += 1;
       const documentId = journal.nameOf(row);
-      if ('problem' in row) this.#refuse(row, documentId);
-      else yield { ...row, documentId, hasFailed: journal.hasFailed(documentId), startedAtMs: performance.now() };
+      const lack = 'problem' in row ? { error: row.problem } : lackOfRow(this.#placeholders, row.fields);
+      if (lack !== undefined) this.#refuse(row, documentId, lack);
+      else if ('fields' in row) yield { ...row, documentId, hasFailed: journal.hasFailed(documentId), startedAtMs: performance.now() };
       await output.room();
     }
   }
 
-  /** A row that is none. */
-  #refuse({ id, number: row, problem }: BadRow, documentId: string): void {
-    this.#write({ documentId, status: 'failed', output: [], failures: [{ id, row, error: problem }] });
+  /** A row that is none, or lacks a field that a stage names: nothing is sent for it. */
+  #refuse({ id, number: row }: Row | BadRow, documentId: string, lack: Pick<FailureLine, 'stage' | 'error'>): void {
+    this.#write({ documentId, status: 'failed', output: [], failures: [{ id, row, ...lack }] });
   }
 
   #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal): void {
@@ -336,8 +341,9 @@ export class RunJob implements StageHost {
   async #openEvents(): Promise<LineFile | undefined> {
     const { events } = this.#options;
     if (events === undefined) return undefined;
-    await refuseForeignFile(events.path, events.shown, EVENT_MARK, 'a file of events');
-    return LineFile.open(events.path, `the events \`${events.shown}\``, 0);
+    const file = eventsFile(events.path, events.shown);
+    await refuseForeign(file);
+    return LineFile.open(file.path, file.what, 0);
   }
 
   async #openCache(): Promise<AnswerCache | undefined> {

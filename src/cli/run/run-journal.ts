@@ -6,6 +6,8 @@ import { CliError, EXIT, onDisk } from '../exit.js';
 import { entryOf, Journal, type JournalContent, type JournalPlace, readJournal } from '../journal.js';
 import { KeyCounts } from './key-counts.js';
 import type { BadRow, Row } from './row.js';
+import type { StageKey } from './run-plan.js';
+import { AnswerCounts, type StageChange } from './stage-change.js';
 
 /** How a document ended: wholly, in part of its items, not at all. */
 export type DocumentStatus = 'ok' | 'partial' | 'failed';
@@ -22,8 +24,10 @@ export interface RunJournalOptions {
   readonly path: string;
   /** What the user knows it as. */
   readonly shown: string;
-  /** Stands for what the stages ask: answers to other questions are of no use. */
+  /** Stands for all that the stages ask. */
   readonly work: string;
+  /** What answers of each stage have to be answers to. */
+  readonly stages: readonly StageKey[];
   /** Takes up again what has failed. */
   readonly retryFailed: boolean;
 }
@@ -59,16 +63,19 @@ export class RunJournal implements StageJournal {
   readonly #scan: Scan;
   /** Lines that were of no use. */
   readonly damagedLines: number;
+  /** What the run that reads has changed of the stages, and what is kept all the same; undefined when nothing has changed. */
+  readonly change: StageChange | undefined;
   /** Of documents in progress, the items that are in the output. */
   readonly #written = new Map<string, Set<string>>();
   #journal: Journal | undefined;
   #reader: FileHandle | undefined;
 
-  private constructor(options: RunJournalOptions, scan: Scan, { length, damagedLines }: JournalContent) {
+  private constructor(options: RunJournalOptions, { scan, length, damagedLines }: ScannedJournal, change?: StageChange) {
     this.#options = options;
     this.#scan = scan;
     this.#length = length;
     this.damagedLines = damagedLines;
+    this.change = change;
   }
 
   /**
@@ -77,19 +84,26 @@ export class RunJournal implements StageJournal {
    * @throws CliError: exit code 2 when something else stands there, or a journal of other stages; 4 when it cannot be read.
    */
   static async read(options: RunJournalOptions): Promise<RunJournal> {
-    const { path, shown, work } = options;
-    const scan = new Scan();
-    const content = await readJournal(path, shown, ADVICE, (json, place) => scan.take(json, place));
-    if (scan.work === undefined || scan.work === work) return new RunJournal(options, scan, content);
-    if (scan.hasAnswers)
+    const { shown, work } = options;
+    const found = await scanned(options, 0);
+    const { scan } = found;
+    const isChanged = scan.work !== undefined && (scan.work !== work || scan.isMixed);
+    if (!isChanged && scan.changes === 0) return new RunJournal(options, found);
+    if (!isChanged) return new RunJournal(options, await scanned(options, scan.changes));
+    if (!scan.hasAnswers && scan.outputBytes === 0) {
+      // Nothing but failures: a prompt was wrong, and has been put right.
+      const anew = new Scan(options, 0);
+      anew.work = work;
+      return new RunJournal(options, { scan: anew, length: 0, damagedLines: 0 });
+    }
+    const again = await scanned(options, scan.changes + 1);
+    const { counts } = again.scan;
+    if (counts.kept.size === 0)
       throw new CliError(
         EXIT.usage,
         `the journal \`${shown}\` has answers to other prompts, or of another model; give another \`output.path\`, or remove it, the output and the failures to begin anew`,
       );
-    // Nothing but failures: a prompt was wrong, and has been put right.
-    const anew = new Scan();
-    anew.work = work;
-    return new RunJournal(options, anew, { length: 0, damagedLines: 0 });
+    return new RunJournal(options, again, counts.changeOf([...again.scan.stages.values()], options.stages));
   }
 
   /** Whether nothing was ever run on it. */
@@ -102,16 +116,22 @@ export class RunJournal implements StageJournal {
     return this.#scan.hasAnswers;
   }
 
-  /** Begins a run. @throws CliError (exit code 4) when it cannot be written. */
+  /** Whether an earlier run has changed the stages. */
+  get hasChanged(): boolean {
+    return this.#scan.changes > 0 || this.#scan.isMixed;
+  }
+
+  /** Begins a run: what stands behind the lengths of the files may be cut off then. @throws CliError (exit code 4) when it cannot be written. */
   async begin(): Promise<void> {
     this.#journal = await Journal.open(this.#options.path, this.#length);
     await this.#journal.add(await this.look());
+    await this.#journal.sync();
   }
 
   /** Knows what a run has to do that begins now, and changes nothing. @throws CliError (exit code 4) when it cannot be read. */
   async look(): Promise<RunLine> {
-    const { path, work, retryFailed } = this.#options;
-    const begun: RunLine = { format: 'sluice-run', version: 1, work, retryFailed };
+    const { path, work, stages, retryFailed } = this.#options;
+    const begun: RunLine = { format: 'sluice-run', version: 1, work, stages: [...stages], retryFailed };
     this.#scan.begin(begun);
     if (this.#scan.open.size > 0) this.#reader = await onDisk(`read the journal \`${path}\``, () => open(path, 'r'));
     return begun;
@@ -169,7 +189,8 @@ export class RunJournal implements StageJournal {
   }
 
   async append({ documentId, stage, item, value }: JournalEntry): Promise<void> {
-    await this.#add({ document: documentId, stage, item, value: value ?? null });
+    const key = this.#options.stages.find(({ name }) => name === stage)?.key;
+    await this.#add({ document: documentId, stage, item, value: value ?? null, ...(key !== undefined && { key }) });
   }
 
   /** A document is over, and its lines are in the files. */
@@ -201,8 +222,31 @@ export class RunJournal implements StageJournal {
   }
 }
 
-/** What is kept of a journal that is read. */
+interface ScannedJournal extends JournalContent {
+  readonly scan: Scan;
+}
+
+/** @param changes of the stages: what stands before that many of them is of other outputs. */
+async function scanned(options: RunJournalOptions, changes: number): Promise<ScannedJournal> {
+  const scan = new Scan(options, changes);
+  const content = await readJournal(options.path, options.shown, ADVICE, (json, place) => scan.take(json, place));
+  return { scan, ...content };
+}
+
+/**
+ * What is kept of a journal that is read. Each time that the stages have changed, all rows were taken up again and the output was begun anew: of
+ * what stands before the last change, only answers count that are answers to what is asked now.
+ */
 class Scan {
+  readonly #options: RunJournalOptions;
+  readonly #lastChange: number;
+  /** What the answers of stages are answers to, at this place of the file. */
+  stages: ReadonlyMap<string, StageKey>;
+  readonly #wanted: ReadonlyMap<string, StageKey>;
+  readonly counts = new AnswerCounts();
+  changes = 0;
+  /** Whether there are answers to something else than the last run asked: it is not known where that began. */
+  isMixed = false;
   runs = 0;
   work: string | undefined;
   hasAnswers = false;
@@ -227,24 +271,38 @@ class Scan {
   /** Entries of documents that have failed, or some of whose items have. */
   readonly #failedDocuments = new Map<string, KnownEntry[]>();
 
+  constructor(options: RunJournalOptions, lastChange: number) {
+    this.#options = options;
+    this.#lastChange = lastChange;
+    this.#wanted = byName(options.stages);
+    this.stages = this.#wanted;
+  }
+
   take(json: string, place: JournalPlace): boolean {
     const checked = checkJson(runLineSchema, json);
     if ('problem' in checked) return false;
     if (place.offset > this.#end) this.#isDamaged = true;
     this.#end = place.offset + place.bytes;
     const line = checked.value;
-    if ('format' in line) {
-      this.#begun(line);
-    } else if ('done' in line) {
-      this.#ended(line);
-    } else {
-      this.hasAnswers = true;
-      const known = this.open.get(line.document);
-      const entry = { ...place, written: false };
-      if (known === undefined) this.open.set(line.document, [entry]);
-      else known.push(entry);
-    }
+    if ('format' in line) this.#begun(line);
+    else if ('done' in line) this.#ended(line);
+    else this.#answered(line, place);
     return true;
+  }
+
+  #answered({ document, stage, key }: Extract<RunLine, { document: string }>, place: JournalPlace): void {
+    const current = this.stages.get(stage);
+    const asks = current?.asks ?? true;
+    if (key !== undefined && key !== current?.key) this.isMixed = true;
+    const given = key ?? current?.key;
+    const isKept = given !== undefined && given === this.#wanted.get(stage)?.key;
+    this.hasAnswers ||= asks;
+    if (asks) this.counts.add(stage, isKept);
+    if (!isKept) return;
+    const entry = { ...place, written: false };
+    const known = this.open.get(document);
+    if (known === undefined) this.open.set(document, [entry]);
+    else known.push(entry);
   }
 
   /** The run that reads has begun. */
@@ -258,22 +316,38 @@ class Scan {
     }
   }
 
-  #begun({ work, retryFailed }: Extract<RunLine, { format: string }>): void {
+  #begun({ work, stages, retryFailed }: Extract<RunLine, { format: string }>): void {
     this.runs += 1;
+    const isChange = this.work !== undefined && (this.work !== work || this.isMixed);
+    if (isChange) {
+      this.changes += 1;
+      this.counts.changed();
+      this.isMixed = this.#isDamaged = false;
+    }
     this.work = work;
-    if (!retryFailed) return;
+    this.stages = stages === undefined ? (work === this.#options.work ? this.#wanted : new Map()) : byName(stages);
+    if (this.changes >= this.#lastChange && (isChange || retryFailed)) this.#reopen();
+  }
+
+  /** Takes up again what has failed. The failures file begins anew with such a run. */
+  #reopen(): void {
     for (const [document, entries] of this.#failedDocuments) {
-      this.open.set(document, entries);
+      this.open.set(document, this.open.get(document) ?? entries);
       this.retried.add(document);
     }
     this.#failedDocuments.clear();
     this.failed = new KeyCounts();
-    // The failures file begins anew with such a run.
     this.failuresBytes = 0;
     this.gaps = this.gaps.map((gap) => ({ ...gap, failures: [0, 0] }));
   }
 
   #ended({ done: document, status, output, failures }: Extract<RunLine, { done: string }>): void {
+    if (this.changes < this.#lastChange) {
+      // Its lines are in another output.
+      if (status === 'ok') this.#failedDocuments.delete(document);
+      else this.#failedDocuments.set(document, []);
+      return;
+    }
     if (this.#isDamaged) this.#addGap([this.outputBytes, output], [this.failuresBytes, failures]);
     if (this.gaps.length > 0) this.#endedAfterGap(document, status, [this.outputBytes, output]);
     this.outputBytes = output;
@@ -302,6 +376,10 @@ class Scan {
     // Some of its answers may be lost, by which it would know what it has written.
     if (status === 'partial') this.gaps.push({ output, failures: [0, 0], document, concerns: (row) => row === ownRow });
   }
+}
+
+function byName(stages: readonly StageKey[]): ReadonlyMap<string, StageKey> {
+  return new Map(stages.map((stage) => [stage.name, stage]));
 }
 
 function rowIn(document: string): number {

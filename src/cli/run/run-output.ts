@@ -1,11 +1,11 @@
-import { stat } from 'node:fs/promises';
-import { CliError, EXIT } from '../exit.js';
+import { copyFile, open, rename, stat } from 'node:fs/promises';
+import { CliError, EXIT, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import { refuseForeignFile } from '../own-file.js';
 import { visible } from '../visible.js';
 import type { FailedFor } from './answer.js';
-import { ownerOf } from './run-files.js';
+import { ownerOf, type RunPaths } from './run-files.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
 import { Standing } from './standing.js';
 
@@ -51,8 +51,15 @@ export interface OutputPaths {
  * @param shown what the user calls the output.
  * @throws CliError (exit code 2) when it is not.
  */
-export async function checkOutput({ output, failures }: OutputPaths, shown: string, journal: RunJournal): Promise<void> {
+export async function checkOutput({ output, failures, before }: RunPaths, shown: string, journal: RunJournal): Promise<void> {
   const bytes = await sizeOf(output);
+  const bytesBefore = await sizeOf(before);
+  // As long as the output is one that a killed process has copied.
+  if (journal.change !== undefined && !journal.hasChanged && bytes > 0 && bytesBefore > 0 && bytesBefore !== bytes)
+    throw new CliError(
+      EXIT.usage,
+      `\`${shown}.before\` is there already, and the output would be kept there, for the stages have changed; move it, or remove it first`,
+    );
   const problem =
     journal.isNew && bytes > 0
       ? 'is there already, and no journal belongs to it; give another `output.path`, or remove it first'
@@ -68,6 +75,17 @@ export async function checkOutput({ output, failures }: OutputPaths, shown: stri
     );
   const owner = ownerOf({ output, failures });
   if (owner !== undefined) await refuseForeignFile(failures, failures, markOf(owner), `what failed of \`${shown}\``);
+}
+
+/** Keeps what stands in the output, which is about to begin anew. @throws CliError (exit code 4) when it cannot be copied. */
+export async function keepOutput({ output, before, newBefore }: RunPaths, shown: string): Promise<void> {
+  if ((await sizeOf(output)) === 0) return;
+  await onDisk(`keep the output as \`${shown}.before\``, async () => {
+    await copyFile(output, newBefore);
+    const file = await open(newBefore, 'r+');
+    await file.sync().finally(() => file.close());
+    await rename(newBefore, before);
+  });
 }
 
 /** How each line begins of failures whose name does not say whose they are. */

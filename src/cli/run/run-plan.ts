@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import { variable } from '../../edge/config/env.js';
-import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import type { ModelPrice } from '../../pipelines/create-budget.js';
 import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
@@ -11,7 +10,9 @@ import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
 import { type Shown, shownOf } from '../secrets.js';
 import type { InputOptions } from './open-rows.js';
+import { allPlaceholdersOf } from './placeholders.js';
 import { type RunPaths, runPaths, shownCache } from './run-files.js';
+import { type RunProblem, runProblem } from './run-problem.js';
 
 /** A stage that asks the `model` it names, or cuts a text. */
 export type PlannedStage = StageConfig;
@@ -28,8 +29,10 @@ export interface RunPlan {
   readonly paths: RunPaths;
   /** What the user calls the output. */
   readonly shownOutput: string;
-  /** Stands for what is asked: answers to other questions are of no use. */
+  /** Stands for all that is asked. */
   readonly work: string;
+  /** Of each stage, what its answers are answers to: others are of no use. */
+  readonly stageKeys: readonly StageKey[];
 }
 
 /** All that a run writes. */
@@ -51,45 +54,69 @@ const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
  *
  * @param maxUsd in place of `budget.usd`.
  */
-export function refusalOf(config: Config, maxUsd?: number): Omit<ConfigProblem, 'line' | 'column'> | undefined {
+export function refusalsOf(config: Config, maxUsd?: number): RunProblem[] {
   const { stages = [], model, budget } = config;
-  for (const [i, { name }] of stages.entries()) {
-    const path = `stages[${String(i)}].name`;
-    const message = `\`${path}\`: \`${name}\` is a field of every output line. Rename the stage.`;
-    if (TAKEN.has(name)) return { path, expected: 'Rename the stage.', got: `\`${name}\` is a field of every output line`, message };
-  }
+  const taken = stages.flatMap(({ name }, i) =>
+    TAKEN.has(name) ? [runProblem(`stages[${String(i)}].name`, `\`${name}\` is a field of every output line`, 'Rename the stage.')] : [],
+  );
   const [path, limit] = maxUsd === undefined ? ['budget.usd', budget?.usd] : ['--max-usd', maxUsd];
-  const models = stages.flatMap((stage) => (stage.prompt === undefined ? [] : [stage.model ?? model?.model]));
-  const unpriced = models.find((name) => name !== undefined && priceOfModel(config, name) === undefined);
-  if (limit !== undefined && unpriced !== undefined) {
-    const message = `\`${path}\` needs the price of the model \`${unpriced}\`. Add it to \`prices\` in the configuration.`;
-    return { path, expected: 'Add it to `prices`.', got: `no price of the model \`${unpriced}\``, message };
-  }
-  return limit === undefined && budget?.tokens === undefined
-    ? undefined
-    : unboundedStage(config, limit === undefined ? 'budget.tokens' : path);
+  if (limit === undefined && budget?.tokens === undefined) return taken;
+  const models = new Set(stages.flatMap((stage) => (stage.prompt === undefined ? [] : (stage.model ?? model?.model ?? []))));
+  const unpriced = limit === undefined ? [] : [...models].filter((name) => priceOfModel(config, name) === undefined);
+  return [
+    ...taken,
+    ...unpriced.map((name) => {
+      const message = `\`${path}\` needs the price of the model \`${name}\`. Add it to \`prices\` in the configuration.`;
+      return runProblem(path, `no price of the model \`${name}\``, 'Add it to `prices`.', message);
+    }),
+    ...(unpriced.length === 0 ? unboundedStages(config, limit === undefined ? 'budget.tokens' : path) : []),
+  ];
 }
 
-/** The first stage whose answers may have any length, so that no limit could be kept. */
-function unboundedStage(config: Config, limit: string): Omit<ConfigProblem, 'line' | 'column'> | undefined {
+/** The stages whose answers may have any length, so that no limit could be kept. */
+function unboundedStages(config: Config, limit: string): RunProblem[] {
   const { stages = [], model } = config;
-  for (const [i, stage] of stages.entries()) {
+  return stages.flatMap((stage, i) => {
     const name = stage.model ?? model?.model;
-    if (stage.prompt === undefined || name === undefined) continue;
+    if (stage.prompt === undefined || name === undefined) return [];
     const { maxOutputTokens, outputUsdPerMillion = 0 } = priceOfModel(config, name) ?? {};
-    if (maxOutputTokens !== undefined || (limit !== 'budget.tokens' && outputUsdPerMillion === 0)) continue;
+    if (maxOutputTokens !== undefined || (limit !== 'budget.tokens' && outputUsdPerMillion === 0)) return [];
     const body = { messages: [], max_tokens: stage.maxTokens ?? model?.maxTokens, ...model?.options };
-    if (estimateChat(body as ChatRequest).outputTokens !== undefined) continue;
-    const path = `stages[${String(i)}].maxTokens`;
-    const expected = `Add \`maxTokens\` to the stage \`${stage.name}\` or to \`model\`, or \`maxOutputTokens\` to the price of \`${name}\`.`;
-    const message = `\`${limit}\` needs the longest answer of the stage \`${stage.name}\`. ${expected}`;
-    return { path, expected, got: 'answers of any length', message };
-  }
-  return undefined;
+    if (estimateChat(body as ChatRequest).outputTokens !== undefined) return [];
+    const repair = `Add \`maxTokens\` to the stage \`${stage.name}\` or to \`model\`, or \`maxOutputTokens\` to the price of \`${name}\`.`;
+    const message = `\`${limit}\` needs the longest answer of the stage \`${stage.name}\`. ${repair}`;
+    return [runProblem(`stages[${String(i)}].maxTokens`, 'answers of any length', repair, message)];
+  });
+}
+
+/** What a configuration and the environment lack for a run. */
+export function lacksOf({ model = {}, stages, input, output }: Config, env: Host['env']): RunProblem[] {
+  const lacks: RunProblem[] = [];
+  const needs = (path: string, hint = ''): void => {
+    lacks.push(runProblem(path, 'nothing', 'Add it.', `a run needs \`${path}\`${hint}`));
+  };
+  if (stages === undefined) needs('stages');
+  for (const [i, { prompt, chunk }] of (stages ?? []).entries())
+    if (prompt === undefined && chunk === undefined) needs(`stages[${String(i)}].prompt`, ' or `chunk`');
+  if (stages?.some((stage) => stage.prompt !== undefined && (stage.model ?? model.model) === undefined)) needs('model.model');
+  if (input === undefined) needs('input.path');
+  if (output === undefined) needs('output.path');
+  if ((model.baseUrl ?? env['SLUICE_BASE_URL']) === undefined) needs('model.baseUrl', ' (or SLUICE_BASE_URL)');
+  const { apiKeyEnv } = model;
+  if (apiKeyEnv !== undefined && variable(env, apiKeyEnv) === undefined)
+    lacks.push(
+      runProblem(
+        'model.apiKeyEnv',
+        'not set',
+        'Set it.',
+        `\`model.apiKeyEnv\`: the environment variable \`${apiKeyEnv}\` is not set. Set it.`,
+      ),
+    );
+  return lacks;
 }
 
 /**
- * Looks whether a configuration has all that a run needs, and fills in where files are: relative to the configuration.
+ * Fills in where files are: relative to the configuration.
  *
  * @param file path of the configuration.
  * @param own what else the command writes; never taken for input.
@@ -104,24 +131,15 @@ export function planRun(
   secrets: readonly string[] = [],
 ): RunPlan {
   const { env } = host;
-  const { model = {}, input, output } = config;
-  const missing = (path: string, hint = ''): CliError => new CliError(EXIT.usage, `\`${file}\`: a run needs \`${path}\`${hint}`);
-  if (config.stages === undefined) throw missing('stages');
-  if (input === undefined) throw missing('input.path');
-  if (output === undefined) throw missing('output.path');
-  const stages = config.stages.map((stage, i): PlannedStage => {
-    const at = `stages.${String(i)}`;
-    if (stage.chunk !== undefined) return stage;
+  const [lack] = lacksOf(config, env);
+  if (lack !== undefined) throw new CliError(EXIT.usage, lack.message);
+  const { model = {}, input, output } = config as Config & Required<Pick<Config, 'input' | 'output'>>;
+  const stages = (config.stages ?? []).map((stage): PlannedStage => {
     const name = stage.model ?? model.model;
-    if (stage.prompt === undefined) throw missing(`${at}.prompt`, ' or `chunk`');
-    if (name === undefined) throw missing('model.model');
-    return { ...stage, model: name };
+    return stage.chunk !== undefined || name === undefined ? stage : { ...stage, model: name };
   });
-  const baseUrl = model.baseUrl ?? env['SLUICE_BASE_URL'];
-  if (baseUrl === undefined) throw missing('model.baseUrl', ' (or SLUICE_BASE_URL)');
+  const baseUrl = model.baseUrl ?? env['SLUICE_BASE_URL'] ?? '';
   const apiKey = model.apiKeyEnv === undefined ? apiKeyFrom(env) : variable(env, model.apiKeyEnv);
-  if (model.apiKeyEnv !== undefined && apiKey === undefined)
-    throw new CliError(EXIT.usage, `\`${file}\`: \`model.apiKeyEnv\` names ${model.apiKeyEnv}, which is not set`);
   const sent = { baseUrl, ...(apiKey !== undefined && { apiKey }), ...(model.headers && { headers: model.headers }) };
   const folder = dirname(pathOf(host, file));
   const paths = runPaths(output, folder, shownCache(config));
@@ -134,17 +152,42 @@ export function planRun(
     input: { path: resolve(folder, input.path), shown: input.path, format: input.format, id: input.id, exclude },
     paths,
     shownOutput: output.path,
-    work: workOf(config, stages),
+    ...workOf(config, stages),
   };
 }
 
+/** What an answer of a stage is an answer to. */
+export interface StageKey {
+  readonly name: string;
+  /** Equal for what asks the same of the same: of the stage itself, and of the stages that its items are made of. */
+  readonly key: string;
+  /** Whether its answers are those of a model. */
+  readonly asks: boolean;
+}
+
 /** Everything that makes an answer another one; not where the server is, nor how fast it may be asked. */
-function workOf({ model }: Config, stages: readonly PlannedStage[]): string {
+function workOf({ model }: Config, stages: readonly PlannedStage[]): Pick<RunPlan, 'work' | 'stageKeys'> {
   const asked = stages.map(({ name, prompt, chunk, answer, system, model: own, temperature, maxTokens, gleaning }) => {
     if (chunk !== undefined) return [name, chunk];
     const options = { temperature: temperature ?? model?.temperature, maxTokens: maxTokens ?? model?.maxTokens, ...model?.options };
     // `fixAnswer` may come later, as `accept` may: for what has failed.
     return [name, prompt, answer ?? 'text', system ?? model?.system ?? '', own, options, ...(gleaning ? [gleaning] : [])];
   });
-  return createHash('sha256').update(JSON.stringify(asked)).digest('hex').slice(0, 16);
+  const stageKeys: StageKey[] = [];
+  for (const [i, stage] of stages.entries()) {
+    const inputs = inputsOf(stage, stages.slice(0, i));
+    const key = digestOf([asked[i], stageKeys.flatMap(({ name, key }) => (inputs.has(name) ? [key] : []))]);
+    stageKeys.push({ name: stage.name, key, asks: stage.prompt !== undefined });
+  }
+  return { work: digestOf(asked), stageKeys };
+}
+
+/** Stages before, whose answers a stage names, and those that make several items of one: what an item is depends on them. */
+function inputsOf(stage: PlannedStage, earlier: readonly PlannedStage[]): ReadonlySet<string> {
+  const named = new Set(allPlaceholdersOf(stage).map(([, [first]]) => first));
+  return new Set(earlier.flatMap(({ name, chunk, answer }) => (named.has(name) || chunk !== undefined || answer === 'list' ? [name] : [])));
+}
+
+function digestOf(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 16);
 }

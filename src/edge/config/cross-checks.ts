@@ -76,9 +76,28 @@ export function crossChecks(value: unknown): Finding[] {
       const path = ['stages', i];
       if (name !== undefined && names.indexOf(name) < i) wrong([...path, 'name'], 'two stages have the same name', 'Rename one of them.');
       if (isGiven(...path, 'prompt') && isGiven(...path, 'chunk')) excludes([...path, 'chunk'], 'prompt');
-      for (const at of [['prompt'], ['gleaning', 'prompt'], ['gleaning', 'continue']]) checkPrompt([...path, ...at], names.slice(i));
+      for (const at of [['prompt'], ['gleaning', 'prompt'], ['gleaning', 'continue']])
+        checkNames([...path, ...at], (prompt) => prompt, i, '`{{…}}`');
+      checkNames([...path, 'chunk', 'field'], (field) => `{{${field}}}`, i, 'it');
       checkAnswer(path);
       checkChunk([...path, 'chunk']);
+    }
+
+    /**
+     * @param templateOf - the value as a template
+     * @param at - which stage it is of
+     */
+    function checkNames(path: Path, templateOf: (value: string) => string, at: number, shown: string): void {
+      const given = valueAt(value, path);
+      if (typeof given !== 'string') return;
+      for (const steps of new PromptTemplate(templateOf(given)).placeholders) {
+        const [first = ''] = steps;
+        if (steps.includes('')) wrong(path, '`{{}}` is empty', 'Name a field or an earlier stage.');
+        else if (names.includes(first, at))
+          wrong(path, `${shown} names a stage that has no answer yet`, 'Use fields of the document and earlier stages.');
+        else if (steps.length > 1 && isText(valueAt(stages, [names.lastIndexOf(first, at)])))
+          wrong(path, `${shown} names a part of an answer that is a text`, 'Name the stage alone, or use `answer: json` there.');
+      }
     }
   }
 
@@ -102,15 +121,12 @@ export function crossChecks(value: unknown): Finding[] {
       wrong([...path, 'overlapTokens'], '`overlapTokens` is more than half of `maxTokens`', 'Lower it.');
   }
 
-  /** @param later - the stage itself, and those behind it */
-  function checkPrompt(path: Path, later: readonly unknown[]): void {
-    const prompt = valueAt(value, path);
-    if (typeof prompt !== 'string') return;
-    for (const steps of new PromptTemplate(prompt).placeholders) {
-      if (steps.includes('')) wrong(path, '`{{}}` is empty', 'Name a field or an earlier stage.');
-      else if (later.includes(steps[0]))
-        wrong(path, '`{{…}}` names a stage that has no answer yet', 'Use fields of the document and earlier stages.');
-    }
+  /** Whether what comes of a stage is a text: one that has parts may have any. */
+  function isText(stage: unknown): boolean {
+    const isList = valueAt(value, ['concurrency', 'stage_level', String(valueAt(stage, ['name'])), 'batch_mode']) === true;
+    const answer = valueAt(stage, ['answer']);
+    const isAsking = typeof valueAt(stage, ['prompt']) === 'string' && (answer === undefined || answer === 'text') && !isList;
+    return isAsking || typeof valueAt(stage, ['chunk']) === 'object';
   }
 }
 

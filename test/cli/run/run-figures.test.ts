@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { dryRun } from '../../../src/cli/run/dry-run.js';
 import { RunJob } from '../../../src/cli/run/run-job.js';
-import { planRun, type RunPlan, refusalOf } from '../../../src/cli/run/run-plan.js';
+import { planRun, refusalsOf, type RunPlan } from '../../../src/cli/run/run-plan.js';
 import type { RunSummary } from '../../../src/cli/run/run-summary.js';
 import type { Config } from '../../../src/edge/config/schema.js';
 import { type FakeChat, type FakeChatOptions, startFakeChat } from '../../support/fake-chat-api.js';
@@ -89,7 +89,7 @@ it('calls that the provider fails cost nothing, however often', async () => {
 
 it('a limit without a longest answer is refused', async () => {
   const { config } = await planned({});
-  expect(refusalOf(config, 0.02)?.message).toContain('needs the longest answer of the stage `question`');
+  expect(refusalsOf(config, 0.02)[0]?.message).toContain('needs the longest answer of the stage `question`');
 });
 
 it('one run spends a limit up to less than one call, and a second one finishes', async () => {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { KeyCounts } from '../../../src/cli/run/key-counts.js';
 import { badRow, type Row, rowOf } from '../../../src/cli/run/row.js';
 import { RunJournal } from '../../../src/cli/run/run-journal.js';
+import type { StageKey } from '../../../src/cli/run/run-plan.js';
 
 let folder: string;
 let path: string;
@@ -21,8 +22,10 @@ afterEach(() => {
 const row = (number: number): Row => rowOf(number, { id: String(number) }, undefined, String(number)) as Row;
 const same = (number: number): Row => rowOf(number, { text: 'same' }, undefined, 'same') as Row;
 
-async function begun(retryFailed = false, work = 'w'): Promise<RunJournal> {
-  const journal = await RunJournal.read({ path, shown: 'out.jsonl.journal', work, retryFailed });
+const stagesOf = (work: string): StageKey[] => [{ name: 's', key: `of ${work}`, asks: true }];
+
+async function begun(retryFailed = false, work = 'w', stages = stagesOf(work)): Promise<RunJournal> {
+  const journal = await RunJournal.read({ path, shown: 'out.jsonl.journal', work, stages, retryFailed });
   await journal.begin();
   return journal;
 }
@@ -143,7 +146,7 @@ describe('the journal of a run', () => {
   });
 
   it('changes nothing before it is begun', async () => {
-    const journal = await RunJournal.read({ path, shown: 'j', work: 'w', retryFailed: false });
+    const journal = await RunJournal.read({ path, shown: 'j', work: 'w', stages: stagesOf('w'), retryFailed: false });
     expect(journal.isNew).toBe(true);
     await journal.close();
     expect(existsSync(path)).toBe(false);
@@ -157,7 +160,9 @@ describe('the journal of a run', () => {
     expect(second).toMatchObject({ isNew: false, outputBytes: 0, failuresBytes: 0 });
     expect(second.endOf(row(1))).toBe(undefined);
     await second.close();
-    expect(await RunJournal.read({ path, shown: path, work: 'other', retryFailed: false })).toMatchObject({ isNew: false });
+    expect(await RunJournal.read({ path, shown: path, work: 'other', stages: stagesOf('other'), retryFailed: false })).toMatchObject({
+      isNew: false,
+    });
   });
 
   it('is refused when it has answers to something else, or is none', async () => {

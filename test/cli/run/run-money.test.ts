@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { seededRandom } from '../../../marbles/random.js';
 import { RunJob } from '../../../src/cli/run/run-job.js';
-import { planRun, type RunPlan, refusalOf } from '../../../src/cli/run/run-plan.js';
+import { planRun, refusalsOf, type RunPlan } from '../../../src/cli/run/run-plan.js';
 import { type RunSummary, runSummaryText } from '../../../src/cli/run/run-summary.js';
 import type { Config } from '../../../src/edge/config/schema.js';
 import { sized } from '../../support/deep.js';
@@ -174,9 +174,9 @@ describe('`--max-usd`', () => {
     const config = { model: { model: 'm' }, stages, prices: { m: price } };
     const words =
       'needs the longest answer of the stage `one`. Add `maxTokens` to the stage `one` or to `model`, or `maxOutputTokens` to the price of `m`.';
-    expect(refusalOf(config, 1)?.message).toBe(`\`--max-usd\` ${words}`);
-    expect(refusalOf({ ...config, budget: { usd: 1 } })?.message).toBe(`\`budget.usd\` ${words}`);
-    expect(refusalOf({ ...config, prices: {}, budget: { tokens: 100 } })?.message).toBe(`\`budget.tokens\` ${words}`);
+    expect(refusalsOf(config, 1)[0]?.message).toBe(`\`--max-usd\` ${words}`);
+    expect(refusalsOf({ ...config, budget: { usd: 1 } })[0]?.message).toBe(`\`budget.usd\` ${words}`);
+    expect(refusalsOf({ ...config, prices: {}, budget: { tokens: 100 } })[0]?.message).toBe(`\`budget.tokens\` ${words}`);
     for (const bounded of [
       { ...config, model: { model: 'm', maxTokens: 5 } },
       { ...config, model: { model: 'm', options: { max_completion_tokens: 5 } } },
@@ -185,6 +185,6 @@ describe('`--max-usd`', () => {
       // Answers cost nothing.
       { ...config, prices: { m: { usdPerCall: 0.01 } } },
     ])
-      expect(refusalOf(bounded, 1)).toBeUndefined();
+      expect(refusalsOf(bounded, 1)).toEqual([]);
   });
 });
