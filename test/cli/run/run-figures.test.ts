@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { dryRun } from '../../../src/cli/run/dry-run.js';
 import { RunJob } from '../../../src/cli/run/run-job.js';
-import { planRun, refusalsOf, type RunPlan } from '../../../src/cli/run/run-plan.js';
+import { planRun, type RunPlan, refusalsOf } from '../../../src/cli/run/run-plan.js';
 import type { RunSummary } from '../../../src/cli/run/run-summary.js';
 import type { Config } from '../../../src/edge/config/schema.js';
 import { type FakeChat, type FakeChatOptions, startFakeChat } from '../../support/fake-chat-api.js';

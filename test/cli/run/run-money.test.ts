@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { seededRandom } from '../../../marbles/random.js';
 import { RunJob } from '../../../src/cli/run/run-job.js';
-import { planRun, refusalsOf, type RunPlan } from '../../../src/cli/run/run-plan.js';
+import { planRun, type RunPlan, refusalsOf } from '../../../src/cli/run/run-plan.js';
 import { type RunSummary, runSummaryText } from '../../../src/cli/run/run-summary.js';
 import type { Config } from '../../../src/edge/config/schema.js';
 import { sized } from '../../support/deep.js';
