@@ -26,7 +26,7 @@ const INSTALL_SCRIPTS = [
 ];
 
 /** What a download may be. */
-const MOST_BYTES = 1_600_000;
+const MOST_BYTES = 1_500_000;
 
 /** What each adapter is for, and cannot be imported without. */
 const ADAPTED = {

@@ -67,7 +67,7 @@ const LATER = {
     leastShare: 'least that is asked of a store at a time',
     startsEmpty: 'whether a store begins as if another one had been lost',
     scope: 'what limits at a store are of',
-    store: 'where several processes share the limits of an account',
+    store: 'where several processes share the limits of an account or a budget',
     onSuperseded: 'told of an item that a newer one replaced',
     operator: 'what errors and events call a function that is built on this one',
     pauses: 'which limiter a pause of a child stops',

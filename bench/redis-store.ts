@@ -109,8 +109,10 @@ try {
   ];
   console.log(table(heads, rows));
   const redis = server.connect();
-  for (const key of await redis.keys('*:parts:account'))
-    console.log(`\n${key}: ${String(await redis.memory('USAGE', key, 'SAMPLES', 0))} bytes`);
+  const bytesOf = (key: string): Promise<number | null> => redis.memory('USAGE', key, 'SAMPLES', 0);
+  for (const key of await redis.keys('*:parts:account')) console.log(`\n${key}: ${String(await bytesOf(key))} bytes`);
+  const owners = await Promise.all((await redis.keys('*:owner:account:*')).map(bytesOf));
+  console.log(`${String(owners.length)} owners: ${String(Math.max(...owners.map(Number)))} bytes each at most`);
 } finally {
   await server.stop();
   await logged.stop();

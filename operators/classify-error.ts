@@ -27,9 +27,11 @@ const WITHOUT_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes(
   transient:
     'overloaded_error api_error server_error timeout_error ECONNRESET ECONNREFUSED ECONNABORTED ENOTFOUND EAI_AGAIN EPIPE ETIMEDOUT ENETDOWN ' +
     'ENETUNREACH EHOSTDOWN EHOSTUNREACH ERR_STREAM_PREMATURE_CLOSE UND_ERR_SOCKET UND_ERR_CONNECT_TIMEOUT UND_ERR_CLOSED UND_ERR_DESTROYED ' +
-    'UND_ERR_RES_CONTENT_LENGTH_MISMATCH AI_EmptyResponseBodyError CONNECTION_CLOSED SEND_FAILED -32000 -32603',
+    'UND_ERR_RES_CONTENT_LENGTH_MISMATCH AI_EmptyResponseBodyError CONNECTION_CLOSED SEND_FAILED -32000 -32603 ' +
+    // Of this package, behind a status of success: no JSON object, or an error.
+    'ERR_UNREADABLE_ANSWER ProviderError',
   tooLarge: 'AI_TooManyEmbeddingValuesForCallError',
-  itemFault: 'AI_NoObjectGeneratedError AI_InvalidPromptError -32602 -32002',
+  itemFault: 'invalid_request_error content_filter ERR_ANSWER_TOO_LONG AI_NoObjectGeneratedError AI_InvalidPromptError -32602 -32002',
   contract: 'AI_JSONParseError AI_TypeValidationError AI_InvalidResponseDataError INVALID_RESULT',
   // `McpError` and the two behind it are those of MCP with a code that is not above.
   fatal:
@@ -98,7 +100,7 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * | evidence | class |
  * | --- | --- |
  * | 429; `rate_limit_error`; 498, and a 429 of a service tier without capacity (`isTierOnly`) | `throttled` |
- * | 408, 409, 425, 5xx; a connection that was refused, reset or not found; `fetch failed` | `transient` |
+ * | 408, 409, 425, 5xx; a connection that was refused, reset or not found; `fetch failed`; a page or an error in place of an answer of status 200 | `transient` |
  * | `AttemptTimeoutError`, `TimeoutError`, an SDK's own timeout | `timeout` |
  * | 413; `context_length_exceeded`, `max_tokens_per_request`; a message that gives a size and its limit | `tooLarge` |
  * | 400, 422; an error without any evidence | `itemFault` |

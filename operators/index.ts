@@ -63,7 +63,7 @@ export type {
   SharedOptions,
   SharedStore,
 } from './options/credit-store.js';
-export type { FlowErrorCode } from './options/errors.js';
+export type { BudgetRefusal, FlowErrorCode } from './options/errors.js';
 export {
   AttemptTimeoutError,
   BatchShapeError,

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import type { AgentOptions } from './agent.js';
-import { startRedis } from './redis.js';
+import { NO_REDIS, startRedis } from './redis.js';
 
 const folder = import.meta.dirname;
 const project = resolve(folder, '../..');
@@ -101,7 +101,7 @@ async function demo(): Promise<void> {
   const redis = stores.includes('redis') ? await startRedis() : undefined;
   for (const store of stores) {
     if (store === 'redis' && !redis) {
-      console.log('redis    left out: there is no redis-server on the PATH');
+      console.log(`redis    left out: ${NO_REDIS}`);
       continue;
     }
     const run = await runAgents({ ...limit, store, agents, calls, redisPort: redis?.port });

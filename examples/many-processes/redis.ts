@@ -11,11 +11,28 @@ export interface DemoRedis {
   stop(): void;
 }
 
-/** Resolves to undefined when there is no redis-server on the PATH, or it does not start. */
+const named = process.env['REDIS_SERVER_PATH'] || undefined;
+const PROGRAMS = named === undefined ? ['redis-server', 'valkey-server'] : [named];
+
+/** Why the demo has no Redis, and the repair. */
+export const NO_REDIS =
+  named === undefined
+    ? 'no redis-server and no valkey-server on the PATH starts. Install one of them, or set REDIS_SERVER_PATH to its file'
+    : `REDIS_SERVER_PATH is set to ${named}, which does not start as a Redis`;
+
+/** Resolves to undefined when no program starts. */
 export async function startRedis(): Promise<DemoRedis | undefined> {
+  for (const program of PROGRAMS) {
+    const redis = await start(program);
+    if (redis) return redis;
+  }
+  return undefined;
+}
+
+async function start(program: string): Promise<DemoRedis | undefined> {
   const port = await freePort();
   const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--maxmemory-policy', 'noeviction'];
-  const server = spawn('redis-server', settings, { stdio: 'ignore' });
+  const server = spawn(program, settings, { stdio: 'ignore' });
   const over = new Promise<undefined>((ended) => {
     server.once('error', () => {
       ended(undefined);

@@ -1,3 +1,4 @@
+import type { Observable } from 'rxjs';
 import { show } from './show.js';
 
 /**
@@ -195,28 +196,66 @@ export class BreakerOpenError extends FlowError {
 }
 
 /**
+ * The limit of a budget that had no room for a call, and what the call would have taken of it.
+ * @stable
+ */
+export interface BudgetRefusal {
+  /** Undefined when the limit is about calls of all keys. Not in the message. */
+  readonly key: string | undefined;
+  /** Undefined when the limit is about calls of all models. */
+  readonly model: string | undefined;
+  readonly unit: 'usd' | 'tokens';
+  readonly limit: number;
+  /** What of the limit is neither spent nor reserved by calls under way, in `unit`. */
+  readonly left: number;
+  /** What the call may cost at most, in `unit`. */
+  readonly asked: number;
+  /** When the limit begins anew, on the clock of the budget; Infinity when it never does, or when the call costs more than all of it. */
+  readonly resetsAt: number;
+  /** How long that is from now. */
+  readonly resetsInMs: number;
+  /**
+   * Emits when it is worth asking again: calls under way have reserved what this one needs, and one of them has ended. Undefined when the call has no room
+   * whatever becomes of them. `retry({ delay: (error) => error.freed ?? throwError(() => error) })` waits for room.
+   */
+  readonly freed?: Observable<unknown> | undefined;
+}
+
+/**
  * A limit of a budget has no room for the call, which was not made.
  * @stable
  */
-export class BudgetExceededError extends FlowError {
+export class BudgetExceededError extends FlowError implements BudgetRefusal {
   override readonly name = 'BudgetExceededError';
-  constructor(
-    operator: string,
-    /** Of the limit; undefined when it is about calls of all keys. Not in the message. */
-    readonly key: string | undefined,
-    /** Of the limit; undefined when it is about calls of all models. */
-    readonly model: string | undefined,
-    readonly unit: 'usd' | 'tokens',
-    readonly limit: number,
-    /** When the limit begins anew, on the clock of the budget; Infinity when it never does, or when the call is dearer than all of it. */
-    readonly resetsAt: number,
-    /** How long that is from now. */
-    readonly resetsInMs: number,
-  ) {
-    const amount = unit === 'usd' ? `${limit} USD` : `${limit} tokens`;
-    const when =
-      resetsInMs === Infinity ? '; the call alone costs more, or the limit never resets' : `; it resets in ${spanOf(resetsInMs)}`;
-    super('FLOW_BUDGET_EXCEEDED', operator, `the call has no room in the limit of ${amount}${when}`);
+  readonly key: string | undefined;
+  readonly model: string | undefined;
+  readonly unit: 'usd' | 'tokens';
+  readonly limit: number;
+  readonly left: number;
+  readonly asked: number;
+  readonly resetsAt: number;
+  readonly resetsInMs: number;
+  declare readonly freed: Observable<unknown> | undefined;
+
+  constructor(operator: string, refusal: BudgetRefusal) {
+    const { asked, key, left, limit, model, resetsAt, resetsInMs, unit } = refusal;
+    const shown = (amount: number): string => (unit === 'usd' ? `${Number(amount.toFixed(9))} USD` : `${amount} tokens`);
+    const when = resetsInMs === Infinity ? '' : `; the limit resets in ${spanOf(resetsInMs)}`;
+    super(
+      'FLOW_BUDGET_EXCEEDED',
+      operator,
+      `the call may cost ${shown(asked)}, and ${shown(left)} of the limit of ${shown(limit)} is left${when}`,
+    );
+    this.key = key;
+    this.model = model;
+    this.unit = unit;
+    this.limit = limit;
+    this.left = left;
+    this.asked = asked;
+    this.resetsAt = resetsAt;
+    this.resetsInMs = resetsInMs;
+    // Not for loggers.
+    Object.defineProperty(this, 'freed', { value: refusal.freed });
   }
 }
 

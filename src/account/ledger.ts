@@ -5,7 +5,7 @@ import { childOf, fromHeaders } from '../../operators/index.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { budgetOption } from '../pipelines/budget/budget-options.js';
 import type { BudgetCall, BudgetPort, Reservation } from '../pipelines/budget/budget-types.js';
-import { after, bothOf, type Reserving } from '../pipelines/budget/reserving.js';
+import { after, bothOf, type Reserving, reservationOf } from '../pipelines/budget/reserving.js';
 import type { AttemptFacts, CallFacts, EntryBook } from './entry.js';
 import { asGranted, Entry } from './entry.js';
 import { ExpectedOutput } from './expected-output.js';
@@ -106,9 +106,9 @@ export class Ledger implements EntryBook {
    */
   reserveFor({ key, lane, model, tokens }: CallFacts, refused: () => void): Reserving | undefined {
     if (!this.#hasBudget) return undefined;
-    const { maxOutputTokens: outputTokens = 0, ...prompt } = tokens;
+    const { maxOutputTokens: outputTokens, ...prompt } = tokens;
     try {
-      const reserving = this.reserve({ model, key, ...prompt, outputTokens }, lane);
+      const reserving = this.reserve({ model, key, ...prompt, ...(outputTokens !== undefined && { outputTokens }) }, lane);
       return isObservable(reserving) ? after(reserving, (reservation) => reservation, refused) : reserving;
     } catch (error) {
       refused();
@@ -156,7 +156,7 @@ export class Ledger implements EntryBook {
     if (budget === undefined) return above;
     const reserved = this.#reserved?.get(lane);
     const asked = reserved === undefined ? call : { ...call, reserved };
-    return above === undefined ? budget.reserve(asked) : bothOf(above, () => budget.reserve(asked));
+    return above === undefined ? reservationOf(budget, asked) : bothOf(above, () => reservationOf(budget, asked));
   }
 
   /** Whether a budget is charged here already, or above: the same one given twice is charged once. */

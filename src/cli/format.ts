@@ -4,6 +4,11 @@ export function formatCount(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
+/** `1 call`, `2 calls`. */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  return `${formatCount(count)} ${Math.round(count) === 1 ? one : several}`;
+}
+
 export function formatShare(share: number): string {
   return `${String(Math.round(share * 100))} %`;
 }

@@ -84,6 +84,11 @@ export class Journal {
     return new Journal(await LineFile.open(path, `the journal \`${path}\``, length));
   }
 
+  /** Bytes of it, those included that are on their way. */
+  get length(): number {
+    return this.#file.length;
+  }
+
   /**
    * @returns resolves when the entry is safe from a killed process; rejects with a CliError (exit code 4) when it could not be written.
    * @throws CliError (exit code 4) when an earlier write has failed.

@@ -1,9 +1,10 @@
 import { map } from 'rxjs';
+import * as z from 'zod';
 import { check } from '../../operators/build.js';
 import { FlowConfigError } from '../../operators/index.js';
 import { failed, runOf } from '../pipelines/tools/tool-results.js';
 import type { Tool, ToolCall, ToolFailure, ToolResult, ToolRun } from '../pipelines/tools/tool-types.js';
-import { z } from './zod.js';
+import { schema } from './zod.js';
 
 export const BATCH_TOOL_DEFAULTS = {
   name: 'batch',
@@ -15,7 +16,7 @@ export const BATCH_TOOL_DEFAULTS = {
 } as const;
 
 /** What a model says to call several tools at once, at most ten of them. */
-export const batchToolSchema = /* @__PURE__ */ (() => schemaOf(BATCH_TOOL_DEFAULTS.maxCalls))();
+export const batchToolSchema = /* @__PURE__ */ schema(() => schemaOf(BATCH_TOOL_DEFAULTS.maxCalls));
 
 function schemaOf(maxCalls: number) {
   const calls = z

@@ -1,4 +1,4 @@
-import { z } from './zod.js';
+import type * as z from 'zod';
 
 /** What untrusted input turned out to be. `problem` names the place and what was expected there, never the input itself. */
 export type Checked<T> = { readonly value: T } | { readonly problem: string };

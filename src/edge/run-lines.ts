@@ -1,10 +1,11 @@
-import { z } from './zod.js';
+import * as z from 'zod';
+import { schema } from './zod.js';
 
-const text = /* @__PURE__ */ (() => z.string().min(1))();
-const bytes = /* @__PURE__ */ (() => z.int().min(0))();
+const text = /* @__PURE__ */ schema(() => z.string().min(1));
+const bytes = /* @__PURE__ */ schema(() => z.int().min(0));
 
 /** One line of the journal of `sluice run`, without its checksum. */
-export const runLineSchema = /* @__PURE__ */ (() =>
+export const runLineSchema = /* @__PURE__ */ schema(() =>
   z.union([
     // What a stage has answered, and what that is an answer to.
     z.strictObject({ document: text, stage: text, item: z.string(), value: z.unknown(), key: text.optional() }),
@@ -18,6 +19,17 @@ export const runLineSchema = /* @__PURE__ */ (() =>
       stages: z.array(z.strictObject({ name: text, key: text, asks: z.boolean() })).optional(),
       retryFailed: z.boolean(),
     }),
-  ]))();
+  ]),
+);
 
 export type RunLine = z.infer<typeof runLineSchema>;
+
+/** One line of the cache of `sluice run`, without its checksum. */
+export const cacheLineSchema = /* @__PURE__ */ schema(() =>
+  z.union([
+    // The answer to a request, by the SHA-256 of its body.
+    z.strictObject({ request: z.string().length(64), answer: z.string() }),
+    // What the file is.
+    z.strictObject({ format: z.literal('sluice-cache'), version: z.literal(1) }),
+  ]),
+);

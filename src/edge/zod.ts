@@ -1,7 +1,13 @@
-import * as z from 'zod';
+import * as zod from 'zod';
 import { needsPeer } from '../peer-version.js';
 
-// Schemas are made while modules load, so the version is checked here, before the first of them.
-needsPeer('sluice/edge', 'zod', '^4.0.0', (z as { readonly $brand?: symbol }).$brand !== undefined);
-
-export { z };
+/**
+ * Makes a schema, or what is made of schemas. That happens while modules load, so the version is checked before each of them. Files import zod itself, of
+ * which a bundle then has only what they use.
+ *
+ * @throws Error when zod is an older one
+ */
+export function schema<T>(make: () => T): T {
+  needsPeer('sluice/edge', 'zod', '^4.0.0', (zod as { readonly $brand?: symbol }).$brand !== undefined);
+  return make();
+}

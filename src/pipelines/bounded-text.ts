@@ -1,7 +1,7 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
 import { Alarm } from '../../operators/build.js';
-import { lateError } from './provider-error.js';
+import { tooLongError } from './provider-error.js';
 
 /** How much of a body is read at most. */
 export interface TextBounds {
@@ -61,7 +61,7 @@ export async function boundedJson(response: Response): Promise<unknown> {
   const { text, isWhole, error } = await boundedText(response, { maxBytes: MAX_ANSWER_BYTES });
   // eslint-disable-next-line @typescript-eslint/only-throw-error -- as the platform threw it
   if (error !== undefined) throw error;
-  if (!isWhole) throw lateError(`the answer is longer than ${String(MAX_ANSWER_BYTES)} bytes`);
+  if (!isWhole) throw tooLongError(`the answer is longer than ${String(MAX_ANSWER_BYTES)} bytes`);
   return jsonOf(text);
 }
 

@@ -1,3 +1,4 @@
+import { type Observable, race, Subject, timer } from 'rxjs';
 import { check, teller } from '../../operators/build.js';
 import { BudgetExceededError, FlowConfigError } from '../../operators/index.js';
 import { checkedSave, NAME, readOptions } from './budget/budget-options.js';
@@ -35,8 +36,8 @@ export type * from './budget/budget-types.js';
  * - **Begins anew** `windowMs` after the first call of a window. A call is one of the window that it began in.
  * - **After a crash** what was reserved is still charged, with a `storage`.
  * - **Of several processes**, with a `store`: what one spends, all have spent. `reserve` then answers with an Observable; everything that takes a `budget`
- *   waits for it. A window slides then: no span of `windowMs` costs more than the limit. What calls cost less goes back within a second; what a process that
- *   died had reserved stays charged. The store must remember as long as the limit lasts.
+ *   waits for it. A window slides then: no span of `windowMs` costs more than the limit. What calls cost less goes back to the store after 100 ms, or
+ *   before a call of the same process is refused; what a process that died had reserved stays charged. The store must remember as long as the limit lasts.
  *
  * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, and what the `storage` throws.
@@ -70,15 +71,18 @@ class FlowBudget implements Budget, Account {
   readonly #tokens = new Meter({ ...ALL, unit: 'tokens' }, -1);
   readonly #calls: PricedCalls;
   readonly #tell: ReturnType<typeof teller>;
+  /** Emits when less may be charged than before. */
+  readonly #freed = new Subject<void>();
+  #isFreeing = false;
   #executing = 0;
 
   constructor(config: ReturnType<typeof readOptions>) {
     this.#config = config;
-    const { limits, prices, storage: store } = config;
+    const { limits, prices, storage } = config;
     this.#limits = limits.map((rule, position) => new Meter(rule, position));
     this.#calls = new PricedCalls(prices, this.#limits);
     this.#tell = teller(NAME, this.#config, () => this.#now());
-    for (const saved of checkedSave(store?.load())) for (const limit of this.#limits) limit.restore(saved);
+    for (const saved of checkedSave(storage?.load())) for (const limit of this.#limits) limit.restore(saved);
   }
 
   reserve(call: BudgetCall): Reservation {
@@ -88,7 +92,8 @@ class FlowBudget implements Budget, Account {
     const windows = limits.map((limit) => limit.at(now));
     const full = windows.filter((window) => !window.hasRoomFor(amounts, asked.reserved, now));
     if (full.length > 0) {
-      const refusal = this.#refusal(full, amounts, now);
+      const isHeld = full.every((window) => window.mayHaveRoomFor(amounts, asked.reserved, now));
+      const refusal = this.#refusal(full, amounts, isHeld, now);
       if (this.#config.enforce) throw refusal;
     }
     const charge = new Charge(this, [...windows, this.#usd.at(now), this.#tokens.at(now)], price, asked, now);
@@ -125,6 +130,11 @@ class FlowBudget implements Budget, Account {
   }
 
   changed(windows: readonly Window[]): void {
+    this.#changed(windows);
+    this.#free();
+  }
+
+  #changed(windows: readonly Window[]): void {
     try {
       this.#save();
     } catch {
@@ -144,21 +154,50 @@ class FlowBudget implements Budget, Account {
     this.#tell?.({ type: 'budgetOverrun', position: meter.position, unit, limit: meter.shown(limit), over });
   }
 
+  /** A little later: what the answer ends is gone by then, and asks no more. */
+  #free(): void {
+    if (this.#isFreeing || !this.#freed.observed) return;
+    this.#isFreeing = true;
+    this.#config.scheduler.schedule(() => {
+      this.#isFreeing = false;
+      this.#freed.next();
+    });
+  }
+
   // ---- limits -------------------------------------------------------------------------------------------------------
 
-  /** Of the limit that keeps the call waiting longest. */
-  #refusal(full: readonly Window[], amounts: Amounts, now: number): BudgetExceededError {
-    let refusal: BudgetExceededError | undefined;
-    for (const window of full) {
-      const { key, model, unit, limit } = window.meter.rule;
-      // A call that is dearer than all of it never has room.
-      const isTooDear = amounts[unit] > limit;
-      const resetsAt = isTooDear ? Infinity : window.endsAt;
-      if (refusal === undefined || resetsAt > refusal.resetsAt)
-        refusal = new BudgetExceededError(NAME, key, model, unit, window.meter.shown(limit), resetsAt, resetsAt - now);
-      if (!isTooDear) this.#warn(window);
-    }
-    return refusal as BudgetExceededError;
+  /**
+   * Of the limit that keeps the call waiting longest.
+   *
+   * @param isHeld - only calls under way are in the way
+   */
+  #refusal(full: readonly Window[], amounts: Amounts, isHeld: boolean, now: number): BudgetExceededError {
+    // A call that costs more than all of a limit never has room.
+    const resetOf = ({ endsAt, meter: { rule } }: Window): number => (amounts[rule.unit] > rule.limit ? Infinity : endsAt);
+    // Who waits for room looks at what the limit is about: a call of one key must not wait where those of others could go.
+    const narrow = isHeld ? full.find(({ meter: { rule } }) => rule.key !== undefined || rule.model !== undefined) : undefined;
+    const last = narrow ?? full.reduce((one, other) => (resetOf(other) > resetOf(one) ? other : one));
+    if (!isHeld) for (const window of full) if (amounts[window.meter.rule.unit] <= window.meter.rule.limit) this.#warn(window);
+    const { meter } = last;
+    const { key, model, unit, limit } = meter.rule;
+    const resetsAt = resetOf(last);
+    return new BudgetExceededError(NAME, {
+      ...{
+        key,
+        model,
+        unit,
+        limit: meter.shown(limit),
+        left: meter.shown(Math.max(0, limit - last.charged)),
+        asked: meter.shown(amounts[unit]),
+      },
+      ...{ resetsAt, resetsInMs: resetsAt - now },
+      ...(isHeld && { freed: this.#freedBefore(resetsAt, now) }),
+    });
+  }
+
+  /** Emits when a call is over, or the window. */
+  #freedBefore(resetsAt: number, now: number): Observable<unknown> {
+    return resetsAt === Infinity ? this.#freed : race(this.#freed, timer(resetsAt - now, this.#config.scheduler));
   }
 
   #warn(window: Window): void {
@@ -173,12 +212,12 @@ class FlowBudget implements Budget, Account {
   }
 
   #save(): void {
-    const store = this.#config.storage as { save(saved: SavedBudget): unknown } | undefined;
-    if (store === undefined) return;
+    const storage = this.#config.storage as { save(saved: SavedBudget): unknown } | undefined;
+    if (storage === undefined) return;
     const now = this.#now();
-    const saving = store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
+    const saving = storage.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
     if (!check.isPromise(saving)) return;
     saving.then(undefined, () => undefined);
-    throw new FlowConfigError(NAME, 'store.save', 'a function that has saved when it returns', saving);
+    throw new FlowConfigError(NAME, 'storage.save', 'a function that has saved when it returns', saving);
   }
 }

@@ -40,13 +40,18 @@ export interface ErrorBody {
 /**
  * An answer or a part of one, which may be an error that came too late for a status, or the page of a gateway, of which nothing is quoted.
  *
- * @throws ProviderError, SyntaxError
+ * @throws ProviderError, UnreadableAnswer
  */
 export function answerIn<T>(json: T, response?: ResponseLike): T & object {
   const { error } = Object(json) as { readonly error?: ErrorBody | string | null };
   if (error) throw lateError(error);
-  if (typeof json !== 'object' || json === null) throw new SyntaxError(`the answer is no JSON object${about(response)}`);
+  if (typeof json !== 'object' || json === null) throw new UnreadableAnswer(`the answer is no JSON object${about(response)}`);
   return json;
+}
+
+/** A body behind a status of success that is no answer: the page of a gateway, or an answer that was cut off. Another attempt may get a whole one. */
+class UnreadableAnswer extends SyntaxError {
+  readonly code = 'ERR_UNREADABLE_ANSWER';
 }
 
 function about(response: ResponseLike | undefined): string {
@@ -60,7 +65,7 @@ function about(response: ResponseLike | undefined): string {
  */
 export function streamFault(finish: string, headers: Headers, response: ResponseLike | undefined): Error {
   if (response !== undefined && !/^(?:text\/event-stream|no content type)$/.test(typeOf(response)))
-    return new SyntaxError(`the answer is no stream of events${about(response)}`);
+    return new UnreadableAnswer(`the answer is no stream of events${about(response)}`);
   const message = `the stream was cut off: it ended without ${finish}`;
   return new ProviderError(undefined, headers, message, 'ERR_STREAM_PREMATURE_CLOSE', undefined, undefined);
 }
@@ -152,6 +157,11 @@ export function lessonOf(response: ResponseLike, error: unknown): ResponseLike |
 /** Whether its body says that the quota of a minute is used up, as Gemini's does. */
 export function isQuotaOfMinute(error: unknown): boolean {
   return evidenceOf(error).some(({ details }) => details.codes.some((code) => /PerMinute/.test(code)));
+}
+
+/** More came than is ever read of an answer, or of one event. */
+export function tooLongError(message: string): ProviderError {
+  return lateError({ message, code: 'ERR_ANSWER_TOO_LONG' });
 }
 
 /** Some providers have the status for a code there. */

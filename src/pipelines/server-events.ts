@@ -1,6 +1,6 @@
 import type { EventSourceMessage } from 'eventsource-parser';
 import { createParser } from 'eventsource-parser';
-import { lateError } from './provider-error.js';
+import { tooLongError } from './provider-error.js';
 
 /** Longest event that is waited for: a picture is one, a stream that never ends its line another. */
 export const MAX_EVENT_CHARS = 16_777_216;
@@ -19,7 +19,7 @@ export interface EventParserRules {
  * @returns what to feed; it throws a `ProviderError` when an event gets too long
  */
 export function eventParser({ maxEventChars, ...told }: EventParserRules): (text: string) => void {
-  const tooLong = (): Error => lateError(`an event is longer than ${String(maxEventChars)} characters`);
+  const tooLong = (): Error => tooLongError(`an event is longer than ${String(maxEventChars)} characters`);
   const parser = createParser({
     ...told,
     // Looked at behind each line: what is held then is the data of an event, and nothing else.

@@ -38,8 +38,9 @@ const NAME = 'localStore';
  * Create it once for each name. It is for Node.js, and for one machine: processes in containers share it when they have the `folder` in common.
  *
  * @beta
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or not a non-empty string, and when the folder cannot be created, belongs to
- * another user, is a link, can be used by other users, or has a path too long for a socket.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `name` or `folder` is not a non-empty string, `concurrency` is not a whole number >= 1 or
+ * Infinity, or an option is unknown; and when the folder cannot be created, belongs to another user, is a link, can be used by other users, or has a path too
+ * long for a socket.
  * @example
  * ```ts
  * import { createLimiter, perMinute, shared } from 'sluice/operators';

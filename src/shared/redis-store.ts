@@ -34,7 +34,8 @@ const NAME = 'redisStore';
  *
  * @beta
  * @param redis - A `Redis` or a `Cluster` of ioredis 5.
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when it is no such connection, or an option is unknown or not a non-empty string.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `redis` is no such connection, `name` is not a non-empty string, `concurrency` is not a whole
+ * number >= 1 or Infinity, or an option is unknown.
  * @example
  * ```ts
  * import { createAccount } from 'sluice';

@@ -158,7 +158,7 @@ describe('a ledger', () => {
   ] as const)('a lane %s keeps a share of the budget from the lanes below', (_, lanes, lane, isRefused) => {
     const limiter = createAccount({ lanes, budget: budget(0.025) });
     const ledger = ledgerOf(limiter);
-    ledger.reserve({ model: 'm', ...tokens }, 'first');
+    (ledger.reserve({ model: 'm', ...tokens }, 'first') as Reservation).settle();
     const ask = () => ledger.reserve({ model: 'm', ...tokens }, lane);
     if (isRefused) expect(ask).toThrow(BudgetExceededError);
     else expect(ask()).toBeDefined();

@@ -16,6 +16,7 @@ import {
   type SharedBudget,
   type SharedBudgetOptions,
 } from 'sluice';
+import type { BudgetRefusal } from 'sluice/operators';
 import { BudgetExceededError, memoryStore } from 'sluice/operators';
 
 const price = { inputUsdPerMillion: 0.1, outputUsdPerMillion: 0.4 };
@@ -53,3 +54,4 @@ createEmbedder({ call: embeddings({ baseUrl: 'http://127.0.0.1/v1', model: 'e' }
 const snapshot: BudgetSnapshot = budget.snapshot();
 export const left = snapshot.limits.map(({ unit, spent, limit: most }) => `${most - spent} ${unit}`);
 export const isOver = (error: unknown): boolean => error instanceof BudgetExceededError;
+export const missing = ({ asked, left }: BudgetRefusal): number => asked - left;

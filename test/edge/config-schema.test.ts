@@ -41,13 +41,19 @@ const BEYOND = [
   /the URL contains a user or a password/,
   /cannot be sent as a header/,
   /invalid header name/,
+  /`overlapTokens` is more than half of `maxTokens`/,
 ];
 
 function agrees(document: unknown): { readonly parser: boolean; readonly editor: boolean } {
   const parsed = parseConfig(document);
   // What a variable stands for can only be judged where it is known.
-  const isVariable = /"scheduling":"\$\{/.test(JSON.stringify(document));
-  const beyond = isVariable ? [...BEYOND, /`batches\.(priority|maxQueued)`: .* needs /] : BEYOND;
+  const text = JSON.stringify(document);
+  const unknown = [
+    [/"scheduling":"\$\{/, /`batches\.(priority|maxQueued)`: .* needs /],
+    [/"answer":"\$\{/, /`fixAnswer` needs /],
+    [/"rounds":"\$\{/, /`continue` is asked between two rounds/],
+  ] as const;
+  const beyond = [...BEYOND, ...unknown.flatMap(([given, message]) => (given.test(text) ? [message] : []))];
   const problems = 'problems' in parsed ? parsed.problems.filter(({ message }) => !beyond.some((one) => one.test(message))) : [];
   return { parser: problems.length === 0, editor: validate(document) };
 }

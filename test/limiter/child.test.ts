@@ -105,7 +105,7 @@ describe('a child of a limiter', () => {
     expect(log).toEqual(['p1', 'c1', 'c2', 'p2']);
   });
 
-  it('has the lanes of its parent, and its urgent jobs go before the others of everybody', () => {
+  it('has the lanes of its parent, and its urgent jobs go before the other jobs of all limiters', () => {
     const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'user' }, { name: 'normal', floor: 0 }]) });
     const child = childOf(parent, { concurrency: 1 });
     expect(child.lanes).toEqual(['user', 'normal']);
@@ -173,7 +173,7 @@ describe('a child of a limiter', () => {
     });
   });
 
-  it('waits no longer than it may, whoever is in the way', () => {
+  it('waits no longer than it may, whatever job is in the way', () => {
     virtualTime(({ scheduler, advance }) => {
       const parent = createLimiter({ concurrency: 1, scheduler });
       const child = childOf(parent);
@@ -376,7 +376,7 @@ describe('a keyed limiter', () => {
 });
 
 describe('work that asks for a second permit of the limiter it runs under', () => {
-  it('is refused when nobody could ever serve it', () => {
+  it('is refused when it could never be granted', () => {
     const limiter = createLimiter({ concurrency: 1 });
     const log: unknown[] = [];
     limiter
@@ -386,7 +386,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   });
 
-  it('waits while somebody else will give a slot back', () => {
+  it('waits while another job will give a slot back', () => {
     const limiter = createLimiter({ concurrency: 2 });
     const other = limiter.tryAcquire();
     const log: unknown[] = [];
@@ -474,7 +474,7 @@ const steps = fc.array(
 );
 
 describe('a tree of limiters', () => {
-  it('never exceeds a limit, strands nobody, and has nothing left at the end', () => {
+  it('never exceeds a limit, strands no job, and has nothing left at the end', () => {
     fc.assert(
       fc.property(nodes, steps, fc.boolean(), (shape, script, hasLanes) => {
         const scheduler = new CountingScheduler();

@@ -138,7 +138,7 @@ describe('pause', () => {
 });
 
 describe('clear', () => {
-  it('refuses whoever waits with a named error and its reason, and leaves what runs alone', async () => {
+  it('refuses jobs that wait with a named error and its reason, and leaves what runs alone', async () => {
     const events: FlowEvent[] = [];
     const limiter = createLimiter({ concurrency: 1, onEvent: unstamped((event) => events.push(event)) });
     let end: (value: string) => void = () => undefined;
@@ -415,7 +415,7 @@ describe('a queue', () => {
     limiter.close();
   });
 
-  it('with a bound overflows for `acquire` and `run`, and makes whoever has a promise wait for room', async () => {
+  it('with a bound overflows for `acquire` and `run`, and makes calls with a promise wait for room', async () => {
     const limiter = createLimiter({ concurrency: 1, maxQueued: 1 });
     const held = limiter.tryAcquire();
     const { log, ask } = asker(limiter);
@@ -446,7 +446,7 @@ describe('a queue', () => {
     expect(order).toEqual(['b', 'c', 'd']);
   });
 
-  it('that nobody may wait in refuses those with a promise as well', async () => {
+  it('without room for a waiting job refuses those with a promise as well', async () => {
     const limiter = createLimiter({ concurrency: 1, maxQueued: 0 });
     const held = limiter.tryAcquire();
     await expect(limiter.acquireAsync()).rejects.toMatchObject({ code: 'FLOW_RATE_LIMITED' });

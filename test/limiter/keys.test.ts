@@ -141,7 +141,7 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('limit' as const), who: fc.nat({ max: 4 }), slots: fc.constantFrom(1, 2, 5) }) },
 );
 
-it('whatever is asked, left and released in a tree of limiters, everybody is served once and nothing is held', () => {
+it('whatever is asked, left and released in a tree of limiters, every job is served once and nothing is held', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       const clock = new CountingScheduler();

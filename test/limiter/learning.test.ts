@@ -432,7 +432,7 @@ describe('a refusal without a reason', () => {
     expect([requestsPerMinute, rates[0]?.amount]).toEqual([300, 300]);
   });
 
-  it('halves once for a storm of ten, and pauses everybody', () => {
+  it('halves once for a storm of ten, and pauses all jobs', () => {
     virtualTime(({ advance, flush, now }) => {
       const events: FlowEvent[] = [];
       const limiter = wide({ requestsPerMinute: 600, onEvent: unstamped((event) => events.push(event)) });

@@ -90,7 +90,7 @@ describe('a job in a child', () => {
     expect(await answered(parent.drain())).toEqual({ done: 0, aborted: 0, dropped: 0 });
   });
 
-  it('that has left is in nobody’s way', () => {
+  it('that has left is in the way of no other job', () => {
     virtualTime(({ scheduler, advance }) => {
       const parent = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1, scheduler });
       const child = childOf(parent);
@@ -107,7 +107,7 @@ describe('a job in a child', () => {
     });
   });
 
-  it('refused because it may not wait is in nobody’s way either', () => {
+  it('refused because it may not wait is in the way of no other job either', () => {
     virtualTime(({ scheduler }) => {
       const parent = createLimiter({ concurrency: 1, scheduler });
       const child = childOf(parent, { maxQueued: 0 });
@@ -229,7 +229,7 @@ describe('a job in a child, as time goes by,', () => {
 });
 
 describe('a reported limit', () => {
-  it('of less than one, which nobody can keep to, is none', () => {
+  it('of less than one, which no caller can keep to, is none', () => {
     const limiter = createLimiter({ rates: [perMinute('requests', 60)], learn: fromHeaders() });
     const limits = { 'x-ratelimit-limit-requests': '0.000001', 'x-ratelimit-limit-tokens': ['0.5', '7'] };
     limiter.observe({ status: 200, headers: limits });
@@ -340,7 +340,7 @@ describe('work that asks many times for a second permit', () => {
 });
 
 describe('a listener to releases that throws', () => {
-  it('costs nobody a slot', async () => {
+  it('costs no other job a slot', async () => {
     const parent = createLimiter({ concurrency: 1 });
     const child = childOf(parent);
     const reported: unknown[] = [];

@@ -84,7 +84,7 @@ const changes = fc.array(
 );
 const roots = fc.array(fc.record({ atMs: fc.nat({ max: 4 }), plan }), { minLength: 1, maxLength: 6 });
 
-it('work that holds a lease and waits for others is served, or refused where nobody would ever serve it', () => {
+it('work that holds a lease and waits for others is served, or refused where it could never be granted', () => {
   let refused = 0;
   fc.assert(
     fc.property(slotsOfAll, changes, roots, (concurrencies, allChanges, begins) => {

@@ -188,7 +188,7 @@ describe('a long hint', () => {
     });
   });
 
-  it('is not sent again by whoever has a deadline before its end, and fails at once', () => {
+  it('is not sent again for a job whose deadline is before its end, and fails at once', () => {
     virtualTime(({ flush, now }) => {
       const limiter = wide({ concurrency: 1 });
       let sent = 0;

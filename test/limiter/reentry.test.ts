@@ -185,7 +185,7 @@ afterAll(() => {
 
 describe.each(['limiter', 'child'] as const)('a listener of a %s', (kind) => {
   describe.each(places)('at %s', (place) => {
-    it.each(Object.entries(deeds))('that %s loses no permit and settles nobody twice', (name, deed) => {
+    it.each(Object.entries(deeds))('that %s loses no permit and settles no job twice', (name, deed) => {
       // What a consumer throws is RxJS's own business.
       if (name === 'throws' && (place === 'lease' || place === 'refused')) return;
       virtualTime(({ advance, flush }) => {

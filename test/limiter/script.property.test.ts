@@ -275,7 +275,7 @@ class Script {
 }
 
 describe('any script of asking, leaving, releasing, pausing, changing limits, clocks and closing', () => {
-  it('keeps the limits, gives every permit back and settles everybody once', () => {
+  it('keeps the limits, gives every permit back and settles every job once', () => {
     fc.assert(
       fc.property(fc.array(action, { maxLength: 60 }), (actions) => {
         const script = new Script();

@@ -157,7 +157,7 @@ describe('createLimiter with strict rates', () => {
       });
     });
 
-    it('charges a cost that nobody had estimated to the time of the grant', () => {
+    it('charges a cost without an estimate to the time of the grant', () => {
       virtualTime(({ advance, now }) => {
         const limiter = sliding({ rates: [inAnyMinute('tokens', 100)] });
         const { leases, ask } = watch(limiter, now);
@@ -205,7 +205,7 @@ describe('createLimiter with strict rates', () => {
       });
     });
 
-    it('books to the moment of the grant while somebody listens to releases, on a clock that goes on by itself', () => {
+    it('books to the moment of the grant when a listener hears of releases, on a clock that goes on by itself', () => {
       let clock = 0;
       const scheduler = { now: () => clock++, schedule: asyncScheduler.schedule.bind(asyncScheduler) };
       const limiter = sliding({ rates: [inAnyMinute('tokens', 100)], scheduler });
@@ -267,7 +267,7 @@ describe('createLimiter with strict rates', () => {
     });
   });
 
-  it('needs one timer for those who wait, and none when nobody does', () => {
+  it('needs one timer for the jobs that wait, and none when no job waits', () => {
     const scheduler = new CountingScheduler();
     const limiter = sliding({ rates: [inAnyMinute('requests', 100)], maxQueued: Infinity, scheduler });
     let granted = 0;

@@ -51,7 +51,7 @@ function expectFloors(order: readonly number[], floors: readonly number[]): void
   });
 }
 
-describe('nobody starves', () => {
+describe('no job starves', () => {
   it('when lane 0 never lets go: every lane gets its floor', () => {
     fc.assert(
       fc.property(shares, (floors) => {

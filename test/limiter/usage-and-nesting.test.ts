@@ -193,7 +193,7 @@ describe('work that waits for another permit of its own limiter', () => {
     });
   });
 
-  it('is refused when whoever else held a slot has left with its place in the queue', () => {
+  it('is refused when the other holder of a slot has left with its place in the queue', () => {
     virtualTime(({ flush }) => {
       const limiter = createLimiter({ concurrency: 2 });
       const [outer, other] = [limiter.tryAcquire(), limiter.tryAcquire()];

@@ -64,7 +64,7 @@ describe('rates over any window', () => {
     });
   });
 
-  it('count units of your own, and refuse those that nobody counts', () => {
+  it('count units of your own, and refuse those that no rate counts', () => {
     virtualTime(() => {
       const limiter = createLimiter({ rates: [tokenBucket({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 })], headroom: 1 });
       const below = childOf(limiter);

@@ -194,7 +194,7 @@ describe('work that waits', () => {
     ],
   ];
 
-  it.each(kinds)('runs in the context of whoever asked: %s', async (_name, start) => {
+  it.each(kinds)('runs in the context of its caller: %s', async (_name, start) => {
     const limiter = createLimiter({ concurrency: 1 });
     expect(await forAll(() => start(limiter))).toEqual(users);
     expect(await forAll(() => start(childOf(limiter, { concurrency: 1 })))).toEqual(users);

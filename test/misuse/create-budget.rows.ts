@@ -6,7 +6,7 @@ import { badly, misspelt, unknown, wrong } from '../support/misuse.js';
 const prices = { small: { inputUsdPerMillion: 1 } };
 const priceFields = [
   ...['inputUsdPerMillion', 'cacheReadUsdPerMillion', 'cacheWriteUsdPerMillion', 'cacheWrite1hUsdPerMillion'],
-  ...['outputUsdPerMillion', 'usdPerCall'],
+  ...['outputUsdPerMillion', 'usdPerCall', 'maxOutputTokens'],
 ];
 const tokenFields = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'outputTokens', 'tokens'];
 const ofLimit =

@@ -1,8 +1,9 @@
-import { EMPTY, map, mergeMap, NEVER, Observable, of, throwError, timer } from 'rxjs';
+import { defer, EMPTY, map, mergeMap, NEVER, Observable, of, retry, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { BudgetExceededError } from '../../operators/index.js';
 import { createBreaker, hedging, isFlowError } from '../../operators/index.js';
 import { answerCache, createAccount } from '../../src/index.js';
 import type { Budget, BudgetLimit } from '../../src/pipelines/create-budget.js';
@@ -78,7 +79,9 @@ describe('a model caller with a budget', () => {
     ['answers without a usage', () => of({ text: 'yes' }), 150],
     ['answers with half of one', () => of({ text: 'yes', used: { outputTokens: 20 } }), 120],
     ['has an answer that cannot be parsed', () => of({ text: 'yes', used: USED }), 100],
-    ['fails after it was sent', () => fails({ status: 500 }), 150],
+    ['is lost behind a gateway', () => fails({ status: 504 }), 150],
+    ['fails at the provider', () => fails({ status: 500 }), 0],
+    ['meets an overloaded provider', () => fails({ status: 529 }), 0],
     ['was refused as invalid, by a filter maybe', () => fails({ status: 400 }), 150],
     ['was refused for its key', () => fails({ status: 401 }), 0],
     ['was refused as one too many', () => fails({ status: 429 }), 0],
@@ -106,7 +109,7 @@ describe('a model caller with a budget', () => {
       let attempts = 0;
       const { models, heard, hear, spent } = calling(
         clock,
-        () => [fails({ status: 503 }), fails({ status: 429 }), answers(5, USED)][attempts++]!,
+        () => [fails({ status: 502 }), fails({ status: 429 }), answers(5, USED)][attempts++]!,
       );
       models.call('a').subscribe(hear);
       // A pause is no call.
@@ -248,6 +251,90 @@ describe('a model caller with a budget', () => {
       expect(breaker.state).toBe('closed');
       expect(spent()).toEqual([0, 0]);
       expect(models.snapshot().executing).toBe(0);
+    });
+  });
+
+  it('waits for room that calls under way have reserved and do not use, and is refused when nothing gives it back', () => {
+    virtualTime((clock) => {
+      const { models, heard, hear, spent } = calling(clock, () => answers(10, USED), { concurrency: 20 }, [{ tokens: 1000 }]);
+      for (let i = 0; i < 50; i++) models.call(String(i)).subscribe(hear);
+      expect(spent()).toEqual([0, 900]);
+      clock.flush();
+      // Ten calls of 100 tokens have room, though six at a time have reserved all of it; the eleventh would fit, were it not for its estimate.
+      expect(heard.filter((each) => !isFlowError(each))).toHaveLength(9);
+      expect(heard.slice(9).map(codeOf)).toEqual(Array(41).fill('FLOW_BUDGET_EXCEEDED'));
+      expect(spent()).toEqual([900, 0]);
+    });
+  });
+
+  it('loses none of fifty calls that reserve ten times what they cost', () => {
+    virtualTime((clock) => {
+      const { models, heard, hear, spent } = calling(
+        clock,
+        () => answers(20, { inputTokens: 5, outputTokens: 5 }),
+        { concurrency: 20, cost: () => ({ inputTokens: 0, outputTokens: 100 }) },
+        [{ tokens: 1000 }],
+      );
+      for (let i = 0; i < 50; i++) models.call(String(i)).subscribe(hear);
+      clock.flush();
+      expect(heard).toEqual(Array(50).fill(expect.objectContaining({ text: 'yes' })));
+      expect(spent()).toEqual([500, 0]);
+    });
+  });
+
+  it('waits within its deadline, without spending the time of its attempt, and leaves nothing behind', () => {
+    virtualTime((clock) => {
+      const slow = answers(100, USED);
+      const { models, heard, hear, spent } = calling(clock, () => slow, { timeoutMs: 110 }, [{ tokens: 160 }]);
+      models.call('first').subscribe(hear);
+      models.call('late', { deadlineMs: 50 }).subscribe(hear);
+      const left = models.call('left').subscribe(hear);
+      clock.advance(60);
+      expect(heard.map(codeOf)).toEqual(['FLOW_DEADLINE']);
+      left.unsubscribe();
+      clock.flush();
+      expect(spent()).toEqual([100, 0]);
+      expect(models.snapshot()).toMatchObject({ executing: 0 });
+
+      const again = calling(clock, () => answers(100, { inputTokens: 1, outputTokens: 1 }), { timeoutMs: 110 }, [{ tokens: 160 }]);
+      for (const name of ['one', 'two', 'three']) again.models.call(name).subscribe(again.hear);
+      clock.flush();
+      expect(again.heard).toEqual(Array(3).fill(expect.objectContaining({ text: 'yes' })));
+    });
+  });
+
+  it('waits for the next window, too', () => {
+    virtualTime((clock) => {
+      const { models, heard, hear } = calling(clock, () => answers(1000, USED), {}, [{ tokens: 160, windowMs: 300 }]);
+      models.call('a').subscribe(hear);
+      models.call('b').subscribe(hear);
+      clock.advance(299);
+      expect(models.snapshot().executing).toBe(1);
+      clock.advance(2);
+      expect(models.snapshot().executing).toBe(2);
+      clock.flush();
+      expect(heard).toHaveLength(2);
+    });
+  });
+
+  it('does not wait for a limit of its key, with a permit that others could use: the error says when to ask again', () => {
+    virtualTime((clock) => {
+      const { budget, models, heard, hear } = calling(clock, () => answers(10, USED), {}, [
+        { key: 'acme', tokens: 250 },
+        { tokens: 10_000 },
+      ]);
+      models.call('a', { key: 'acme' }).subscribe(hear);
+      models.call('b', { key: 'acme' }).subscribe(hear);
+      expect(heard).toMatchObject([{ key: 'acme', limit: 250, left: 100, asked: 150 }]);
+      const asked: string[] = [];
+      const call = defer(() => of(budget.reserve({ model: 'small', key: 'acme', ...ESTIMATE })));
+      call.pipe(retry({ delay: ({ freed }: BudgetExceededError) => freed ?? throwError(() => 'no room') })).subscribe({
+        next: () => asked.push('reserved'),
+        error: (error) => asked.push(String(error)),
+      });
+      expect(asked).toEqual([]);
+      clock.flush();
+      expect(asked).toEqual(['reserved']);
     });
   });
 
@@ -491,7 +578,7 @@ describe('a tool runner with a budget', () => {
   it('pays for each attempt, and nothing for what a guard or a schema has refused', async () => {
     let attempts = 0;
     const { budget, runner } = running(
-      summary(() => (attempts++ === 0 ? fails({ status: 503 }) : 'short'), { idempotent: true }),
+      summary(() => (attempts++ === 0 ? fails({ status: 504 }) : 'short'), { idempotent: true }),
       [],
       { guard: ({ id }) => id !== 'no' },
     );

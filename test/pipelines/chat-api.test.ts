@@ -177,13 +177,25 @@ describe('a chat over HTTP', () => {
     expect(records.map(({ errorCode }) => errorCode)).toEqual(['HTTP_429', 'HTTP_503', null, 'HTTP_400']);
   });
 
-  it('whose answer is no JSON fails once', async () => {
+  it.each<[string, number, string, object | string]>([
+    ['a page', 2, 'PARSE_FAILED', '<h1>Welcome to the proxy</h1>'],
+    ['nothing', 2, 'PARSE_FAILED', ''],
+    ['half an answer', 2, 'PARSE_FAILED', '{"choices": [{"message": {"content": "tru'],
+    ['an error', 2, 'TRANSIENT', { error: { message: 'upstream is gone' } }],
+    ['an error with the code of a status', 2, 'HTTP_529', { error: { message: 'overloaded', code: 529 } }],
+    ['an error about the request', 1, 'ITEM_FAULT', { error: { message: 'no', type: 'invalid_request_error' } }],
+    ['an error about the key', 1, 'FATAL', { error: { message: 'no', code: 'invalid_api_key' } }],
+  ])('whose answer is %s with status 200 is sent %i times', async (_what, sent, errorCode, body) => {
+    let isWell = false;
     const { baseUrl, calls } = await serve((response) => {
-      json(response, 200, '<h1>Welcome to the proxy</h1>');
+      json(response, 200, isWell ? completion('hi') : body);
+      isWell = sent > 1;
     });
     const { models, records } = caller(baseUrl);
-    await expect(models.callAsync(hello)).rejects.toBeInstanceOf(SyntaxError);
-    expect([calls.length, records[0]?.errorCode]).toEqual([1, 'PARSE_FAILED']);
+    const answered = models.callAsync(hello);
+    if (sent === 1) await expect(answered).rejects.toBeInstanceOf(ProviderError);
+    else expect(await answered).toMatchObject(completion('hi'));
+    expect([calls.length, records[0]?.errorCode]).toEqual([sent, errorCode]);
   });
 
   it('that is left ends the request', async () => {

@@ -114,7 +114,9 @@ describe('limits', () => {
     clock.now += 20_000;
     const error = refusal({ model: 'small', key: 'planted-secret', inputTokens: 101 });
     expect(error).toMatchObject({ name: 'BudgetExceededError', operator: 'createBudget', resetsAt: 61_000, resetsInMs: 40_000 });
-    expect((error as Error).message).toBe('createBudget: the call has no room in the limit of 0.001 USD; it resets in 40 s');
+    expect((error as Error).message).toBe(
+      'createBudget: the call may cost 0.000101 USD, and 0.0001 USD of the limit of 0.001 USD is left; the limit resets in 40 s',
+    );
     // It would have none in an empty window either.
     expect(refusal({ model: 'small', key: 'planted-secret', inputTokens: 1001 })).toMatchObject({
       resetsAt: Infinity,
@@ -244,12 +246,15 @@ describe('what is told', () => {
 
   it('is that a limit has no room, also when little is spent yet', () => {
     const { budget, warnings, refusal } = on({ limits: [{ tokens: 100 }] });
-    budget.reserve(tokens(60));
+    const call = budget.reserve(tokens(60));
     expect(refusal(tokens(101))).toBeDefined();
+    // It has room when the other is over.
+    expect(refusal(tokens(50))).toBeDefined();
     expect(warnings()).toEqual([]);
+    call.settle();
     expect(refusal(tokens(50))).toBeDefined();
     expect(refusal(tokens(50))).toBeDefined();
-    expect(warnings()).toMatchObject([{ position: 0, spent: 0, limit: 100 }]);
+    expect(warnings()).toMatchObject([{ position: 0, spent: 60, limit: 100 }]);
   });
 
   it('is by how much calls are above a limit, as often as one costs more than estimated', () => {
@@ -336,10 +341,10 @@ describe('a store', () => {
   it.each([
     ['later', () => Promise.resolve()],
     ['in vain', () => Promise.reject(new Error('no space left'))],
-  ])('that saves %s lets no call go: nobody would know whether it was written down', async (_, save) => {
+  ])('that saves %s lets no call go: whether it was written down is not known', async (_, save) => {
     const store = { load: () => undefined, save };
     const { budget, refusal } = on({ limits: [{ tokens: 100 }], storage: store });
-    expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'store.save' });
+    expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'storage.save' });
     expect(budget.snapshot()).toMatchObject({ executing: 0, limits: [{ inFlight: 0, left: 100 }] });
     // Nor is there a rejection that nobody listens to.
     await new Promise((resolve) => setTimeout(resolve));

@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Redis } from 'ioredis';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { seededRandom } from '../../marbles/random.js';
 import type { Credit, CreditLimit, CreditQuestion, CreditStore, CreditWait } from '../../operators/index.js';
 import { createLimiter, tokenBucket } from '../../operators/index.js';
 import { StoreKeys } from '../../src/shared/redis/keys.js';
@@ -141,15 +144,16 @@ describe('keys that something else has written', () => {
     const good = new Map<string, Buffer>();
     for (const key of [kinds[0], kinds[1], kinds[3]]) good.set(key, (await redis.getBuffer(key)) as Buffer);
     let refused = 0;
+    const random = seededRandom(1);
     for (let i = 0; i < 1000; i++) {
       for (const [key, value] of good) await redis.set(key, value);
       const [key, value] = [...good][i % good.size] as [string, Buffer];
       const changed = Buffer.from(value);
-      const place = Math.floor(Math.random() * (changed.length - 8));
+      const place = Math.floor(random() * (changed.length - 8));
       // A number that no count reaches, or any bytes.
       if (i % 2 === 0)
         changed.writeDoubleLE([1e300, -1e300, NaN, Infinity, -Infinity, 0.1][Math.floor(i / 2) % 6] as number, place - (place % 8));
-      else for (let k = 0; k <= i % 4; k++) changed[place + k] = Math.floor(Math.random() * 256);
+      else for (let k = 0; k <= i % 4; k++) changed[place + k] = Math.floor(random() * 256);
       await redis.set(key, changed);
       const [end] = await Promise.allSettled([ask(store, { number: 2 + i })]);
       if (end.status === 'rejected') refused++;
@@ -229,26 +233,29 @@ describe('a Redis', () => {
     const { redis } = await world();
     const store = redisStore(redis, { name: 'any' });
     const windowMs = 1500;
-    const limits = [{ key: 'tokens', column: 0, amount: 1000, windowMs, burst: 20, fromLane: 0 }];
-    const granted: { readonly at: number; readonly amount: number }[] = [];
-    const beganAt = performance.now();
+    const limits = [{ key: 'tokens', column: 0, amount: 1000, windowMs, fromLane: 0 }];
+    const granted: { readonly askedAt: number; readonly answeredAt: number; readonly amount: number; readonly flushes: number }[] = [];
     let number = 0;
-    let flushed = 0;
-    while (performance.now() < beganAt + 6500) {
+    let flushes = 0;
+    // Until a whole window has been granted after the second loss.
+    for (let last = 0; flushes < 2 || last < 1000; ) {
+      const askedAt = performance.now();
       const answer = await ask(store, { limits, number: ++number, least: [10], most: [40] });
-      const at = performance.now();
-      if ('credit' in answer) granted.push({ at, amount: answer.amounts[0] as number });
+      const answeredAt = performance.now();
+      if ('credit' in answer) granted.push({ askedAt, answeredAt, amount: answer.amounts[0] as number, flushes });
       else await new Promise((later) => setTimeout(later, answer.waitMs));
-      if (at > beganAt + 2500 + 1700 * flushed && flushed < 2) {
-        flushed++;
+      last = granted.reduce((sum, each) => (each.flushes === flushes ? sum + each.amount : sum), 0);
+      if (last > 1200 && flushes < 2) {
+        flushes++;
         await redis.flushall();
       }
     }
-    const sum = (from: number, to: number): number =>
-      granted.reduce((all, { at, amount }) => (at > from && at <= to ? all + amount : all), 0);
-    expect(flushed).toBe(2);
-    expect(Math.max(...granted.map(({ at }) => sum(at - windowMs, at)))).toBeLessThanOrEqual(1000);
-    expect(sum(beganAt + 1000, beganAt + 6500) / ((1000 * 5500) / windowMs)).toBeGreaterThan(0.7);
+    // What was asked and answered within a window was granted in it, whatever a machine does between.
+    const sums = granted.map(({ askedAt }, i) =>
+      granted.slice(i).reduce((sum, each) => (each.answeredAt < askedAt + windowMs ? sum + each.amount : sum), 0),
+    );
+    expect(Math.max(...sums)).toBeLessThanOrEqual(1000);
+    expect(Math.max(...sums)).toBeGreaterThan(300);
   });
 
   it('that is killed and starts again with its log remembers what was granted', async () => {
@@ -265,7 +272,8 @@ describe('a Redis', () => {
 
   it('that lets its user do only what the guide says is enough', async () => {
     const { redis, server } = await world();
-    const rules = '~sluice:* resetchannels +eval +evalsha +get +set +hmget +hgetall +hset +hdel +persist +pexpire +time +info'.split(' ');
+    const guide = readFileSync(resolve(import.meta.dirname, '../../docs/guides/many-processes.md'), 'utf8');
+    const rules = /^ACL SETUSER sluice on >password (.+)$/m.exec(guide)?.[1]?.split(' ') ?? [];
     await redis.call('ACL', 'SETUSER', 'sluice', 'on', '>secret', ...rules);
     const own = server.connect({ username: 'sluice', password: 'secret' });
     const store = redisStore(own, { name: 'any' });

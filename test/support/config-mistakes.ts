@@ -108,6 +108,26 @@ export const configMistakes: readonly { readonly text: string; readonly messages
     messages: ['`stages[0].chunk`, line 1: `chunk` cannot be combined with `prompt`. Remove one of them.'],
   },
   {
+    text: 'stages: [{ name: ask, prompt: hi, fixAnswer: { rounds: 1 } }]\n',
+    messages: ['`stages[0].fixAnswer`, line 1: `fixAnswer` needs `answer: json` or `answer: list`. Add it, or remove `fixAnswer`.'],
+  },
+  {
+    text: 'stages: [{ name: ask, prompt: hi, gleaning: { prompt: more, continue: more? } }]\n',
+    messages: ['`stages[0].gleaning.continue`, line 1: `continue` is asked between two rounds. Add `rounds: 2` or more, or remove it.'],
+  },
+  {
+    text: 'stages: [{ name: cut, chunk: { field: text }, cache: true }]\n',
+    messages: ['`stages[0].cache`, line 1: `cache` cannot be combined with `chunk`. Remove one of them.'],
+  },
+  {
+    text: 'stages: [{ name: cut, chunk: { field: text, overlapTokens: 20 } }]\n',
+    messages: ['`stages[0].chunk.overlapTokens`, line 1: `overlapTokens` needs `maxTokens`. Add it.'],
+  },
+  {
+    text: 'stages: [{ name: cut, chunk: { field: text, maxTokens: 50, overlapTokens: 30 } }]\n',
+    messages: ['`stages[0].chunk.overlapTokens`, line 1: `overlapTokens` is more than half of `maxTokens`. Lower it.'],
+  },
+  {
     text: 'stages:\n  - name: ask\n    prompt: "{{grade}} {{}}"\n  - name: grade\n',
     messages: [
       '`stages[0].prompt`, line 3: `{{…}}` names a stage that has no answer yet. Use fields of the document and earlier stages.',

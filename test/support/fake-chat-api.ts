@@ -4,13 +4,21 @@ import type { AddressInfo } from 'node:net';
 /** What to answer instead of a text: an HTTP error, or `cut` to close the connection without one. */
 export type ChatFault = 'cut' | { readonly status: number; readonly message: string };
 
+/** One message of a request. */
+export interface ChatTurn {
+  readonly role: string;
+  readonly content: string;
+}
+
 export interface FakeChatOptions {
   /** Refuses every other key with 401. @defaultValue any key or none will do */
   readonly apiKey?: string;
   /** Refuses every other model with 404. @defaultValue any model will do */
   readonly model?: string;
-  /** What is said to a prompt. @defaultValue the prompt in capitals */
-  readonly answer?: (prompt: string) => string;
+  /** What is said to a prompt, the last of the messages. @defaultValue the prompt in capitals */
+  readonly answer?: (prompt: string, messages: readonly ChatTurn[]) => string;
+  /** The whole body of an answer with status 200, and its type; asked as `choice` is. @defaultValue none */
+  readonly body?: (prompt: string, times: number) => { readonly type: string; readonly text: string } | undefined;
   /** The first choice of an answer, asked with how often its prompt has come; undefined for a text that ends by itself. @defaultValue none */
   readonly choice?: (prompt: string, times: number) => object | undefined;
   /** What an answer says it took. @defaultValue the tokens of prompt and answer */
@@ -54,7 +62,7 @@ export async function startFakeChat(options: FakeChatOptions = {}, port = 0): Pr
     const chat = async (): Promise<void> => {
       const body = JSON.parse(await textOf(request)) as {
         readonly model: string;
-        readonly messages: readonly { readonly content: string }[];
+        readonly messages: readonly ChatTurn[];
       };
       const prompt = body.messages.at(-1)?.content ?? '';
       const times = (sent.get(prompt) ?? 0) + 1;
@@ -74,8 +82,11 @@ export async function startFakeChat(options: FakeChatOptions = {}, port = 0): Pr
       const fault = options.fault?.(prompt, times);
       if (fault === 'cut') request.socket.destroy();
       else if (fault !== undefined) refuse(fault.status, fault.message);
-      else {
-        const content = answer(prompt);
+      else if (options.body?.(prompt, times) !== undefined) {
+        const { type, text } = options.body(prompt, times) as { readonly type: string; readonly text: string };
+        response.writeHead(200, { 'content-type': type }).end(text);
+      } else {
+        const content = answer(prompt, body.messages);
         answered.set(prompt, (answered.get(prompt) ?? 0) + 1);
         const counted = { prompt_tokens: Math.ceil(prompt.length / 4), completion_tokens: Math.ceil(content.length / 4) };
         const usage = options.usage === undefined ? counted : options.usage(prompt);

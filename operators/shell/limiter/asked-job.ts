@@ -8,7 +8,7 @@ import type { Lease, Ticket } from './ticket.js';
 export class AskedJob {
   lane = -1;
   costs: readonly number[] = [];
-  /** It is one of a limiter below. */
+  /** Whether it belongs to a child limiter, which takes it out of this queue while it waits there. */
   isPlace = false;
 
   isLike(costs: readonly number[], lane: number): boolean {

@@ -24,32 +24,32 @@ import type { OpenQuestion } from './store-messages.js';
 import { isAnswer, Message, ownerId } from './store-messages.js';
 import type { Lease, Ticket } from './ticket.js';
 
-/** One that waits asks again after so long at the latest: a store forgets who is silent. */
+/** While jobs wait, the limiter asks again after so long at the latest: a store forgets limiters that are silent. */
 const ASK_AGAIN_MS = 500;
-/** The same where a slot is missing: the store cannot know when the next one comes back. */
+/** The same while a shared slot is missing: the store cannot predict when a job ends. */
 const SLOT_AGAIN_MS = 50;
-/** A store that has not answered after so long does not answer. */
+/** A message without an answer after so long counts as lost. */
 const ANSWER_MS = 2000;
-/** The same of what it is told, where slots are shared: it has to hear of them in time although some messages are lost. */
+/** The same for corrections where slots are shared: a held slot must be renewed before the store frees it, although some messages are lost. */
 const SLOT_ANSWER_MS = 500;
 /** Pauses before the next try while a store is down. */
 const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
-/** Longest wait for a store to take back what is left, when the limiter ends. */
+/** When the limiter ends, it waits so long for the store to take back unspent credit. */
 const END_MS = 1000;
-/** A question without an answer may have been granted: it is asked again for so long although nothing waits any more, so that the credit goes back. */
+/** A question without an answer may have been granted. It is repeated for so long although no job waits any more, so that the credit goes back. */
 const RECOVER_MS = 10_000;
-/** After so many answers that were too late for their credit to be spent, the store counts as down. */
+/** After so many answers in a row whose credit had already ended, the store counts as down. */
 const MANY_LATE = 3;
-/** A job of a limiter below leaves the queue while it waits for credit there: its turn is kept for so long, as a store keeps it. */
+/** A job of a child limiter leaves this queue while it waits for credit there. For so long other jobs are not asked for, as the store keeps its turn. */
 const ABSENT_MS = 100;
-/** A pause of other processes that is nearly over is no news. */
+/** A pause that another process has asked for is ignored when less of it is left. */
 const LEAST_HOLD_MS = 100;
-/** Times are sums of fractions, and a timer that would be earlier than that rings now: so much earlier is on time. */
+/** Times are sums of fractions: a timer that rings so much too early is on time. */
 const EARLY_MS = 0.01;
 /** Most waiting jobs that are asked for at a time. */
 const MOST_JOBS = 64;
-/** Part of the time for which credit is good that a request may take on its way to the provider. */
+/** This part of `guardMs` is for the way of a request to the provider; credit is spent in the rest of it. */
 const FLIGHT = 0.2;
 
 /** A limiter, as its credit sees it. */

@@ -9,13 +9,14 @@ const FENCE = '```';
 /** A line at whose end a fence opens. */
 const OPENS = /```(?:json)?\s*$/i;
 
-/** @throws AnswerError when the answer is not what it was to be; says what, never the answer itself. */
+/** @throws AnswerError with the fault `format` when the answer is not what it was to be. Its message says what, never the answer itself. */
 export function readAnswer(kind: AnswerKind, text: string): unknown {
   if (kind === 'text') return text;
   const value = parsed(text.trim()) ?? parsed(fenced(text));
-  if (value === undefined) throw new AnswerError('the answer is not JSON');
-  if (isTooDeep(value.json)) throw new AnswerError(`the answer is nested more than ${String(MOST_NESTED)} deep`);
-  if (kind === 'list' && !Array.isArray(value.json)) throw new AnswerError('the answer is not a JSON list');
+  const wrong = (problem: string): AnswerError => new AnswerError(`the answer is ${problem}`, 'format', text);
+  if (value === undefined) throw wrong('not JSON');
+  if (isTooDeep(value.json)) throw wrong(`nested more than ${String(MOST_NESTED)} deep`);
+  if (kind === 'list' && !Array.isArray(value.json)) throw wrong('not a JSON list');
   return value.json;
 }
 
@@ -35,13 +36,16 @@ function parsed(text: string): { readonly json: unknown } | undefined {
   }
 }
 
+/** What was wrong with an answer that failed: what `accept` may take, a form other than that of `answer`, or an error that ended it. */
+export type FailedFor = AnswerFault | 'format' | 'error';
+
 /** An answer that came, and is of no use. */
 export class AnswerError extends Error {
   override readonly name = 'AnswerError';
 
   constructor(
     message: string,
-    readonly fault?: AnswerFault,
+    readonly fault: FailedFor,
     /** What came of its text. */
     readonly partial?: string,
   ) {
@@ -63,11 +67,12 @@ const SAYS: Readonly<Record<AnswerFault, string>> = {
  * @throws AnswerError when something else is.
  */
 export function textOf(completion: ChatCompletion, accept: readonly AnswerFault[] = []): string {
-  const choice = (completion.choices as ChatCompletion['choices'] | undefined)?.[0];
-  if (!choice) throw new AnswerError('the answer has no choices');
-  const { content, refusal } = Object(choice.message) as { readonly content?: unknown; readonly refusal?: unknown };
+  const choice = firstOf(completion);
+  if (!choice) throw new AnswerError('the answer has no choices', 'empty');
+  const { content, refusal, tool_calls } = messageOf(choice);
   const refused = partsOf(content, 'refusal') || stringOf(refusal);
-  const text = (typeof content === 'string' ? content : partsOf(content, 'text')) || refused;
+  const text = contentOf(completion) || refused;
+  if (choice.finish_reason === 'error') throw new AnswerError('an error at the provider ended the answer', 'error', text);
   const fault = faultOfReason(choice.finish_reason);
   const faults = [
     ...(fault ? [fault] : []),
@@ -76,7 +81,49 @@ export function textOf(completion: ChatCompletion, accept: readonly AnswerFault[
   ];
   const refusedFor = faults.find((each) => !accept.includes(each));
   if (refusedFor === undefined) return text;
-  throw new AnswerError(`${SAYS[refusedFor]} (\`accept: [${refusedFor}]\` takes it)`, refusedFor, text);
+  const asksForTools = refusedFor === 'empty' && Array.isArray(tool_calls) && tool_calls.length > 0;
+  const says = asksForTools ? 'the answer has no text: the model asks for a tool, and `sluice run` has none' : SAYS[refusedFor];
+  throw new AnswerError(`${says} (\`accept: [${refusedFor}]\` takes it)`, refusedFor, text);
+}
+
+/** Whether nothing is wrong with an answer. */
+export function isFaultless(completion: ChatCompletion): boolean {
+  return isRight(() => textOf(completion));
+}
+
+/** Whether a text can be read as what an answer is to be. */
+export function isOfKind(kind: AnswerKind, text: string): boolean {
+  return isRight(() => readAnswer(kind, text));
+}
+
+function isRight(read: () => unknown): boolean {
+  try {
+    read();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The text of the first choice, whatever is wrong with it; empty when it has none. */
+export function contentOf(completion: ChatCompletion): string {
+  const { content } = messageOf(firstOf(completion));
+  return typeof content === 'string' ? content : partsOf(content, 'text');
+}
+
+function firstOf({ choices }: ChatCompletion): ChatCompletion['choices'][number] | undefined {
+  const list: readonly unknown[] = Array.isArray(choices) ? choices : [];
+  return (list[0] ?? undefined) as ChatCompletion['choices'][number] | undefined;
+}
+
+interface AnyMessage {
+  readonly content?: unknown;
+  readonly refusal?: unknown;
+  readonly tool_calls?: unknown;
+}
+
+function messageOf(choice: { readonly message: unknown } | undefined): AnyMessage {
+  return Object(choice?.message) as AnyMessage;
 }
 
 /** Texts of parts of one type. */

@@ -10,11 +10,12 @@ import type { Hide } from '../secrets.js';
 import { visibleName } from '../visible.js';
 import { readState } from './check-run.js';
 import { openRows } from './open-rows.js';
+import { partsOf } from './parts.js';
 import { fieldPlaceholders, lackOfRow, placeholdersOf } from './placeholders.js';
 import type { Row } from './row.js';
 import type { RunJobOptions } from './run-job.js';
 import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
-import { partsOf, requestOf, scopeOf } from './run-stages.js';
+import { requestOf, scopeOf } from './run-stages.js';
 import { formatUsd } from './run-summary.js';
 import { changeNote } from './stage-change.js';
 
@@ -188,7 +189,7 @@ class StageTally {
     const scope = scopeOf(row.fields, earlier);
     const missing = this.#answers.filter((answered) => !Object.hasOwn(earlier, answered));
     if (chunk !== undefined && missing.length === 0) {
-      const parts = this.#parts(guess, partsOf(chunk.field, chunk.maxTokens, scope));
+      const parts = this.#parts(guess, partsOf(chunk, scope));
       draft.items += count;
       return parts;
     }

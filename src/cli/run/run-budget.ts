@@ -1,3 +1,4 @@
+import type { BudgetExceededError } from '../../../operators/index.js';
 import { type Budget, type BudgetLimit, createBudget } from '../../pipelines/create-budget.js';
 import { budgetFile } from '../budget-file.js';
 import { priceOfModel, type RunPlan } from './run-plan.js';
@@ -30,8 +31,24 @@ export function isLimited({ config }: RunPlan, maxUsd: number | undefined): bool
   return (maxUsd ?? usd ?? tokens) !== undefined;
 }
 
-/** What this run was charged; undefined when the price of a model that it asks is not known. */
-export function spentUsd({ config, stages }: RunPlan, budget: Budget | undefined): number | undefined {
-  const isPriced = stages.every(({ prompt, model }) => prompt === undefined || priceOfModel(config, model) !== undefined);
-  return isPriced ? (budget?.snapshot().spentUsd ?? 0) : undefined;
+/** Whether what calls cost is known: each model that is asked has a price. */
+export function isPriced({ config, stages }: RunPlan): boolean {
+  return stages.every(({ prompt, model }) => prompt === undefined || priceOfModel(config, model) !== undefined);
+}
+
+/** The limit that has stopped a run: what the next call may cost, in USD or tokens, and what is left. */
+export interface SpentBudget {
+  readonly unit: 'usd' | 'tokens';
+  readonly limit: number;
+  readonly left: number;
+  readonly asked: number;
+  /** How long until it begins anew; undefined when it never does. */
+  readonly resetsInMs: number | undefined;
+}
+
+/** What is left at the end of the run, when the calls under way are over. */
+export function spentBudget({ unit, limit, asked, resetsInMs }: BudgetExceededError, budget: Budget): SpentBudget {
+  const limits = budget.snapshot().limits.filter((each) => each.unit === unit && each.limit === limit);
+  const left = Math.min(...limits.map((each) => each.left));
+  return { unit, limit, left, asked, resetsInMs: resetsInMs === Infinity ? undefined : resetsInMs };
 }

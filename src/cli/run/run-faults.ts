@@ -1,4 +1,4 @@
-import { isFlowError } from '../../../operators/index.js';
+import { type BudgetExceededError, isFlowError } from '../../../operators/index.js';
 import type { StageItem } from '../../pipelines/stages/stages-types.js';
 import { CliError, EXIT } from '../exit.js';
 import { explainFailure, type ProviderWords } from '../provider.js';
@@ -10,7 +10,9 @@ import type { RunDocument } from './run-stages.js';
 const MOST_UNANSWERED = 10;
 
 /** Why a run ends because of a call: nothing more may be spent, or all other calls would fail as well. */
-export type RunFault = { readonly kind: 'spent' } | { readonly kind: 'failed'; readonly error: unknown };
+export type RunFault =
+  | { readonly kind: 'spent'; readonly refusal: BudgetExceededError }
+  | { readonly kind: 'failed'; readonly error: unknown };
 
 /** What the failure of a call that is not made again means for the run; undefined when it is the failure of its item alone. */
 export function faultOf(
@@ -20,7 +22,7 @@ export function faultOf(
   model: string,
   error: unknown,
 ): RunFault | undefined {
-  if (isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) return { kind: 'spent' };
+  if (isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) return { kind: 'spent', refusal: error };
   if (error instanceof CliError) return { kind: 'failed', error };
   const words: ProviderWords = {
     keys: config.model?.apiKeyEnv ?? 'SLUICE_API_KEY or OPENAI_API_KEY',

@@ -1,7 +1,7 @@
 import type { Stats } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
-import type { Config } from '../../edge/config/schema.js';
+import type { Config, StageConfig } from '../../edge/config/schema.js';
 import { diskError, errorCode } from '../exit.js';
 import { type Host, pathOf } from '../host.js';
 import { takeLock } from '../lock.js';
@@ -21,11 +21,29 @@ export interface RunPaths {
   readonly before: string;
   /** That, while it is copied. */
   readonly newBefore: string;
+  /** Where no stage keeps its answers, there are neither of these. */
+  readonly cache?: string;
+  readonly cacheLock?: string;
 }
 
-/** @param folder that of the configuration, absolute. */
-export function runPaths({ path, failures }: NonNullable<Config['output']>, folder: string): RunPaths {
+/** Whether equal requests of a stage are asked once. */
+export function isCached({ prompt, cache }: StageConfig, model: Config['model']): boolean {
+  return prompt !== undefined && (cache ?? (model?.cache ?? false) !== false);
+}
+
+/** What the user calls the file of answers; undefined when no stage keeps its answers. */
+export function shownCache({ stages = [], model, output }: Config): string | undefined {
+  if (!stages.some((stage) => isCached(stage, model))) return undefined;
+  return typeof model?.cache === 'object' ? model.cache.path : `${output?.path ?? ''}.cache`;
+}
+
+/**
+ * @param folder that of the configuration, absolute.
+ * @param cacheName as {@link shownCache} says.
+ */
+export function runPaths({ path, failures }: NonNullable<Config['output']>, folder: string, cacheName?: string): RunPaths {
   const output = resolve(folder, path);
+  const cache = cacheName === undefined ? undefined : resolve(folder, cacheName);
   const failed = failures === undefined ? `${output}.failures.jsonl` : resolve(folder, failures);
   return {
     output,
@@ -36,6 +54,7 @@ export function runPaths({ path, failures }: NonNullable<Config['output']>, fold
     budget: `${output}.budget`,
     before: `${output}.before`,
     newBefore: `${output}.before.tmp`,
+    ...(cache !== undefined && { cache, cacheLock: `${cache}.lock` }),
   };
 }
 
@@ -82,7 +101,8 @@ export interface RunFileFlags {
 }
 
 /** All files that a run reads or writes, as far as a configuration and the command line say. */
-export function filesOf({ input, output }: Config, file: string, host: Pick<Host, 'cwd'>, { events, json }: RunFileFlags = {}): RunFile[] {
+export function filesOf(given: Config, file: string, host: Pick<Host, 'cwd'>, { events, json }: RunFileFlags = {}): RunFile[] {
+  const { input, output } = given;
   const config = pathOf(host, file);
   const folder = dirname(config);
   const files: RunFile[] = [{ what: `the configuration \`${file}\``, path: config, option: '', isOwn: false }];
@@ -105,6 +125,12 @@ export function filesOf({ input, output }: Config, file: string, host: Pick<Host
       const named = { option: 'output.failures', isOwn: true };
       files.push({ ...named, what: `the failures \`${output.failures}\``, path: paths.failures });
       files.push({ ...named, what: `the failures lock \`${output.failures}.lock\``, path: paths.failuresLock });
+    }
+    const cache = shownCache(given);
+    if (cache !== undefined) {
+      const named = { option: typeof given.model?.cache === 'object' ? 'model.cache.path' : 'output.path', isOwn: true };
+      files.push({ ...named, what: `the cache \`${cache}\``, path: resolve(folder, cache) });
+      files.push({ ...named, what: `the cache lock \`${cache}.lock\``, path: resolve(folder, `${cache}.lock`) });
     }
   }
   if (events !== undefined) files.push(eventsFile(pathOf(host, events), events));
@@ -166,11 +192,15 @@ function kindOf(found: Stats): string {
 }
 
 /** Keeps other runs from the files of this one. @returns gives them free again */
-export async function takeLocks({ lock, failuresLock }: RunPaths): Promise<() => Promise<void>> {
-  const release = await takeLock(lock, 'output');
+export async function takeLocks({ lock, failuresLock, cacheLock }: RunPaths): Promise<() => Promise<void>> {
+  const taken: (() => Promise<void>)[] = [];
+  const release = async (): Promise<void> => {
+    await Promise.all(taken.map((each) => each()));
+  };
+  const locks = [[lock, 'output'], [failuresLock, 'file of failures'], ...(cacheLock === undefined ? [] : [[cacheLock, 'cache']])] as const;
   try {
-    const releaseFailures = await takeLock(failuresLock, 'file of failures');
-    return () => releaseFailures().finally(release);
+    for (const [path = '', what = ''] of locks) taken.push(await takeLock(path, what));
+    return release;
   } catch (error) {
     await release();
     throw error;

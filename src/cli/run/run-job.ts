@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Observable } from 'rxjs';
 import { onAbort } from '../../../operators/build.js';
-import type { FlowEvent } from '../../../operators/index.js';
+import type { BudgetExceededError, FlowEvent } from '../../../operators/index.js';
 import { createAccount } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
 import type { Config } from '../../edge/config/schema.js';
@@ -15,15 +15,17 @@ import { EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { OWN_FOLDER_MODE } from '../own-file.js';
 import { classifyWhile } from '../provider.js';
+import { AnswerCache } from './answer-cache.js';
 import { readState } from './check-run.js';
 import { InFlight } from './in-flight.js';
 import { openRows } from './open-rows.js';
 import { type FieldPlaceholder, fieldPlaceholders, lackOfRow } from './placeholders.js';
 import type { BadRow, Row, RowSource } from './row.js';
-import { isLimited, openBudget, spentUsd } from './run-budget.js';
+import { isLimited, isPriced, openBudget, spentBudget } from './run-budget.js';
+import { RunCost } from './run-cost.js';
 import { Doubts } from './run-doubts.js';
 import { faultOf } from './run-faults.js';
-import { eventsFile, refuseForeign, takeLocks } from './run-files.js';
+import { eventsFile, refuseForeign, shownCache, takeLocks } from './run-files.js';
 import type { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
 import { type FailureLine, type FinishedDocument, keepOutput, RunOutput } from './run-output.js';
@@ -66,6 +68,9 @@ export class RunJob implements StageHost {
   readonly #failure = new AbortController();
   /** Ends the run gently from inside. */
   readonly #spent = new AbortController();
+  /** What the budget had no room for. */
+  #refusal: BudgetExceededError | undefined;
+  readonly cost = new RunCost();
   readonly #stop: AbortSignal;
   #phase: RunView['phase'] = 'reading the journal';
   #source: RowSource | undefined;
@@ -104,7 +109,7 @@ export class RunJob implements StageHost {
       tokensPerMinute,
       retries,
       splits,
-      costUsd: spentUsd(this.#plan, this.#budget),
+      costUsd: this.#usd(this.cost.costUsd),
     };
   }
 
@@ -124,6 +129,7 @@ export class RunJob implements StageHost {
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
       if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
       const events = await this.#openEvents();
+      const cache = await this.#openCache();
       if (journal.change !== undefined) {
         this.#notes.push(changeNote(journal.change, shownOutput));
         await keepOutput(paths, shownOutput);
@@ -132,9 +138,11 @@ export class RunJob implements StageHost {
         await journal.begin();
         const output = await RunOutput.open(paths, journal, this.#fail);
         this.#output = output;
-        await closing(output, () => this.#work(journal, output, events));
+        await closing(output, () => this.#work(journal, output, events, cache));
       } finally {
-        await closing(journal, () => events?.close());
+        await closing(journal, async () => {
+          await Promise.all([events?.close(), cache?.close()]);
+        });
       }
       return this.#summary();
     } finally {
@@ -168,10 +176,20 @@ export class RunJob implements StageHost {
     this.#settled(item);
   }
 
+  cached(): void {
+    this.#tally.cached += 1;
+  }
+
+  goesOn(item: StageItem<RunDocument>): void {
+    this.#settled(item);
+  }
+
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean {
     const fault = faultOf(this.#plan, this.#doubts, item, model, error);
-    if (fault?.kind === 'spent') this.#spent.abort();
-    else if (fault) this.#fail(fault.error);
+    if (fault?.kind === 'spent') {
+      this.#refusal ??= fault.refusal;
+      this.#spent.abort();
+    } else if (fault) this.#fail(fault.error);
     return fault !== undefined;
   }
 
@@ -182,7 +200,7 @@ export class RunJob implements StageHost {
 
   // ---- the work -------------------------------------------------------------------------------------------------------
 
-  async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined): Promise<void> {
+  async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined, cache: AnswerCache | undefined): Promise<void> {
     this.#budget = openBudget(this.#plan, this.#options.maxUsd);
     const { batches, limits, lane, name } = this.#plan.config;
     const onEvent = (event: FlowEvent): void => {
@@ -200,7 +218,7 @@ export class RunJob implements StageHost {
       this.#tally.record(record);
     };
     const ledger = ledgerOf(limiter).with({ budget: this.#budget, onRecord });
-    const stages = createStages(stagesOf(this.#plan, ledger, this), {
+    const stages = createStages(stagesOf(this.#plan, ledger, this, cache), {
       limiter,
       ...(lane !== undefined && { lane }),
       ...(batches && { batches: batchesOf(batches) }),
@@ -328,6 +346,14 @@ export class RunJob implements StageHost {
     return LineFile.open(file.path, file.what, 0);
   }
 
+  async #openCache(): Promise<AnswerCache | undefined> {
+    const { paths, config } = this.#plan;
+    if (paths.cache === undefined) return undefined;
+    const cache = await AnswerCache.open(paths.cache, shownCache(config) ?? paths.cache);
+    if (cache.damagedLines > 0) this.#notes.push(`${String(cache.damagedLines)} damaged lines of the cache were skipped`);
+    return cache;
+  }
+
   #etaMs(share: number, nowMs: number): number | undefined {
     const gained = share - this.#shareBefore;
     const { ok, partial, failed } = this.#tally.rows;
@@ -340,6 +366,11 @@ export class RunJob implements StageHost {
     )
       return undefined;
     return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
+  }
+
+  /** Undefined where a model has no price. */
+  #usd(amount: number): number | undefined {
+    return isPriced(this.#plan) ? amount : undefined;
   }
 
   /** What the user calls the failures. */
@@ -355,6 +386,7 @@ export class RunJob implements StageHost {
     const durationMs = nowMs - this.#startedAtMs;
     const { ok, partial, failed, earlierFailed } = tally.rows;
     const { attempts: calls, ...sums } = tally.totals(nowMs);
+    const { costUsd, estimatedUsd, failedUsd } = this.cost;
     const stopped = this.#signals.stop.aborted ? 'interrupted' : this.#spent.signal.aborted ? 'budget' : undefined;
     const exits = { interrupted: EXIT.interrupted, budget: EXIT.budget } as const;
     const exitCode: ExitCode = stopped === undefined ? (failed + partial + earlierFailed > 0 ? EXIT.incomplete : EXIT.ok) : exits[stopped];
@@ -369,6 +401,7 @@ export class RunJob implements StageHost {
       calls,
       retries: tally.retries,
       recalled: tally.recalled,
+      cached: tally.cached,
       splits: tally.splits,
       splitInto: tally.splitInto,
       rowsPerSecond: ((ok + partial + failed) / durationMs) * 1000,
@@ -376,7 +409,10 @@ export class RunJob implements StageHost {
       meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
       stages: sorted(tally.stages(), stages),
       estimatedCalls: tally.estimatedCalls,
-      costUsd: spentUsd(this.#plan, this.#budget),
+      costUsd: this.#usd(costUsd),
+      estimatedUsd: this.#usd(estimatedUsd),
+      failedUsd: this.#usd(failedUsd),
+      spent: this.#refusal && this.#budget && spentBudget(this.#refusal, this.#budget),
       notes: this.#notes,
       durationMs,
     };

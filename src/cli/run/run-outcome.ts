@@ -47,7 +47,7 @@ function failuresOf(result: Result, hide: Hide): FailureLine[] {
 
 /** Of an answer that came: what was wrong with it, and its text as it came. */
 function partialOf(reason: unknown): Pick<FailureLine, 'fault' | 'partial'> {
-  if (!(reason instanceof AnswerError) || reason.fault === undefined) return {};
+  if (!(reason instanceof AnswerError)) return {};
   const { fault, partial = '' } = reason;
   return { fault, ...(partial !== '' && { partial }) };
 }

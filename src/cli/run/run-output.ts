@@ -1,10 +1,10 @@
 import { copyFile, open, rename, stat } from 'node:fs/promises';
-import type { AnswerFault } from '../../pipelines/finish-reason.js';
 import { CliError, EXIT, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import { refuseForeignFile } from '../own-file.js';
 import { visible } from '../visible.js';
+import type { FailedFor } from './answer.js';
 import { ownerOf, type RunPaths } from './run-files.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
 import { Standing } from './standing.js';
@@ -27,7 +27,7 @@ export interface FailureLine {
   readonly stage?: string;
   readonly error: string;
   /** Of an answer that came: what was wrong with it. */
-  readonly fault?: AnswerFault;
+  readonly fault?: FailedFor;
   /** What came of its text. */
   readonly partial?: string;
 }

@@ -4,13 +4,14 @@ import { variable } from '../../edge/config/env.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import type { ModelPrice } from '../../pipelines/create-budget.js';
 import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
+import { type ChatRequest, estimateChat } from '../../pipelines/models/chat-api.js';
 import { CliError, EXIT } from '../exit.js';
 import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
 import { type Shown, shownOf } from '../secrets.js';
 import type { InputOptions } from './open-rows.js';
 import { placeholdersOf } from './placeholders.js';
-import { type RunPaths, runPaths } from './run-files.js';
+import { type RunPaths, runPaths, shownCache } from './run-files.js';
 import { type RunProblem, runProblem } from './run-problem.js';
 
 /** A stage that asks the `model` it names, or cuts a text. */
@@ -48,7 +49,8 @@ export function priceOfModel({ prices = {} }: Config, model = ''): ModelPrice | 
 const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
 
 /**
- * What no run takes of a configuration, whatever else it needs: a name that is taken, and a limit in USD for a model without a price.
+ * What no run takes of a configuration, whatever else it needs: a name that is taken, a limit in USD for a model without a price, and a limit for answers
+ * of any length.
  *
  * @param maxUsd in place of `budget.usd`.
  */
@@ -58,7 +60,7 @@ export function refusalsOf(config: Config, maxUsd?: number): RunProblem[] {
     TAKEN.has(name) ? [runProblem(`stages[${String(i)}].name`, `\`${name}\` is a field of every output line`, 'Rename the stage.')] : [],
   );
   const [path, limit] = maxUsd === undefined ? ['budget.usd', budget?.usd] : ['--max-usd', maxUsd];
-  if (limit === undefined) return taken;
+  if (limit === undefined) return budget?.tokens === undefined ? taken : [...taken, ...unboundedStages(config, 'budget.tokens')];
   const models = new Set(stages.flatMap((stage) => (stage.prompt === undefined ? [] : (stage.model ?? model?.model ?? []))));
   const unpriced = [...models].filter((name) => priceOfModel(config, name) === undefined);
   return [
@@ -67,7 +69,24 @@ export function refusalsOf(config: Config, maxUsd?: number): RunProblem[] {
       const message = `\`${path}\` needs the price of the model \`${name}\`. Add it to \`prices\` in the configuration.`;
       return runProblem(path, `no price of the model \`${name}\``, 'Add it to `prices`.', message);
     }),
+    ...(unpriced.length > 0 ? [] : unboundedStages(config, path)),
   ];
+}
+
+/** Stages whose answers may have any length, so that no limit could be kept. */
+function unboundedStages(config: Config, limit: string): RunProblem[] {
+  const { stages = [], model } = config;
+  return stages.flatMap((stage, i) => {
+    const name = stage.model ?? model?.model;
+    if (stage.prompt === undefined || name === undefined) return [];
+    const { maxOutputTokens, outputUsdPerMillion = 0 } = priceOfModel(config, name) ?? {};
+    if (maxOutputTokens !== undefined || (limit !== 'budget.tokens' && outputUsdPerMillion === 0)) return [];
+    const body = { messages: [], max_tokens: stage.maxTokens ?? model?.maxTokens, ...model?.options };
+    if (estimateChat(body as ChatRequest).outputTokens !== undefined) return [];
+    const expected = `Add \`maxTokens\` to the stage \`${stage.name}\` or to \`model\`, or \`maxOutputTokens\` to the price of \`${name}\`.`;
+    const message = `\`${limit}\` needs the longest answer of the stage \`${stage.name}\`. ${expected}`;
+    return [runProblem(`stages[${String(i)}].maxTokens`, 'answers of any length', expected, message)];
+  });
 }
 
 /** What a configuration and the environment lack for a run. */
@@ -123,7 +142,7 @@ export function planRun(
   const apiKey = model.apiKeyEnv === undefined ? apiKeyFrom(env) : variable(env, model.apiKeyEnv);
   const sent = { baseUrl, ...(apiKey !== undefined && { apiKey }), ...(model.headers && { headers: model.headers }) };
   const folder = dirname(pathOf(host, file));
-  const paths = runPaths(output, folder);
+  const paths = runPaths(output, folder, shownCache(config));
   const exclude = new Set([...pathsOf(paths), ...[file, ...own].map((name) => pathOf(host, name))]);
   return {
     config,
@@ -148,10 +167,11 @@ export interface StageKey {
 
 /** Everything that makes an answer another one; not where the server is, nor how fast it may be asked. */
 function workOf({ model }: Config, stages: readonly PlannedStage[]): Pick<RunPlan, 'work' | 'stageKeys'> {
-  const asked = stages.map(({ name, prompt, chunk, answer, system, model: own, temperature, maxTokens }) => {
+  const asked = stages.map(({ name, prompt, chunk, answer, system, model: own, temperature, maxTokens, gleaning }) => {
     if (chunk !== undefined) return [name, chunk];
     const options = { temperature: temperature ?? model?.temperature, maxTokens: maxTokens ?? model?.maxTokens, ...model?.options };
-    return [name, prompt, answer ?? 'text', system ?? model?.system ?? '', own, options];
+    // `fixAnswer` may come later, as `accept` may: for what has failed.
+    return [name, prompt, answer ?? 'text', system ?? model?.system ?? '', own, options, ...(gleaning ? [gleaning] : [])];
   });
   const stageKeys: StageKey[] = [];
   for (const [i, stage] of stages.entries()) {

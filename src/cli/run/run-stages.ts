@@ -1,4 +1,4 @@
-import { NEVER, noop, type Observable, switchMap } from 'rxjs';
+import { finalize, NEVER, noop, type Observable, switchMap } from 'rxjs';
 import { check } from '../../../operators/build.js';
 import type { ResponseLike, Usage, WorkResult } from '../../../operators/index.js';
 import { classifyError, isFlowError } from '../../../operators/index.js';
@@ -6,17 +6,22 @@ import { type CallFacts, Entry, endOf } from '../../account/entry.js';
 import type { Ledger } from '../../account/ledger.js';
 import { type ProviderRules, providerAt, providers } from '../../account/providers.js';
 import { readUsage } from '../../account/read-usage.js';
-import type { Reservation } from '../../pipelines/budget/budget-types.js';
+import { withReservation } from '../../pipelines/budget/reserving.js';
 import type { Endpoint } from '../../pipelines/endpoint.js';
 import { type ChatCompletion, type ChatRequest, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
-import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
+import type { AnyStage, RequestContext, StageItem, StageRules, StepsContext } from '../../pipelines/stages/stages-types.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
-import { chunkText } from '../chunks.js';
+import { CliError } from '../exit.js';
 import { evidence } from '../provider.js';
-import { type AnswerKind, readAnswer, textOf } from './answer.js';
+import { type AnswerKind, contentOf, isFaultless, isOfKind, textOf } from './answer.js';
+import type { AnswerCache, AskedAnswer } from './answer-cache.js';
+import { type Ask, converse } from './conversation.js';
+import { partsOf } from './parts.js';
 import type { Row } from './row.js';
-import type { PlannedStage, RunPlan } from './run-plan.js';
+import { CallCost, type RunCost } from './run-cost.js';
+import { isCached } from './run-files.js';
+import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
 
 /** A row on its way. */
 export interface RunDocument extends Row {
@@ -30,6 +35,8 @@ export interface RunDocument extends Row {
 export interface StageHost {
   /** Whether nothing new may be sent. */
   readonly isStopping: boolean;
+  /** What calls have cost. */
+  readonly cost: RunCost;
   /** Whether another request may go out: no more may be paid twice after a crash than may be under way. */
   readonly hasRoom: boolean;
   /** Emits once, when it may. */
@@ -40,8 +47,12 @@ export interface StageHost {
   estimated(): void;
   /** A request has failed or was cut off, and may be made again. */
   failed(item: StageItem<RunDocument>): void;
+  /** A request was answered, and the item makes another one before it has its result. */
+  goesOn(item: StageItem<RunDocument>): void;
   /** It will not be made again. @returns whether the run stops because of that, and the item is to wait for its end */
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean;
+  /** An answer has come from the cache, and costs nothing. */
+  cached(): void;
   /** An item has become several. */
   expanded(items: number): void;
 }
@@ -50,6 +61,8 @@ export interface StageHost {
 interface RunRequest {
   readonly body: ChatRequest;
   readonly facts: CallFacts;
+  /** What no call with this body goes beyond. */
+  readonly mostTokens: CallFacts['tokens'];
 }
 
 /** Makes the calls: one attempt each, under the permit that a stage has taken. */
@@ -60,6 +73,7 @@ class RunCalls {
     private readonly endpoint: Endpoint,
     private readonly ledger: Ledger,
     private readonly host: StageHost,
+    private readonly config: RunPlan['config'],
   ) {
     this.provider = ledger.provider ?? providerAt(endpoint.url) ?? providers.other;
   }
@@ -71,43 +85,66 @@ class RunCalls {
     const { inputTokens, outputTokens: maxOutputTokens } = estimateChat(body, model);
     const tokens = { inputTokens, maxOutputTokens };
     const estimate = () => ledger.estimate(provider, model, tokens);
-    return { body, facts: { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate } };
+    // No token is shorter than a byte.
+    const mostTokens = { ...tokens, inputTokens: Buffer.byteLength(JSON.stringify(body)) };
+    return { body, mostTokens, facts: { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate } };
   }
 
-  /** Sends it, at once or when there is room. */
+  /** Sends it, when the budget and the journal have room. */
   send(request: RunRequest, permit: RequestContext, item: StageItem<RunDocument>): WorkResult<ChatCompletion> {
-    const { host } = this;
-    const sendNow = (): WorkResult<ChatCompletion> => {
-      // What is not sent waits for the end of the run, so that the rest of its document stays.
-      if (host.isStopping) return NEVER;
-      host.sent(item);
-      return this.#attempt(request, permit, item);
-    };
-    return host.hasRoom ? sendNow() : host.room().pipe(switchMap(() => sendNow() as Promise<ChatCompletion>));
+    const { host, ledger } = this;
+    const { facts, mostTokens } = request;
+    const reserving = ledger.reserveFor({ ...facts, tokens: mostTokens }, noop);
+    return withReservation(reserving, { pauseTimeout: permit.pauseTimeout, giveBack: undefined }, (reservation) => {
+      const cost = reservation && new CallCost(reservation, priceOfModel(this.config, facts.model), host.cost);
+      let isSent = false;
+      const sendNow = (): WorkResult<ChatCompletion> => {
+        // What is not sent waits for the end of the run, so that the rest of its document stays.
+        if (host.isStopping) return NEVER;
+        isSent = true;
+        host.sent(item);
+        return this.#attempt(request, permit, item, cost);
+      };
+      const unsent = (): void => {
+        if (!isSent) cost?.release();
+      };
+      if (host.hasRoom) {
+        const answer = sendNow();
+        unsent();
+        return answer;
+      }
+      return host.room().pipe(
+        switchMap(() => sendNow() as Promise<ChatCompletion>),
+        finalize(unsent),
+      );
+    });
   }
 
-  async #attempt({ body, facts }: RunRequest, permit: RequestContext, item: StageItem<RunDocument>): Promise<ChatCompletion> {
+  async #attempt(
+    { body, facts }: RunRequest,
+    permit: RequestContext,
+    item: StageItem<RunDocument>,
+    cost: CallCost | undefined,
+  ): Promise<ChatCompletion> {
     const { endpoint, host, ledger } = this;
     const { attempt, signal } = permit;
-    let entry: Entry | undefined;
+    const about = { traceId: item.documentId, spanId: item.item, attempt, queuedMs: 0 };
+    const entry = new Entry(ledger, facts, about, permit.settle, () => Date.now(), cost);
     try {
-      const about = { traceId: item.documentId, spanId: item.item, attempt, queuedMs: 0 };
-      // The budget of a run is its own, and answers at once.
-      const reservation = ledger.reserveFor(facts, noop) as Reservation | undefined;
-      const opened = (entry = new Entry(ledger, facts, about, permit.settle, () => Date.now(), reservation));
       const observe = (response: ResponseLike): void => {
-        opened.observe(response);
+        entry.observe(response);
         permit.observe(response);
       };
       const completion = await requestChat(endpoint, body, { signal, observe });
       const counted = countedIn(completion);
       if (counted === undefined) host.estimated();
+      if (cost) cost.end = counted === undefined ? 'estimated' : 'answered';
       entry.report(counted ?? estimateOf(body, completion, facts.model));
       entry.answered();
       return completion;
     } catch (error) {
-      if (signal.aborted) entry?.left();
-      else entry?.failed(error, endOf(error, classifyError(error, { size: 1, attempt, aborted: false }).class));
+      if (signal.aborted) entry.left();
+      else entry.failed(error, endOf(error, classifyError(error, { size: 1, attempt, aborted: false }).class));
       host.failed(item);
       throw error;
     }
@@ -135,7 +172,7 @@ function estimateOf(
 ): Required<Pick<Usage, 'inputTokens' | 'outputTokens'>> {
   return {
     inputTokens: estimateChat(body, model).inputTokens,
-    outputTokens: estimatorFor(body.model ?? model)(contentOf(completion) ?? ''),
+    outputTokens: estimatorFor(body.model ?? model)(contentOf(completion)),
   };
 }
 
@@ -143,11 +180,20 @@ function estimateOf(
  * The stages of a plan, as `createStages` takes them.
  *
  * @param ledger - of the account that grants the permits, with the budget and the records of the run
+ * @param cache - of stages that ask equal requests once
  */
-export function stagesOf({ stages, config, endpoint }: RunPlan, ledger: Ledger, host: StageHost): AnyStage<RunDocument>[] {
-  const calls = new RunCalls(endpoint, ledger, host);
+export function stagesOf(
+  { stages, config, endpoint }: RunPlan,
+  ledger: Ledger,
+  host: StageHost,
+  cache: AnswerCache | undefined,
+): AnyStage<RunDocument>[] {
+  const { model = {} } = config;
+  const calls = new RunCalls(endpoint, ledger, host, config);
   return stages.map((stage) =>
-    stage.chunk === undefined ? asking(stage, config.model ?? {}, calls, host) : chunking(stage, stage.chunk, host),
+    stage.chunk === undefined
+      ? asking(stage, model, calls, host, isCached(stage, model) ? cache : undefined)
+      : chunking(stage, stage.chunk, host),
   );
 }
 
@@ -167,12 +213,6 @@ export function scopeOf(fields: Readonly<Record<string, unknown>>, earlier: Read
   return { ...fields, ...earlier };
 }
 
-/** The parts of a text. */
-export function partsOf(field: string, maxTokens: number | undefined, scope: Readonly<Record<string, unknown>>): string[] {
-  const text = new PromptTemplate(`{{${field}}}`).fill(scope);
-  return [...chunkText(text, maxTokens === undefined ? {} : { maxTokens })];
-}
-
 /** The request that a stage makes of a prompt. */
 export function requestOf(stage: PlannedStage, model: RunPlan['config']['model'] = {}, prompt: string): ChatRequest {
   const system = stage.system ?? model.system;
@@ -188,18 +228,14 @@ export function requestOf(stage: PlannedStage, model: RunPlan['config']['model']
   };
 }
 
-function chunking(
-  stage: PlannedStage,
-  chunk: { readonly field: string; readonly maxTokens?: number },
-  host: StageHost,
-): AnyStage<RunDocument> {
+function chunking(stage: PlannedStage, chunk: NonNullable<PlannedStage['chunk']>, host: StageHost): AnyStage<RunDocument> {
   return {
     ...rulesOf(stage),
     local: true,
     expands: true,
     retry: false,
     work: (_item: unknown, { document, earlier }) => {
-      const parts = partsOf(chunk.field, chunk.maxTokens, scopeOf(document.fields, earlier));
+      const parts = partsOf(chunk, scopeOf(document.fields, earlier));
       host.expanded(parts.length);
       return parts;
     },
@@ -211,8 +247,9 @@ function asking(
   model: NonNullable<RunPlan['config']['model']>,
   calls: RunCalls,
   host: StageHost,
+  cache: AnswerCache | undefined,
 ): AnyStage<RunDocument> {
-  const { answer = 'text', accept = model.accept } = stage;
+  const { answer = 'text', accept = model.accept ?? [] } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
   const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
   const retry = check.retry('sluice run', 'retry', model.retry, Infinity);
@@ -223,28 +260,49 @@ function asking(
     ...(timeoutMs !== undefined && { timeoutMs }),
     retry: retry ?? false,
     steps: async (_item: unknown, context) => {
-      const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
-      const request = calls.request(stage.name, body);
-      let completion: ChatCompletion;
-      try {
-        completion = await context.requestAsync((permit) => calls.send(request, permit, context), {
-          requests: 1,
-          ...request.facts.charged,
-        });
-      } catch (error) {
-        const refused = isFlowError(error, 'FLOW_RETRY_SHARE') ? error : undefined;
-        if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);
-        if (refused === undefined) throw error;
-        throw new Error(`not tried again, for \`model.retry.maxShare\` had no room: ${evidence(refused.cause).message}`, { cause: error });
-      }
-      const value = readAnswer(answer, textOf(completion, accept));
+      const scope = scopeOf(context.document.fields, context.earlier);
+      const first = requestOf(stage, model, template.fill(scope));
+      let asked = 0;
+      const ask: Ask = async (messages, kind, accepted) => {
+        if (asked++ > 0) host.goesOn(context);
+        const body = { ...first, messages };
+        const send = async (): Promise<AskedAnswer> => {
+          const completion = await completionOf(body, context);
+          return { text: textOf(completion, accepted), isFaultless: isFaultless(completion) };
+        };
+        if (cache === undefined) return (await send()).text;
+        try {
+          return await cache.answer(
+            body,
+            (text) => isOfKind(kind, text),
+            () => {
+              host.cached();
+            },
+            send,
+          );
+        } catch (error) {
+          // The disk is full, for example.
+          if (error instanceof CliError && host.gaveUp(context, body.model ?? '', error)) return new Promise<never>(() => undefined);
+          throw error;
+        }
+      };
+      const rules = { ...stage, answer, accept };
+      const value = await converse(rules, first.messages, ask, (prompt) => new PromptTemplate(prompt).fill(scope));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);
       return value;
     },
   };
-}
 
-function contentOf({ choices }: ChatCompletion): string | undefined {
-  const content: unknown = (choices as ChatCompletion['choices'] | undefined)?.[0]?.message.content;
-  return typeof content === 'string' ? content : undefined;
+  /** One request with all its attempts. Pending for good when the run stops because of it. */
+  async function completionOf(body: ChatRequest, context: StepsContext<RunDocument>): Promise<ChatCompletion> {
+    const request = calls.request(stage.name, body);
+    try {
+      return await context.requestAsync((permit) => calls.send(request, permit, context), { requests: 1, ...request.facts.charged });
+    } catch (error) {
+      const refused = isFlowError(error, 'FLOW_RETRY_SHARE') ? error : undefined;
+      if (host.gaveUp(context, body.model ?? '', refused ? refused.cause : error)) return new Promise<never>(() => undefined);
+      if (refused === undefined) throw error;
+      throw new Error(`not tried again, for \`model.retry.maxShare\` had no room: ${evidence(refused.cause).message}`, { cause: error });
+    }
+  }
 }

@@ -1,7 +1,9 @@
 import type { Distribution } from '../../metrics/histogram.js';
 import type { ExitCode } from '../exit.js';
+import { formatTime } from '../explain-text.js';
 import { formatCount, formatMs, formatShare } from '../format.js';
 import { visibleName } from '../visible.js';
+import type { SpentBudget } from './run-budget.js';
 
 /** What the calls of one stage came to. */
 export interface StageSummary {
@@ -34,6 +36,8 @@ export interface RunSummary {
   readonly calls: number;
   readonly retries: number;
   readonly recalled: number;
+  /** Answers of equal requests, of this run or an earlier one. */
+  readonly cached: number;
   /** How often a row, or an item of it, became several, and how many. */
   readonly splits: number;
   readonly splitInto: number;
@@ -47,25 +51,35 @@ export interface RunSummary {
   readonly completionTokens: number;
   /** Of how many answers those are estimates: they did not say what they took. */
   readonly estimatedCalls: number;
-  /** What the budget was charged: with the estimate where nobody knows what was used. Undefined where a model has no price. */
+  /** What answers have cost. Undefined, as the next two, where a model has no price. */
   readonly costUsd: number | undefined;
+  /** Of that: of answers that do not say what they took, by the length of their texts. */
+  readonly estimatedUsd: number | undefined;
+  /** The most that calls may have cost that failed or were cut off. A limit counts it as spent. */
+  readonly failedUsd: number | undefined;
+  /** The limit that has stopped the run. */
+  readonly spent: SpentBudget | undefined;
   readonly notes: readonly string[];
   readonly durationMs: number;
 }
 
 /** What a run did, for people. */
 export function runSummaryText(summary: RunSummary): string {
-  const { rows, items, calls, retries, recalled, splits, splitInto, stages, promptTokens, completionTokens, estimatedCalls, costUsd } =
+  const { rows, items, calls, retries, recalled, cached, splits, splitInto, stages, promptTokens, completionTokens, estimatedCalls } =
     summary;
   const byEstimate = estimatedCalls === 0 ? '' : `, of ${formatCount(estimatedCalls)} calls by estimate: no \`usage\` in their answers`;
-  const known = recalled === 0 ? '' : `, ${formatCount(recalled)} answers from the journal`;
+  const known = [
+    ...(recalled === 0 ? [] : [`, ${formatCount(recalled)} answers from the journal`]),
+    ...(cached === 0 ? [] : [`, ${formatCount(cached)} answers from the cache`]),
+  ].join('');
   return [
     ...summary.notes.map((note) => `note: ${visibleName(note)}`),
     `rows: ${formatCount(rows.ok)} done, ${formatCount(rows.partial)} in part, ${formatCount(rows.failed)} failed, ${formatCount(rows.earlier)} done and ${formatCount(rows.earlierFailed)} failed in earlier runs; items: ${formatCount(items.written)} written, ${formatCount(items.failed)} failed`,
     `throughput: ${perSecond(summary.rowsPerSecond)} rows/s, ${formatCount(summary.callsPerMinute)} calls/min, ${formatCount(summary.tokensPerMinute)} tokens/min; rows in progress ${formatShare(summary.meanFill)} full`,
     ...stages.map(stageLine),
     `calls: ${formatCount(calls)}, retries: ${formatCount(retries)}, splits: ${formatCount(splits)}${splits === 0 ? '' : ` into ${formatCount(splitInto)}`}${known}`,
-    `tokens: ${formatCount(promptTokens)} sent, ${formatCount(completionTokens)} received${byEstimate}; cost: ${formatUsd(costUsd)}`,
+    `tokens: ${formatCount(promptTokens)} sent, ${formatCount(completionTokens)} received${byEstimate}`,
+    `cost: ${costText(summary)}`,
     `took ${formatMs(summary.durationMs)}`,
     outcome(summary),
   ].join('\n');
@@ -76,6 +90,16 @@ export function formatUsd(usd: number | undefined): string {
   return usd === undefined ? 'unknown (no `prices`)' : `$${usd.toFixed(4)}`;
 }
 
+function costText({ costUsd, estimatedUsd = 0, failedUsd = 0 }: RunSummary): string {
+  const estimated = estimatedUsd === 0 ? '' : `, ${formatUsd(estimatedUsd)} of it by estimate`;
+  const failed = failedUsd === 0 ? '' : `; failed calls may have cost up to ${formatUsd(failedUsd)} more`;
+  return `${formatUsd(costUsd)}${estimated}${failed}`;
+}
+
+function amountText(amount: number, unit: SpentBudget['unit']): string {
+  return unit === 'usd' ? formatUsd(amount) : `${formatCount(amount)} tokens`;
+}
+
 function stageLine({ stage, calls, failures, latencyMs: { p50, p95, p99 } }: StageSummary): string {
   return `${stage}: ${formatCount(calls)} calls, ${formatCount(failures)} failed; p50 ${formatMs(p50)}, p95 ${formatMs(p95)}, p99 ${formatMs(p99)}`;
 }
@@ -84,10 +108,17 @@ function perSecond(rate: number): string {
   return rate < 10 ? rate.toFixed(2) : formatCount(rate);
 }
 
-function outcome({ stopped, output, failuresFile, journal, items, rows, exitCode }: RunSummary): string {
+function outcome({ stopped, spent, output, failuresFile, journal, items, rows, exitCode }: RunSummary): string {
   if (stopped === 'interrupted') return `interrupted: what is done is kept in ${journal}, run the same command again to go on`;
-  if (stopped === 'budget')
-    return `stopped: the budget is spent; what is done is kept in ${journal}, give more and run the same command again to go on`;
+  if (spent !== undefined) {
+    const [left, limit, asked] = [spent.left, spent.limit, spent.asked].map((amount) => amountText(amount, spent.unit)) as [
+      string,
+      string,
+      string,
+    ];
+    const repair = spent.resetsInMs === undefined ? 'give more' : `wait ${formatTime(spent.resetsInMs)}, or give more`;
+    return `stopped: ${left} of ${limit} is left, and the next call may cost ${asked}; what is done is kept in ${journal}, ${repair} and run the same command again to go on`;
+  }
   const wrote = `wrote ${output}: ${formatCount(items.written)} items`;
   if (exitCode === 0) return wrote;
   return `${wrote}; ${formatCount(rows.failed + rows.partial + rows.earlierFailed)} rows are in ${failuresFile}, take them up again with --retry-failed`;

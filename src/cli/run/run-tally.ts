@@ -30,6 +30,8 @@ export class RunTally {
   readonly rows = { ok: 0, partial: 0, failed: 0, earlier: 0, earlierFailed: 0 };
   readonly items = { written: 0, failed: 0 };
   recalled = 0;
+  /** Answers of equal requests. */
+  cached = 0;
   retries = 0;
   splits = 0;
   splitInto = 0;

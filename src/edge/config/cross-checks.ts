@@ -76,8 +76,11 @@ export function crossChecks(value: unknown): Finding[] {
       const path = ['stages', i];
       if (name !== undefined && names.indexOf(name) < i) wrong([...path, 'name'], 'two stages have the same name', 'Rename one of them.');
       if (isGiven(...path, 'prompt') && isGiven(...path, 'chunk')) excludes([...path, 'chunk'], 'prompt');
-      checkNames([...path, 'prompt'], (prompt) => prompt, i, '`{{…}}`');
+      for (const at of [['prompt'], ['gleaning', 'prompt'], ['gleaning', 'continue']])
+        checkNames([...path, ...at], (prompt) => prompt, i, '`{{…}}`');
       checkNames([...path, 'chunk', 'field'], (field) => `{{${field}}}`, i, 'it');
+      checkAnswer(path);
+      checkChunk([...path, 'chunk']);
     }
 
     /**
@@ -96,6 +99,26 @@ export function crossChecks(value: unknown): Finding[] {
           wrong(path, `${shown} names a part of an answer that is a text`, 'Name the stage alone, or use `answer: json` there.');
       }
     }
+  }
+
+  /** What is done with an answer, in a stage that asks for one. */
+  function checkAnswer(path: Path): void {
+    for (const key of ['fixAnswer', 'gleaning', 'cache'])
+      if (isGiven(...path, key) && isGiven(...path, 'chunk')) excludes([...path, key], 'chunk');
+    const answer = valueAt(value, [...path, 'answer']) ?? 'text';
+    if (isGiven(...path, 'fixAnswer') && answer === 'text')
+      wrong([...path, 'fixAnswer'], '`fixAnswer` needs `answer: json` or `answer: list`', 'Add it, or remove `fixAnswer`.');
+    if (isGiven(...path, 'gleaning', 'continue') && [undefined, 1].includes(valueAt(value, [...path, 'gleaning', 'rounds']) as number))
+      wrong([...path, 'gleaning', 'continue'], '`continue` is asked between two rounds', 'Add `rounds: 2` or more, or remove it.');
+  }
+
+  function checkChunk(path: Path): void {
+    const maxTokens = valueAt(value, [...path, 'maxTokens']);
+    const overlapTokens = valueAt(value, [...path, 'overlapTokens']);
+    if (overlapTokens === undefined) return;
+    if (maxTokens === undefined) wrong([...path, 'overlapTokens'], '`overlapTokens` needs `maxTokens`', 'Add it.');
+    else if (typeof maxTokens === 'number' && typeof overlapTokens === 'number' && overlapTokens > maxTokens / 2)
+      wrong([...path, 'overlapTokens'], '`overlapTokens` is more than half of `maxTokens`', 'Lower it.');
   }
 
   /** Whether what comes of a stage is a text: one that has parts may have any. */

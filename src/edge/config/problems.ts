@@ -1,5 +1,5 @@
+import type * as z from 'zod';
 import { check } from '../../../operators/build.js';
-import type { z } from '../zod.js';
 import type { Filled } from './env.js';
 import { type Finding, type Path, showPath, type Told, told } from './finding.js';
 import { NAME, PATTERN_WORDS } from './patterns.js';

@@ -1,5 +1,6 @@
+import * as z from 'zod';
 import { ANSWER_FAULTS } from '../../pipelines/finish-reason.js';
-import { z } from '../zod.js';
+import { schema } from '../zod.js';
 import { HTTP_URL, NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
@@ -8,7 +9,7 @@ const positive = () => z.number().positive();
 const amount = () => z.number().min(0);
 const name = () => z.string().regex(NAME);
 
-const laneSchema = /* @__PURE__ */ (() =>
+const laneSchema = /* @__PURE__ */ schema(() =>
   z.strictObject({
     name: name().describe('Name of the lane.'),
     reserve: z
@@ -19,7 +20,8 @@ const laneSchema = /* @__PURE__ */ (() =>
       .describe(
         'Share of every rate that lanes below may not take; 0.05 by default for the first lane unless `burst` or `burstSeconds` is set, 0 for the others.',
       ),
-  }))();
+  }),
+);
 
 /** What may be wrong with an answer that came. */
 const accept = (more: string) =>
@@ -31,7 +33,7 @@ const accept = (more: string) =>
     );
 
 /** What the request level allows, as a file says it. */
-export const limitsSchema = /* @__PURE__ */ (() =>
+export const limitsSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       concurrency: whole().optional().describe('Requests at a time.'),
@@ -56,9 +58,10 @@ export const limitsSchema = /* @__PURE__ */ (() =>
       description: 'The request level: what the account at the provider allows, for all stages together.',
       not: { required: ['requestsPerMinute', 'requestsPerSecond'] },
       dependentSchemas: { burst: { anyOf: [{ required: ['requestsPerMinute'] }, { required: ['requestsPerSecond'] }] } },
-    }))();
+    }),
+);
 
-const retrySchema = /* @__PURE__ */ (() =>
+const retrySchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       maxAttempts: whole().optional().describe('Attempts, the first one included; 3 by default.'),
@@ -77,9 +80,10 @@ const retrySchema = /* @__PURE__ */ (() =>
           'Most retries at a time as a part of the calls under way, always 3; what finds no room fails. No such limit by default: `limits` and `batches` are.',
         ),
     })
-    .describe('How calls that fail for a while are tried again.'))();
+    .describe('How calls that fail for a while are tried again.'),
+);
 
-const modelSchema = /* @__PURE__ */ (() =>
+const modelSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       baseUrl: z
@@ -101,10 +105,17 @@ const modelSchema = /* @__PURE__ */ (() =>
         .optional()
         .describe('How calls that fail for a while are tried again, or `false`.'),
       accept: accept('None by default.'),
+      cache: z
+        .union([z.boolean(), z.strictObject({ path: text().describe('The file that keeps the answers; relative to the configuration.') })])
+        .optional()
+        .describe(
+          'Whether equal requests are asked once, in this run and in later ones; `false` by default. `true` keeps the answers in `<output>.cache`.',
+        ),
     })
-    .describe('The model, where it is, and how one call is made.'))();
+    .describe('The model, where it is, and how one call is made.'),
+);
 
-const batchesSchema = /* @__PURE__ */ (() =>
+const batchesSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       concurrency: whole().optional().describe('Documents in progress at a time.'),
@@ -128,7 +139,8 @@ const batchesSchema = /* @__PURE__ */ (() =>
           then: { not: { anyOf: [{ required: ['priority'] }, { required: ['maxQueued'] }] } },
         },
       ],
-    }))();
+    }),
+);
 
 const expectationSchema = {
   secondsPerCall: amount().optional().describe('How long one call takes.'),
@@ -136,7 +148,7 @@ const expectationSchema = {
   outputTokens: amount().optional().describe('Tokens that one call answers.'),
 };
 
-const stageSchema = /* @__PURE__ */ (() =>
+const stageSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       name: name().describe('Its name, by which later prompts name its answer.'),
@@ -146,15 +158,47 @@ const stageSchema = /* @__PURE__ */ (() =>
       chunk: z
         .strictObject({
           field: text().describe('The field that holds the text.'),
-          maxTokens: whole().optional().describe('Most estimated tokens in a part.'),
+          maxTokens: whole()
+            .optional()
+            .describe('Most estimated tokens in a part; 200 by default, without such a limit where there is a `separator`.'),
+          separator: text()
+            .optional()
+            .describe('A text at which the field is split first, such as `"\\n---\\n"`. Parts longer than `maxTokens` are cut then.'),
+          overlapTokens: whole()
+            .optional()
+            .describe('Most estimated tokens of the end of a part that the next one repeats, where `maxTokens` has cut; none by default.'),
         })
-        .optional()
-        .describe('In place of a prompt: cuts a text into parts, each an item of the next stage.'),
+        .meta({
+          description: 'In place of a prompt: cuts a text into parts, each an item of the next stage.',
+          dependentRequired: { overlapTokens: ['maxTokens'] },
+        })
+        .optional(),
       answer: z
         .enum(['text', 'json', 'list'])
         .optional()
         .describe('What the answer is: a text (the default), JSON, or a JSON list, of which each element is an item of the next stage.'),
       accept: accept('That of `model` by default.'),
+      fixAnswer: z
+        .strictObject({ rounds: whole().describe('How often the model is asked again, at most.') })
+        .optional()
+        .describe(
+          'With `answer: json` or `answer: list`: when an answer is not that, the model is asked again in the same conversation, which says what is wrong. Each time is a call of its own.',
+        ),
+      gleaning: z
+        .strictObject({
+          prompt: text().describe('The next message, which asks for what is missing; placeholders as in `prompt` of the stage.'),
+          rounds: whole().optional().describe('How often it is sent, at most; 1 by default.'),
+          continue: text()
+            .optional()
+            .describe('A question between two rounds: the next round is made only when the answer begins with yes. Always by default.'),
+        })
+        .meta({
+          description:
+            'Asks on in the same conversation. The texts are joined line by line, the lists are put together, and answers that are JSON become a list of them.',
+          dependentSchemas: { continue: { required: ['rounds'], properties: { rounds: { not: { const: 1 } } } } },
+        })
+        .optional(),
+      cache: z.boolean().optional().describe('Whether equal requests of this stage are asked once; as `cache` of `model` says by default.'),
       system: text().optional().describe('The system prompt.'),
       model: text().optional().describe('Another model for this stage.'),
       temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
@@ -181,13 +225,18 @@ const stageSchema = /* @__PURE__ */ (() =>
         .optional()
         .describe('What it is expected to have to do, for `sluice config explain` and `--dry-run`.'),
     })
-    .meta({ not: { required: ['prompt', 'chunk'] } }))();
+    .meta({
+      not: { required: ['chunk'], anyOf: ['prompt', 'fixAnswer', 'gleaning', 'cache'].map((key) => ({ required: [key] })) },
+      dependentSchemas: { fixAnswer: { required: ['answer'], properties: { answer: { not: { const: 'text' } } } } },
+    }),
+);
 
 /** The stages of a pipeline, in their order, as a file says them. */
-export const stagesSchema = /* @__PURE__ */ (() =>
-  z.array(stageSchema).min(1).describe('The stage level: what is done with each document, in this order.'))();
+export const stagesSchema = /* @__PURE__ */ schema(() =>
+  z.array(stageSchema).min(1).describe('The stage level: what is done with each document, in this order.'),
+);
 
-const levelsSchema = /* @__PURE__ */ (() =>
+const levelsSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       batch_level: z
@@ -224,10 +273,11 @@ const levelsSchema = /* @__PURE__ */ (() =>
         .optional()
         .describe('`limits`'),
     })
-    .describe('Another way to write `batches`, `stages` and `limits`: by level, with times in seconds.'))();
+    .describe('Another way to write `batches`, `stages` and `limits`: by level, with times in seconds.'),
+);
 
 /** A whole configuration, as a file says it. */
-export const configSchema = /* @__PURE__ */ (() =>
+export const configSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
       $schema: z.string().optional().describe('Where the JSON Schema is, for editors.'),
@@ -271,6 +321,9 @@ export const configSchema = /* @__PURE__ */ (() =>
               ),
             outputUsdPerMillion: amount().optional().describe('US dollars for a million tokens that come back.'),
             usdPerCall: amount().optional().describe('US dollars for a call.'),
+            maxOutputTokens: whole()
+              .optional()
+              .describe('Tokens of the longest answer of the model: what a budget reserves for calls without `maxTokens`.'),
           }),
         )
         .optional()
@@ -292,7 +345,8 @@ export const configSchema = /* @__PURE__ */ (() =>
     .meta({
       title: 'Configuration of Sluice',
       dependentSchemas: { concurrency: { not: { anyOf: [{ required: ['limits'] }, { required: ['batches'] }] } } },
-    }))();
+    }),
+);
 
 /** Values without the `undefined` that a key which is left out does not have. */
 type Given<T> = T extends readonly (infer E)[]

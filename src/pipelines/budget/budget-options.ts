@@ -20,17 +20,16 @@ export const NAME = 'createBudget';
 
 const PRICES: readonly (keyof ModelPrice)[] = [
   ...(['inputUsdPerMillion', 'cacheReadUsdPerMillion', 'cacheWriteUsdPerMillion', 'cacheWrite1hUsdPerMillion'] as const),
-  ...(['outputUsdPerMillion', 'usdPerCall'] as const),
+  ...(['outputUsdPerMillion', 'usdPerCall', 'maxOutputTokens'] as const),
 ];
 
-/** What events tell. */
 /** What is counted of a call. */
 const TOKENS = ['inputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'cacheWrite1hTokens', 'outputTokens', 'tokens'] as const;
 
 /** By the name of the model, which may be that of something every object has. */
 export type PriceList = ReadonlyMap<string, ModelPrice>;
 
-/** Those of a budget of its own, and of one that is shared. */
+/** `store` makes the budget a shared one. */
 type AllOptions = BudgetOptions & Partial<SharedBudgetOptions>;
 
 export function readOptions(options: BudgetOptions | SharedBudgetOptions) {
@@ -137,17 +136,17 @@ function priceList(prices: ModelPrices): PriceList {
   for (const [model, price] of Object.entries(prices)) {
     const at = `prices['${model}']`;
     check.onlyKnown(NAME, price, PRICES, at, `${at}.`);
-    for (const [field, usd] of Object.entries(price)) if (usd !== undefined) amount(`${at}.${field}`, usd);
+    for (const [field, value] of Object.entries(price)) if (value !== undefined) amount(`${at}.${field}`, value);
     list.set(model, { ...price });
   }
   return list;
 }
 
-function storageOption(operator: string, option: string, store: BudgetStorage | undefined): BudgetStorage | undefined {
-  if (store === undefined) return store;
-  const { load, save } = Object(store) as Partial<BudgetStorage>;
-  if (typeof load === 'function' && typeof save === 'function') return store;
-  throw new FlowConfigError(operator, option, 'an object with `load` and `save`', store);
+function storageOption(operator: string, option: string, storage: BudgetStorage | undefined): BudgetStorage | undefined {
+  if (storage === undefined) return storage;
+  const { load, save } = Object(storage) as Partial<BudgetStorage>;
+  if (typeof load === 'function' && typeof save === 'function') return storage;
+  throw new FlowConfigError(operator, option, 'an object with `load` and `save`', storage);
 }
 
 function amount(option: string, value: unknown): number {

@@ -15,7 +15,7 @@ export interface BudgetCall {
   readonly cacheWriteTokens?: number;
   /** Written to it for an hour. @defaultValue 0 */
   readonly cacheWrite1hTokens?: number;
-  /** Most tokens of the answer, where they are known. @defaultValue 0 */
+  /** Most tokens of the answer. @defaultValue `maxOutputTokens` of the model's price, else 0 */
   readonly outputTokens?: number;
   /** Tokens beside those, of which it is not known whether prompt or answer has them: charged at the dearer price. @defaultValue 0 */
   readonly tokens?: number;
@@ -65,6 +65,8 @@ export interface ModelPrice {
   readonly outputUsdPerMillion?: number;
   /** Of each call, whatever its tokens. @defaultValue 0 */
   readonly usdPerCall?: number;
+  /** Tokens of the longest answer that the model gives: what a call is charged with beforehand that does not bound its answer. @defaultValue 0 */
+  readonly maxOutputTokens?: number;
 }
 
 /**

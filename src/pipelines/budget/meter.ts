@@ -37,9 +37,18 @@ export class Window {
 
   /** @param reserved - the share of what is left of the window that is kept for other calls */
   hasRoomFor(amounts: Amounts, reserved: number, now: number): boolean {
+    return this.#fits(this.charged, amounts, reserved, now);
+  }
+
+  /** Whether it had room if all calls under way cost nothing. */
+  mayHaveRoomFor(amounts: Amounts, reserved: number, now: number): boolean {
+    return this.#fits(this.spent, amounts, reserved, now);
+  }
+
+  #fits(charged: number, amounts: Amounts, reserved: number, now: number): boolean {
     const { unit, limit, windowMs } = this.meter.rule;
     const toCome = this.startedAt === undefined || windowMs === Infinity ? 1 : Math.max(0, this.endsAt - now) / windowMs;
-    return this.charged + amounts[unit] <= limit * (1 - reserved * toCome);
+    return charged + amounts[unit] <= limit * (1 - reserved * toCome);
   }
 
   /** Charges a call that begins. */

@@ -30,8 +30,10 @@ export class PricedCalls {
 
   /** @throws FlowConfigError */
   of(call: BudgetCall): PricedCall {
-    const asked = this.#worst(checkedCall(call));
-    const price = this.#prices.get(asked.model);
+    const known = checkedCall(call);
+    const price = this.#prices.get(known.model);
+    const { outputTokens = Math.ceil(price?.maxOutputTokens ?? 0) } = call;
+    const asked = this.#worst({ ...known, outputTokens: Math.ceil(outputTokens) });
     const limits = this.#limits.filter((limit) => limit.isAbout(asked));
     if (price === undefined && limits.some(({ rule }) => rule.unit === 'usd')) throw unpriced(asked.model);
     return { asked, price, amounts: amountsOf(price, asked), limits };

@@ -1,10 +1,30 @@
-import { from, isObservable, noop, Observable, of, switchMap, tap } from 'rxjs';
+import { defer, from, isObservable, noop, Observable, of, retry, switchMap, tap, throwError } from 'rxjs';
 import { check, streamOf } from '../../../operators/build.js';
 import type { PolicyContext, WorkResult } from '../../../operators/index.js';
-import type { Reservation } from './budget-types.js';
+import { isFlowError } from '../../../operators/index.js';
+import type { BudgetCall, BudgetPort, Reservation } from './budget-types.js';
 
 /** What a budget answers: at once, or later when other processes share it. */
 export type Reserving = Reservation | Observable<Reservation>;
+
+/** Asks a budget. While calls under way are all that is in the way, it is asked again whenever one of them is over. */
+export function reservationOf(budget: BudgetPort, call: BudgetCall): Reserving {
+  try {
+    return budget.reserve(call);
+  } catch (error) {
+    if (freedBy(error) === undefined) throw error;
+    return defer(() => {
+      const reserving = budget.reserve(call);
+      return isObservable(reserving) ? reserving : of(reserving);
+    }).pipe(retry({ delay: (refusal) => freedBy(refusal) ?? throwError(() => refusal) }));
+  }
+}
+
+/** When to ask again; undefined when that is of no use, or when the wait would keep a permit from calls that the limit is not about. */
+function freedBy(error: unknown): Observable<unknown> | undefined {
+  if (!isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) return undefined;
+  return error.key === undefined && error.model === undefined ? error.freed : undefined;
+}
 
 /** Work that begins when its reservation is there. `holder` holds the permit. */
 export function withReservation<R>(

@@ -126,8 +126,13 @@ export class FlowSharedBudget implements SharedBudget {
     const position = endless?.position ?? Math.min(...full.map((each) => each.position));
     const { key, limit, model, unit, windowMs } = this.#limitAt(position);
     const resetsInMs = windowMs === Infinity ? Infinity : waitMs;
-    const shown = (this.#limits[position] as Meter).shown(limit);
-    return new BudgetExceededError(NAME, key, model, unit, shown, this.#config.scheduler.now() + resetsInMs, resetsInMs);
+    const meter = this.#limits[position] as Meter;
+    const { cost } = full.find((each) => each.position === position) as ShareCost;
+    const left = Math.max(0, (this.#known[position] as Known).left);
+    return new BudgetExceededError(NAME, {
+      ...{ key, model, unit, limit: meter.shown(limit), left: meter.shown(left), asked: meter.shown(cost) },
+      ...{ resetsAt: this.#config.scheduler.now() + resetsInMs, resetsInMs },
+    });
   }
 }
 

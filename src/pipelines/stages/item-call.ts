@@ -219,6 +219,10 @@ class Work extends About implements StageContext {
   get signal(): AbortSignal {
     return this.#told.signal;
   }
+
+  get pauseTimeout(): () => () => void {
+    return this.#told.pauseTimeout;
+  }
 }
 
 class Steps extends About implements StepsContext {

@@ -40,6 +40,8 @@ export interface RequestContext {
   readonly settle: (usage: Usage) => void;
   /** Lets the limiter read `retry-after` and rate-limit headers from a response. */
   readonly observe: (response: ResponseLike) => void;
+  /** Stops the clock of `timeoutMs`, while the work waits for something else than its call, until the returned function is called. `deadlineMs` goes on. */
+  readonly pauseTimeout: () => () => void;
 }
 
 /**

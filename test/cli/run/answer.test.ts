@@ -21,7 +21,7 @@ describe('an answer', () => {
     ['json', '', 'the answer is not JSON'],
     ['list', '{"a": 1}', 'the answer is not a JSON list'],
   ])('as %s is not %j', (kind, text, message) => {
-    expect(() => readAnswer(kind, text)).toThrow(new AnswerError(message));
+    expect(() => readAnswer(kind, text)).toThrow(new AnswerError(message, 'format', text));
   });
 });
 
@@ -62,6 +62,6 @@ describe('the text of an answer', () => {
   });
 
   it.each([[{ choices: [] }], [{}], [{ choices: null }]])('of %j is none, whatever is accepted', (completion) => {
-    expect(() => textOf(completion as never, ANSWER_FAULTS)).toThrow(new AnswerError('the answer has no choices'));
+    expect(() => textOf(completion as never, ANSWER_FAULTS)).toThrow(new AnswerError('the answer has no choices', 'empty'));
   });
 });

@@ -66,6 +66,7 @@ it(`goes on after ${String(KILLS)} kills: each item once, no journaled call agai
     ],
     input: { path: 'in.jsonl' },
     output: { path: 'out.jsonl' },
+    prices: { m: { usdPerCall: 0.001 } },
   };
   const ids = Array.from({ length: LINES }, (_, i) => `d${String(i)}`);
   writeFileSync(join(cwd, 'run.json'), JSON.stringify(config));
@@ -98,6 +99,11 @@ it(`goes on after ${String(KILLS)} kills: each item once, no journaled call agai
   expect([code, stderr]).toEqual([0, expect.any(String)]);
   for (const [prompt, times] of known) expect([prompt, chat.sent.get(prompt)]).toEqual([prompt, times]);
   expect(answeredTwice()).toBeLessThanOrEqual(KILLS * CONCURRENCY);
+
+  // What calls had cost that a kill has cut off is still known.
+  const saved = readFileSync(join(cwd, 'out.jsonl.budget'), 'utf8').split('\n').at(-2) ?? '';
+  const charged = Number(/"unit":"usd".*"charged":(\d+)/.exec(saved)?.[1]) / 1e6;
+  expect(charged).toBeGreaterThanOrEqual([...chat.answered.values()].reduce((sum, times) => sum + times, 0));
 
   const output = readFileSync(join(cwd, 'out.jsonl'), 'utf8').split('\n').slice(0, -1);
   const seen = output.map((line) => JSON.parse(line) as { id: string; item: string; reply: string });

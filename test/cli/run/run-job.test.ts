@@ -304,7 +304,9 @@ describe('what a run has cost', () => {
     expect(summary).toMatchObject(tokens);
     expect(summary.costUsd).toBeCloseTo((summary.promptTokens + summary.completionTokens) / 1000, 9);
     const saved = readFileSync(join(folder, 'out.jsonl.budget'), 'utf8').split('\n').at(-2) ?? '';
-    expect(saved).toContain(`"charged":${String(Math.round((summary.costUsd ?? 0) * 1e9))}}`);
+    // A limit keeps the most that calls can have cost which do not say it.
+    if (summary.estimatedCalls === 0) expect(saved).toContain(`"charged":${String(Math.round((summary.costUsd ?? 0) * 1e9))}}`);
+    else expect(Number(/"unit":"usd".*"charged":(\d+)/.exec(saved)?.[1])).toBeGreaterThanOrEqual(3 * 100 * 1e6);
     expect(runSummaryText(summary).includes('by estimate')).toBe(summary.estimatedCalls > 0);
   });
 });

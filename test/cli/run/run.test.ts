@@ -222,7 +222,7 @@ describe('sluice run', () => {
     write({ prices: { m: { usdPerCall: 0.01 } }, batches: { concurrency: 1 } });
     const first = await run(['--max-usd', '0.04']);
     expect([first.code, chat.calls, linesOf('out.jsonl').length]).toEqual([6, 4, 4]);
-    expect(first.stdout).toMatch(/cost: \$0\.0400\n(.*\n)+stopped: the budget is spent/);
+    expect(first.stdout).toMatch(/cost: \$0\.0400\n(.*\n)+stopped: .* and the next call may cost \$0\.0100; /);
     expect([(await run(['--max-usd', '0.06'])).code, chat.calls]).toEqual([6, 6]);
     expect([(await run()).code, chat.calls, linesOf('out.jsonl').length]).toEqual([0, 10, 10]);
     expect(existsSync(join(cwd, 'out.jsonl.failures.jsonl'))).toBe(false);

@@ -14,9 +14,9 @@ export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
     'createLimiter with strict rates charges both or nothing',
     'createLimiter with strict rates takes new limits at once, and remembers what was paid under the old ones',
     'createLimiter with strict rates tells what is left, what waits for the rate, and how busy it is',
-    'createLimiter with strict rates when a lease says what it really cost books to the moment of the grant while somebody listens to releases, on a clock that goes on by itself',
+    'createLimiter with strict rates when a lease says what it really cost books to the moment of the grant when a listener hears of releases, on a clock that goes on by itself',
     'createLimiter with strict rates when a lease says what it really cost changes nothing once its minute is over',
-    'createLimiter with strict rates when a lease says what it really cost charges a cost that nobody had estimated to the time of the grant',
+    'createLimiter with strict rates when a lease says what it really cost charges a cost without an estimate to the time of the grant',
     'createLimiter with strict rates with a clock that goes backwards keeps what was paid for as long as it still had to count, and takes it back where it was paid',
     'settle gives back what was not used, and takes what was used beyond it',
     'settle gives nothing back where the provider counts what a request allows',
@@ -57,8 +57,8 @@ export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
   'what was not spent, and what was corrected, is told to the store by a timer': [
     'a limiter that enforces nothing grants from inside a grant, in any lane',
     'a child with a queue of its own in one lane of its parent pauses its parent where it is told to, and itself alone otherwise',
-    'a tree of limiters never exceeds a limit, strands nobody, and has nothing left at the end',
-    'createLimiter with strict rates needs one timer for those who wait, and none when nobody does',
+    'a tree of limiters never exceeds a limit, strands no job, and has nothing left at the end',
+    'createLimiter with strict rates needs one timer for the jobs that wait, and none when no job waits',
     'createLimiter with strict rates refuses a job that no minute has room for',
   ],
   'what a report says is left, and a debt of a bucket, is a matter of the store': [
