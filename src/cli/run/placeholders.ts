@@ -23,26 +23,29 @@ export interface FirstRows {
   readonly fields: readonly string[] | undefined;
 }
 
-/** What a stage names in its prompt, or as the text that it cuts, each as its steps. */
-export function placeholdersOf({ prompt, chunk }: StageConfig): readonly (readonly string[])[] {
-  return new PromptTemplate(prompt ?? `{{${chunk?.field ?? ''}}}`).placeholders;
+/** What a stage fills in, by where it stands in the stage. */
+function templatesOf({ prompt, chunk, gleaning }: StageConfig): (readonly [path: string, template: string])[] {
+  if (prompt === undefined) return [['chunk.field', `{{${chunk?.field ?? ''}}}`]];
+  return [
+    ['prompt', prompt],
+    ['gleaning.prompt', gleaning?.prompt ?? ''],
+    ['gleaning.continue', gleaning?.continue ?? ''],
+  ];
 }
 
-/** The same of all that a stage sends, by where it stands in the stage. */
-export function allPlaceholdersOf(stage: StageConfig): readonly (readonly [path: string, steps: readonly string[]])[] {
-  const { prompt, continue: question } = stage.gleaning ?? {};
-  const of = (path: string, text = ''): (readonly [string, readonly string[]])[] =>
-    new PromptTemplate(text).placeholders.map((steps) => [path, steps]);
-  const first = placeholdersOf(stage).map((steps) => [stage.prompt === undefined ? 'chunk.field' : 'prompt', steps] as const);
-  return [...first, ...of('gleaning.prompt', prompt), ...of('gleaning.continue', question)];
+/** What a stage names in its prompts, or as the text that it cuts, each as its steps. */
+export function placeholdersOf(stage: StageConfig): readonly (readonly string[])[] {
+  return templatesOf(stage).flatMap(([, template]) => new PromptTemplate(template).placeholders);
 }
 
 /** The placeholders of all stages that name no earlier stage. */
 export function fieldPlaceholders(stages: readonly StageConfig[]): FieldPlaceholder[] {
   return stages.flatMap((stage, i) => {
     const earlier = stages.slice(0, i).map(({ name }) => name);
-    return allPlaceholdersOf(stage).flatMap(([path, steps]) =>
-      earlier.includes(steps[0] ?? '') ? [] : [{ stage: stage.name, path: `stages[${String(i)}].${path}`, steps, earlier }],
+    return templatesOf(stage).flatMap(([path, template]) =>
+      new PromptTemplate(template).placeholders.flatMap((steps) =>
+        earlier.includes(steps[0] ?? '') ? [] : [{ stage: stage.name, path: `stages[${String(i)}].${path}`, steps, earlier }],
+      ),
     );
   });
 }

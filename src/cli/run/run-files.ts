@@ -17,13 +17,13 @@ export interface RunPaths {
   readonly lock: string;
   readonly failuresLock: string;
   readonly budget: string;
-  /** Where no stage keeps its answers, there are neither of these. */
-  readonly cache?: string;
-  readonly cacheLock?: string;
   /** What stood in the output before the stages changed. */
   readonly before: string;
   /** That, while it is copied. */
   readonly newBefore: string;
+  /** Where no stage keeps its answers, there are neither of these. */
+  readonly cache?: string;
+  readonly cacheLock?: string;
 }
 
 /** Whether equal requests of a stage are asked once. */
@@ -52,9 +52,9 @@ export function runPaths({ path, failures }: NonNullable<Config['output']>, fold
     journal: `${output}.journal`,
     lock: `${output}.lock`,
     budget: `${output}.budget`,
-    ...(cache !== undefined && { cache, cacheLock: `${cache}.lock` }),
     before: `${output}.before`,
     newBefore: `${output}.before.tmp`,
+    ...(cache !== undefined && { cache, cacheLock: `${cache}.lock` }),
   };
 }
 

@@ -10,7 +10,7 @@ import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
 import { type Shown, shownOf } from '../secrets.js';
 import type { InputOptions } from './open-rows.js';
-import { allPlaceholdersOf } from './placeholders.js';
+import { placeholdersOf } from './placeholders.js';
 import { type RunPaths, runPaths, shownCache } from './run-files.js';
 import { type RunProblem, runProblem } from './run-problem.js';
 
@@ -60,20 +60,20 @@ export function refusalsOf(config: Config, maxUsd?: number): RunProblem[] {
     TAKEN.has(name) ? [runProblem(`stages[${String(i)}].name`, `\`${name}\` is a field of every output line`, 'Rename the stage.')] : [],
   );
   const [path, limit] = maxUsd === undefined ? ['budget.usd', budget?.usd] : ['--max-usd', maxUsd];
-  if (limit === undefined && budget?.tokens === undefined) return taken;
+  if (limit === undefined) return budget?.tokens === undefined ? taken : [...taken, ...unboundedStages(config, 'budget.tokens')];
   const models = new Set(stages.flatMap((stage) => (stage.prompt === undefined ? [] : (stage.model ?? model?.model ?? []))));
-  const unpriced = limit === undefined ? [] : [...models].filter((name) => priceOfModel(config, name) === undefined);
+  const unpriced = [...models].filter((name) => priceOfModel(config, name) === undefined);
   return [
     ...taken,
     ...unpriced.map((name) => {
       const message = `\`${path}\` needs the price of the model \`${name}\`. Add it to \`prices\` in the configuration.`;
       return runProblem(path, `no price of the model \`${name}\``, 'Add it to `prices`.', message);
     }),
-    ...(unpriced.length === 0 ? unboundedStages(config, limit === undefined ? 'budget.tokens' : path) : []),
+    ...(unpriced.length > 0 ? [] : unboundedStages(config, path)),
   ];
 }
 
-/** The stages whose answers may have any length, so that no limit could be kept. */
+/** Stages whose answers may have any length, so that no limit could be kept. */
 function unboundedStages(config: Config, limit: string): RunProblem[] {
   const { stages = [], model } = config;
   return stages.flatMap((stage, i) => {
@@ -83,9 +83,9 @@ function unboundedStages(config: Config, limit: string): RunProblem[] {
     if (maxOutputTokens !== undefined || (limit !== 'budget.tokens' && outputUsdPerMillion === 0)) return [];
     const body = { messages: [], max_tokens: stage.maxTokens ?? model?.maxTokens, ...model?.options };
     if (estimateChat(body as ChatRequest).outputTokens !== undefined) return [];
-    const repair = `Add \`maxTokens\` to the stage \`${stage.name}\` or to \`model\`, or \`maxOutputTokens\` to the price of \`${name}\`.`;
-    const message = `\`${limit}\` needs the longest answer of the stage \`${stage.name}\`. ${repair}`;
-    return [runProblem(`stages[${String(i)}].maxTokens`, 'answers of any length', repair, message)];
+    const expected = `Add \`maxTokens\` to the stage \`${stage.name}\` or to \`model\`, or \`maxOutputTokens\` to the price of \`${name}\`.`;
+    const message = `\`${limit}\` needs the longest answer of the stage \`${stage.name}\`. ${expected}`;
+    return [runProblem(`stages[${String(i)}].maxTokens`, 'answers of any length', expected, message)];
   });
 }
 
@@ -184,7 +184,7 @@ function workOf({ model }: Config, stages: readonly PlannedStage[]): Pick<RunPla
 
 /** Stages before, whose answers a stage names, and those that make several items of one: what an item is depends on them. */
 function inputsOf(stage: PlannedStage, earlier: readonly PlannedStage[]): ReadonlySet<string> {
-  const named = new Set(allPlaceholdersOf(stage).map(([, [first]]) => first));
+  const named = new Set(placeholdersOf(stage).map(([first]) => first));
   return new Set(earlier.flatMap(({ name, chunk, answer }) => (named.has(name) || chunk !== undefined || answer === 'list' ? [name] : [])));
 }
 
