@@ -72,8 +72,10 @@ async function checkFile(file: string, { json }: CheckFlags, host: Host): Promis
   const problems: ConfigProblem[] = 'problems' in parsed ? [...parsed.problems] : [];
   const fault = 'problems' in parsed ? undefined : (refusalOf(parsed.value) ?? (await faultOf(filesOf(parsed.value, file, host))));
   if (fault !== undefined) problems.push(fault);
-  if (json) print(host, JSON.stringify({ file, problems }, undefined, 2));
-  else if (problems.length === 0) print(host, `${file}: nothing is wrong`);
+  const notices = 'problems' in parsed ? [] : parsed.notices;
+  const noted = notices.map(({ message }) => `${file}: note: ${visibleName(message)}`);
+  if (json) print(host, JSON.stringify({ file, problems, notices }, undefined, 2));
+  else if (problems.length === 0) print(host, [...noted, `${file}: nothing is wrong`].join('\n'));
   else print(host, problems.map(({ message }) => `${file}: ${visibleName(message)}`).join('\n'));
   if (problems.length > 0) host.exitCode = EXIT.usage;
 }

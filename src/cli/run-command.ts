@@ -12,7 +12,7 @@ import { RunJob } from './run/run-job.js';
 import { planRun, type RunPlan, refusalOf } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
-import { visible } from './visible.js';
+import { visible, visibleName } from './visible.js';
 
 interface RunFlags {
   readonly dryRun: boolean;
@@ -45,13 +45,14 @@ export function runCommand(host: Host): Command {
 }
 
 async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
-  const { value, secrets } = await loadConfig(file, host);
+  const { value, secrets, notices } = await loadConfig(file, host);
   const own = [flags.events, flags.json].filter((path) => typeof path === 'string');
   const plan = planRun(value, file, host, own, secrets);
   // Before anything is read or sent: at the end it would be too late.
   const fault = refusalOf(value, flags.maxUsd) ?? (await faultOf(filesOf(value, file, host, flags)));
   if (fault !== undefined) throw new CliError(EXIT.usage, fault.message);
   if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');
+  for (const { message } of notices) host.stderr.write(`note: ${visibleName(message)}\n`);
   if (flags.dryRun) {
     const estimate = await dryRun(plan, { limit: flags.limit ?? Infinity, retryFailed: flags.retryFailed });
     await report(dryRunText(estimate), estimate, flags.json, host);

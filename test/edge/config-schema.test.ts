@@ -45,8 +45,10 @@ const BEYOND = [
 function agrees(document: unknown): { readonly parser: boolean; readonly editor: boolean } {
   const parsed = parseConfig(document);
   // What a variable stands for can only be judged where it is known.
-  const isVariable = /"scheduling":"\$\{/.test(JSON.stringify(document));
-  const beyond = isVariable ? [...BEYOND, /`batches\.(priority|maxQueued)`: .* needs /] : BEYOND;
+  const isVariable = /"(scheduling|answer)":"\$\{/.test(JSON.stringify(document));
+  const beyond = isVariable
+    ? [...BEYOND, /`(batches|concurrency\.batch_level)\.(priority|maxQueued)`: .* needs /, /`listLength` needs/]
+    : BEYOND;
   const problems = 'problems' in parsed ? parsed.problems.filter(({ message }) => !beyond.some((one) => one.test(message))) : [];
   return { parser: problems.length === 0, editor: validate(document) };
 }

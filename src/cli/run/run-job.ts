@@ -16,6 +16,7 @@ import { LineFile } from '../line-file.js';
 import { OWN_FOLDER_MODE, refuseForeignFile } from '../own-file.js';
 import { classifyWhile } from '../provider.js';
 import { InFlight } from './in-flight.js';
+import { ListLengths } from './list-lengths.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
 import { isLimited, openBudget, spentUsd } from './run-budget.js';
@@ -61,6 +62,7 @@ export class RunJob implements StageHost {
   readonly #tally: RunTally;
   readonly #notes: string[] = [];
   readonly #inFlight = new InFlight();
+  readonly #lengths: ListLengths;
   /** Ends the run early from inside: a full disk, a refused key. */
   readonly #failure = new AbortController();
   /** Ends the run gently from inside. */
@@ -83,6 +85,7 @@ export class RunJob implements StageHost {
     this.#options = options;
     this.#plan = options.plan;
     this.#signals = signals;
+    this.#lengths = new ListLengths(options.plan.stages);
     this.#tally = new RunTally(this.#startedAtMs);
     this.#stop = AbortSignal.any([signals.stop, this.#spent.signal]);
   }
@@ -291,6 +294,7 @@ export class RunJob implements StageHost {
       },
       append: async (entry: JournalEntry) => {
         await journal.append(entry);
+        this.#lengths.add(entry);
         this.#settled(entry);
       },
     };
@@ -371,7 +375,7 @@ export class RunJob implements StageHost {
       stages: sorted(tally.stages(), stages),
       estimatedCalls: tally.estimatedCalls,
       costUsd: spentUsd(this.#plan, this.#budget),
-      notes: this.#notes,
+      notes: [...this.#notes, ...this.#lengths.notes()],
       durationMs,
     };
   }
