@@ -4,10 +4,12 @@ import { check } from '../../operators/build.js';
 import { configJsonSchema } from '../edge/config/json-schema.js';
 import { planOf, type StatedLoad } from '../edge/config/plan.js';
 import type { ConfigProblem } from '../edge/config/problems.js';
+import { spelledIn } from '../edge/config/spelling.js';
 import { presets } from '../pipelines/presets.js';
 import { explainThroughput } from '../pipelines/throughput.js';
 import { loadConfig, readConfig } from './config-file.js';
 import { CliError, EXIT } from './exit.js';
+import { adviceOn } from './explain-advice.js';
 import { explainText } from './explain-text.js';
 import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
@@ -80,10 +82,20 @@ async function checkFile(file: string, { json }: CheckFlags, host: Host): Promis
   if (problems.length > 0) host.exitCode = EXIT.usage;
 }
 
-async function explain(file: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {
-  const { plan, assumed } = planOf((await loadConfig(file, host)).value, stated);
-  const explained = explainThroughput(plan);
-  print(host, json ? JSON.stringify({ ...explained, plan, assumed }, undefined, 2) : explainText(plan, assumed, explained));
+async function explain(path: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {
+  const { value, file, notices } = await loadConfig(path, host);
+  const { plan, assumed } = planOf(value, stated);
+  const throughput = explainThroughput(plan);
+  const spelled = spelledIn(file);
+  const advice = adviceOn(value, plan, throughput, spelled);
+  if (json) print(host, JSON.stringify({ ...throughput, plan, assumed, advice, notices }, undefined, 2));
+  else
+    print(
+      host,
+      [explainText({ plan, assumed, throughput, advice, spelled }), ...notices.map(({ message }) => `note: ${visibleName(message)}`)].join(
+        '\n',
+      ),
+    );
 }
 
 function printPreset(name: string | undefined, host: Host): void {
