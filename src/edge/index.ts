@@ -9,3 +9,4 @@ export { type ConfigNotice, type ParseConfigOptions, type ParsedConfig, parseCon
 export { type PlannedConfig, planOf } from './config/plan.js';
 export type { ConfigProblem } from './config/problems.js';
 export { type Config } from './config/schema.js';
+export { type ConfiguredStages, type ConfiguredWork, stagesOptions } from './config/stages-options.js';

@@ -6,11 +6,11 @@ import { onAbort } from '../../../operators/build.js';
 import type { FlowEvent } from '../../../operators/index.js';
 import { createAccount } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
-import type { Config } from '../../edge/config/schema.js';
+import { batchRules } from '../../edge/config/stages-options.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { Budget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
-import type { BatchRules, DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
+import type { DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
 import { EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { OWN_FOLDER_MODE, refuseForeignFile } from '../own-file.js';
@@ -202,7 +202,7 @@ export class RunJob implements StageHost {
     const stages = createStages(stagesOf(this.#plan, ledger, this), {
       limiter,
       ...(lane !== undefined && { lane }),
-      ...(batches && { batches: batchesOf(batches) }),
+      ...(batches && { batches: batchRules<RunDocument>(batches, ({ fields }, field) => fields[field]) }),
       ...(name !== undefined && { name }),
       id: ({ documentId }: RunDocument) => documentId,
       journal: this.#kept(journal),
@@ -387,14 +387,6 @@ async function closing(file: { close(): Promise<void> }, work: () => Promise<voi
   } finally {
     await file.close();
   }
-}
-
-function batchesOf({ concurrency, scheduling, priority }: NonNullable<Config['batches']>): BatchRules<RunDocument> {
-  return {
-    ...(concurrency !== undefined && { concurrency }),
-    ...(scheduling !== undefined && { scheduling }),
-    ...(priority !== undefined && { priority: ({ fields }) => Number(fields[priority]) || 0 }),
-  };
 }
 
 /** In the order of the configuration, those that ask somebody. */
