@@ -93,7 +93,7 @@ export class RunJob implements StageHost {
   view(): RunView {
     const nowMs = performance.now();
     const { rows, retries, splits } = this.#tally;
-    const { callsPerMinute, tokensPerMinute } = this.#tally.look();
+    const { resultsPerMinute, callsPerMinute, tokensPerMinute } = this.#tally.look();
     const share = this.#source?.share() ?? 0;
     return {
       phase: this.isStopping && this.#phase === 'running' ? 'stopping' : this.#phase,
@@ -101,6 +101,7 @@ export class RunJob implements StageHost {
       rows: { done: rows.ok + rows.partial, failed: rows.failed, earlier: rows.earlier + rows.earlierFailed },
       etaMs: this.#etaMs(share, nowMs),
       levels: this.#stages === undefined ? [] : levelsOf(this.#stages),
+      resultsPerMinute,
       callsPerMinute,
       tokensPerMinute,
       retries,

@@ -48,6 +48,7 @@ export class RunTally {
   }
 
   readonly observe = (event: FlowEvent): void => {
+    if (event.type === 'itemEnded') this.#metrics.sink(event);
     if (event.type === 'retryScheduled') this.retries += 1;
     // Not of the records: who cuts off an attempt is the stage, and the caller knows only that it was left.
     if (event.type !== 'attemptEnded') return;
@@ -58,16 +59,17 @@ export class RunTally {
   };
 
   /** The calls of the last minute, or of the time since the start. */
-  look(): Pace {
-    const { calls, windowMs } = this.#metrics.snapshot().window as NonNullable<MetricsSnapshot['window']>;
-    return perMinute(calls, windowMs);
+  look(): Pace & { readonly resultsPerMinute: number } {
+    const { calls, flow, windowMs } = this.#metrics.snapshot().window as NonNullable<MetricsSnapshot['window']>;
+    return { ...perMinute(calls, windowMs), resultsPerMinute: flow.items / minutesOf(windowMs) };
   }
 
   /** All calls of the run. */
-  totals(nowMs: number): Calls & Pace {
+  totals(nowMs: number): Calls & Pace & { readonly resultsPerMinute: number } {
     const { attempts, promptTokens, completionTokens } = this.#metrics.snapshot().calls;
     const calls = { attempts, promptTokens, completionTokens };
-    return { ...calls, ...perMinute(calls, nowMs - this.#startedAtMs) };
+    const ms = nowMs - this.#startedAtMs;
+    return { ...calls, ...perMinute(calls, ms), resultsPerMinute: this.items.written / minutesOf(ms) };
   }
 
   stages(): StageSummary[] {
@@ -79,6 +81,10 @@ export class RunTally {
 }
 
 function perMinute({ attempts, promptTokens, completionTokens }: Calls, ms: number): Pace {
-  const minutes = Math.max(ms, LEAST_MS) / MINUTE_MS;
+  const minutes = minutesOf(ms);
   return { callsPerMinute: attempts / minutes, tokensPerMinute: (promptTokens + completionTokens) / minutes };
+}
+
+function minutesOf(ms: number): number {
+  return Math.max(ms, LEAST_MS) / MINUTE_MS;
 }
