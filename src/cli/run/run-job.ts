@@ -93,7 +93,7 @@ export class RunJob implements StageHost {
   view(): RunView {
     const nowMs = performance.now();
     const { rows, retries, splits } = this.#tally;
-    const { resultsPerMinute, callsPerMinute, tokensPerMinute } = this.#tally.look();
+    const { resultsPerMinute, callsPerMinute, tokensPerMinute } = this.#tally.look(nowMs);
     const share = this.#source?.share() ?? 0;
     return {
       phase: this.isStopping && this.#phase === 'running' ? 'stopping' : this.#phase,

@@ -27,6 +27,8 @@ export class RunTally {
   readonly #stages = new Map<string, AttemptStats>();
   readonly #metrics: Metrics;
   readonly #startedAtMs: number;
+  /** Items written when they were last looked at, once a second in the last minute, oldest first. */
+  readonly #looks: { readonly atMs: number; readonly written: number }[];
   readonly rows = { ok: 0, partial: 0, failed: 0, earlier: 0, earlierFailed: 0 };
   readonly items = { written: 0, failed: 0 };
   recalled = 0;
@@ -40,6 +42,7 @@ export class RunTally {
 
   constructor(nowMs: number) {
     this.#startedAtMs = nowMs;
+    this.#looks = [{ atMs: nowMs, written: 0 }];
     this.#metrics = createMetrics({ windowMs: MINUTE_MS, maxLabels: MAX_CODES });
   }
 
@@ -48,7 +51,6 @@ export class RunTally {
   }
 
   readonly observe = (event: FlowEvent): void => {
-    if (event.type === 'itemEnded') this.#metrics.sink(event);
     if (event.type === 'retryScheduled') this.retries += 1;
     // Not of the records: who cuts off an attempt is the stage, and the caller knows only that it was left.
     if (event.type !== 'attemptEnded') return;
@@ -59,9 +61,14 @@ export class RunTally {
   };
 
   /** The calls of the last minute, or of the time since the start. */
-  look(): Pace & { readonly resultsPerMinute: number } {
-    const { calls, flow, windowMs } = this.#metrics.snapshot().window as NonNullable<MetricsSnapshot['window']>;
-    return { ...perMinute(calls, windowMs), resultsPerMinute: flow.items / minutesOf(windowMs) };
+  look(nowMs: number): Pace & { readonly resultsPerMinute: number } {
+    const { calls, windowMs } = this.#metrics.snapshot().window as NonNullable<MetricsSnapshot['window']>;
+    const { written } = this.items;
+    const looks = this.#looks;
+    if (nowMs - (looks.at(-1)?.atMs ?? -Infinity) >= LEAST_MS) looks.push({ atMs: nowMs, written });
+    while (nowMs - (looks[1]?.atMs ?? nowMs) >= MINUTE_MS) looks.shift();
+    const { atMs, written: before } = looks[0] ?? { atMs: nowMs, written };
+    return { ...perMinute(calls, windowMs), resultsPerMinute: (written - before) / minutesOf(nowMs - atMs) };
   }
 
   /** All calls of the run. */

@@ -33,7 +33,7 @@ export interface DocumentHost {
   /** Counts permits. */
   nextTurn(): number;
   emit(result: StageResult<unknown, unknown>): void;
-  tell(note: DocumentNote): void;
+  readonly tell: (note: DocumentNote) => void;
   /** Nothing is begun any more, and what is in progress ends with an error. */
   readonly isGivenUp: boolean;
   /** It has its result. */
@@ -311,7 +311,8 @@ export class DocumentJob implements ItemHost {
   }
 
   #tellEnd(outcome: 'fulfilled' | 'rejected' | 'cancelled'): void {
-    const failed = this.#results.filter(({ result }) => result.status === 'rejected').length;
+    let failed = 0;
+    for (const { result } of this.#results) if (result.status === 'rejected') failed++;
     const items = this.#results.length;
     this.#host.tell({ type: 'documentEnded', batchId: String(this.index), outcome, totalMs: this.#now() - this.startedAt, items, failed });
   }

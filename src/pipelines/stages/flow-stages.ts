@@ -21,7 +21,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   asking = 0;
   givenUp: RunHost['givenUp'] = undefined;
   protected override readonly shutdown: Shutdown;
-  readonly #tell: ReturnType<typeof teller>;
+  readonly tell: (note: DocumentNote) => void;
   readonly #permits: StagePermits;
   readonly #clock: Alarm;
   /** The one that has read last is the last to read on. */
@@ -64,10 +64,10 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
       this.#requests--;
       this.checkDrained();
     };
-    this.#tell = teller(NAME, { onEvent: sink, name }, () => this.#clock.now());
+    this.tell = teller(NAME, { onEvent: sink, name }, () => this.#clock.now()) as NonNullable<ReturnType<typeof teller>>;
     const permits = new StagePermits(config);
     this.#permits = permits;
-    this.levels = config.stages.map((_, position) => new StageLevel(config, position, permits, (event) => this.#tell?.(event)));
+    this.levels = config.stages.map((_, position) => new StageLevel(config, position, permits, this.tell));
     this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler,
@@ -164,10 +164,6 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
     else this.#begin();
   }
 
-  tell(note: DocumentNote): void {
-    this.#tell?.(note);
-  }
-
   over(document: DocumentJob, isFulfilled: boolean): void {
     this.#documents.delete(document);
     this.#documentMs += this.#clock.now() - document.startedAt;
@@ -226,6 +222,6 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
     if (!this.shutdown.isClosed || open > 0 || !this.shutdown.finish()) return;
     this.#following.unsubscribe();
     this.#permits.close();
-    this.#tell?.({ type: 'drained' });
+    this.tell({ type: 'drained' });
   }
 }

@@ -30,7 +30,7 @@ export interface RunHost {
   nextTurn(): number;
   /** It has been read, and may be begun. */
   take(next: QueuedDocument): void;
-  tell(note: DocumentNote): void;
+  readonly tell: (note: DocumentNote) => void;
   /** It is over, and was in progress. */
   over(document: DocumentJob, isFulfilled: boolean): void;
   /** It was not even begun. */
@@ -48,6 +48,7 @@ export interface RunHost {
 export class StagesRun implements DocumentHost {
   readonly levels: readonly StageLevel[];
   readonly journal: StageJournal | undefined;
+  readonly tell: (note: DocumentNote) => void;
   readonly #host: RunHost;
   readonly #to: Subscriber<StageResult<unknown, unknown>>;
   readonly #input: PullSource<unknown>;
@@ -64,6 +65,7 @@ export class StagesRun implements DocumentHost {
   constructor(host: RunHost, input: PullSource<unknown>, to: Subscriber<StageResult<unknown, unknown>>) {
     this.levels = host.levels;
     this.journal = host.config.journal;
+    this.tell = host.tell;
     this.#host = host;
     this.#to = to;
     this.#input = input;
@@ -90,10 +92,6 @@ export class StagesRun implements DocumentHost {
 
   get isGivenUp(): boolean {
     return this.#host.givenUp !== undefined;
-  }
-
-  tell(note: DocumentNote): void {
-    this.#host.tell(note);
   }
 
   nextTurn(): number {
