@@ -17,6 +17,7 @@ const LATER = {
     embeddings: 'the embeddings API of an address as a value, as `chatCompletions` is',
     hedging: 'a hedge as a value of `policy`',
     loadFrom: 'loads an input that can wait through a batcher',
+    stagesOptions: 'a configuration as arguments of `createStages`',
     ranked: 'a limiter queue in an order of its own, as stages need it',
     // What several processes share.
     localStore: 'limits that all processes of one machine share',
@@ -44,6 +45,9 @@ const LATER = {
     teller: 'events for `onEvent`, with operator, instance and time',
   },
   types: {
+    ConfigNotice: 'what is right in a configuration and has no effect',
+    ConfiguredStages: 'what `stagesOptions` returns',
+    ConfiguredWork: 'what `stagesOptions` takes for a stage',
     Credit: 'the port of a store: what it grants',
     CreditCorrection: 'the port of a store: what a credit has cost',
     CreditCorrections: 'the port of a store: the same of one owner',

@@ -75,6 +75,12 @@ export type FlowEventBody =
         }
       /** The answer of a call was dropped unread, and was collected: the call was given up, and its permit goes back. */
       | { type: 'abandoned'; lane: string }
+      /** A document of `createStages` is begun: `executing` are in progress with it, `queued` wait. `batchId` is its number, with which the ids of its requests begin. */
+      | { type: 'documentStarted'; executing: number; queued: number }
+      /** A document is over, `totalMs` after it was begun. Of its `items` so many have `failed`; `'cancelled'` when the consumer has left. */
+      | { type: 'documentEnded'; outcome: 'fulfilled' | 'rejected' | 'cancelled'; totalMs: number; items: number; failed: number }
+      /** An item of a document is over: it has left the last stage, or `lane` is the stage it has failed in. */
+      | { type: 'itemEnded'; lane: string; outcome: 'fulfilled' | 'rejected' }
       | { type: 'gapSkipped'; lane: string; missing: number; held: number }
       | { type: 'swallowed'; lane: string }
       | { type: 'hedged'; lane: string; attempt: number; afterMs: number }

@@ -5,10 +5,12 @@ import { configJsonSchema } from '../edge/config/json-schema.js';
 import { planOf, type StatedLoad } from '../edge/config/plan.js';
 import type { ConfigProblem } from '../edge/config/problems.js';
 import type { Config } from '../edge/config/schema.js';
+import { spelledIn } from '../edge/config/spelling.js';
 import { presets } from '../pipelines/presets.js';
 import { explainThroughput } from '../pipelines/throughput.js';
 import { type LoadedConfig, loadConfig, readConfig } from './config-file.js';
 import { CliError, EXIT } from './exit.js';
+import { adviceOn } from './explain-advice.js';
 import { explainText } from './explain-text.js';
 import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
@@ -71,8 +73,11 @@ export function configCommand(host: Host): Command {
 async function checkFile(file: string, { json }: CheckFlags, host: Host): Promise<void> {
   const parsed = await readConfig(file, host);
   const problems = 'problems' in parsed ? parsed.problems : await runProblems(parsed, file, host);
-  if (json) print(host, JSON.stringify({ file, problems }, undefined, 2));
-  else if (problems.length === 0) print(host, `${file}: nothing is wrong${'value' in parsed ? hintOf(parsed.value) : ''}`);
+  const notices = 'problems' in parsed ? [] : parsed.notices;
+  const noted = notices.map(({ message }) => `${file}: note: ${visibleName(message)}`);
+  if (json) print(host, JSON.stringify({ file, problems, notices }, undefined, 2));
+  else if (problems.length === 0)
+    print(host, [...noted, `${file}: nothing is wrong${'value' in parsed ? hintOf(parsed.value) : ''}`].join('\n'));
   else print(host, problems.map(({ message }) => `${file}: ${visibleName(message)}`).join('\n'));
   if (problems.length > 0) host.exitCode = EXIT.usage;
 }
@@ -90,10 +95,20 @@ async function runProblems(loaded: LoadedConfig, file: string, host: Host): Prom
   return 'problems' in checked ? checked.problems : stateProblems(checked.plan);
 }
 
-async function explain(file: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {
-  const { plan, assumed } = planOf((await loadConfig(file, host)).value, stated);
-  const explained = explainThroughput(plan);
-  print(host, json ? JSON.stringify({ ...explained, plan, assumed }, undefined, 2) : explainText(plan, assumed, explained));
+async function explain(path: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {
+  const { value, file, notices } = await loadConfig(path, host);
+  const { plan, assumed } = planOf(value, stated);
+  const throughput = explainThroughput(plan);
+  const spelled = spelledIn(file);
+  const advice = adviceOn(value, plan, throughput, spelled);
+  if (json) print(host, JSON.stringify({ ...throughput, plan, assumed, advice, notices }, undefined, 2));
+  else
+    print(
+      host,
+      [explainText({ plan, assumed, throughput, advice, spelled }), ...notices.map(({ message }) => `note: ${visibleName(message)}`)].join(
+        '\n',
+      ),
+    );
 }
 
 function printPreset(name: string | undefined, host: Host): void {

@@ -18,3 +18,9 @@ export function formatMs(ms: number | undefined): string {
   if (ms === undefined) return '-';
   return ms < 10_000 ? `${formatCount(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
+
+/** Three digits that count. */
+export function formatRate(value: number): string {
+  if (value === Infinity) return 'any';
+  return value >= 1000 ? formatCount(value) : String(Number(value.toPrecision(3)));
+}

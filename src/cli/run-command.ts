@@ -12,7 +12,7 @@ import { RunJob } from './run/run-job.js';
 import type { RunPlan } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
-import { visible } from './visible.js';
+import { visible, visibleName } from './visible.js';
 
 interface RunFlags {
   readonly dryRun: boolean;
@@ -42,9 +42,11 @@ export function runCommand(host: Host): Command {
 }
 
 async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
-  const checked = await checkRun(await loadConfig(file, host), file, host, flags);
+  const loaded = await loadConfig(file, host);
+  const checked = await checkRun(loaded, file, host, flags);
   if ('problems' in checked) throw new CliError(EXIT.usage, problemsText(file, checked.problems));
   const { plan } = checked;
+  for (const { message } of loaded.notices) host.stderr.write(`note: ${visibleName(message)}\n`);
   if (flags.dryRun) {
     const { limit = Infinity, retryFailed, maxUsd } = flags;
     const estimate = await dryRun(plan, { limit, retryFailed, maxUsd });

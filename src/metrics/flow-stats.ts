@@ -40,6 +40,9 @@ export interface FlowMetrics extends FlowTotals {
   readonly ended: AttemptMetrics;
   /** From acceptance to the result. */
   readonly totalMs: Distribution;
+  /** Of `createStages`: items that came through the last stage, and documents that are over. */
+  readonly items: number;
+  readonly documents: number;
 }
 
 /** There are fewer classes than that. */
@@ -59,7 +62,7 @@ const COUNTED = {
 
 const NONE = {
   ...{ accepted: 0, dropped: 0, expired: 0, hedged: 0, retries: 0, splits: 0, wouldWait: 0 },
-  ...{ calls: 0, throttled: 0, fulfilled: 0, rejected: 0, batches: 0, batched: 0 },
+  ...{ calls: 0, throttled: 0, fulfilled: 0, rejected: 0, batches: 0, batched: 0, items: 0, documents: 0 },
 };
 
 /** Adds up flow events. */
@@ -105,6 +108,12 @@ export class FlowStats {
         this.#totalTimes.add(event.totalMs);
         sums[event.outcome]++;
         return;
+      case 'itemEnded':
+        if (event.outcome === 'fulfilled') sums.items++;
+        return;
+      case 'documentEnded':
+        if (event.outcome !== 'cancelled') sums.documents++;
+        return;
       default:
         if (isCounted(event.type)) sums[COUNTED[event.type]]++;
     }
@@ -131,7 +140,7 @@ export class FlowStats {
   }
 
   snapshot(): FlowMetrics {
-    const { accepted, dropped, expired, hedged, wouldWait, batches } = this.#sums;
+    const { accepted, dropped, expired, hedged, wouldWait, batches, items, documents } = this.#sums;
     return {
       ...this.totals(),
       ...{ accepted, dropped, expired, hedged, wouldWait, batches },
@@ -140,6 +149,7 @@ export class FlowStats {
       peakExecuting: this.#peak,
       ended: this.#ended.snapshot(),
       totalMs: this.#totalTimes.distribution(),
+      ...{ items, documents },
     };
   }
 

@@ -8,6 +8,8 @@ import type { FlowMetrics } from './flow-stats.js';
 /** {@link FlowMetrics} of the last window. */
 export interface FlowWindow extends FlowMetrics {
   readonly perSecond: Readonly<Record<'accepted' | 'calls' | 'retries' | 'fulfilled' | 'rejected', number>>;
+  /** Throughput of `createStages`. */
+  readonly perMinute: Readonly<Record<'items' | 'documents', number>>;
 }
 
 /** {@link CallMetrics} of the last window. */
@@ -67,13 +69,17 @@ export class Rolling {
     const windowMs = now - Math.max(this.#startedAt, (present.number - PARTS + 1) * this.#partMs);
     // A single call in the first moment is no rate.
     const seconds = Math.max(windowMs, this.#partMs) / 1000;
-    const perSecond = <N extends string>(metrics: Readonly<Record<N, number>>, ...names: readonly N[]) =>
-      Object.fromEntries(names.map((name) => [name, metrics[name] / seconds])) as Record<N, number>;
+    const per = <N extends string>(unitSeconds: number, metrics: Readonly<Record<N, number>>, ...names: readonly N[]) =>
+      Object.fromEntries(names.map((name) => [name, (metrics[name] / seconds) * unitSeconds])) as Record<N, number>;
     return {
       windowMs,
       ...all.show(
-        (flow) => ({ ...flow, perSecond: perSecond(flow, 'accepted', 'calls', 'retries', 'fulfilled', 'rejected') }),
-        (calls) => ({ ...calls, perSecond: perSecond(calls, 'attempts', 'failures', 'promptTokens', 'completionTokens') }),
+        (flow) => ({
+          ...flow,
+          perSecond: per(1, flow, 'accepted', 'calls', 'retries', 'fulfilled', 'rejected'),
+          perMinute: per(60, flow, 'items', 'documents'),
+        }),
+        (calls) => ({ ...calls, perSecond: per(1, calls, 'attempts', 'failures', 'promptTokens', 'completionTokens') }),
       ),
     };
   }

@@ -60,8 +60,13 @@ export interface ThroughputLevel {
 export interface ThroughputRaise {
   readonly setting: string;
   readonly from: number;
-  /** The least that makes something else the bottleneck, or that still helps; of a rate that only comes near, what gains all but a hundredth. */
+  /**
+   * The least that makes something else the bottleneck, or that still helps; of a rate that only comes near, what gains all but a hundredth. At most twice
+   * `from`, unless that gains nothing: memory and the provider have limits that are not known here.
+   */
   readonly to: number;
+  /** Whether `to` is only a step: more would help, once this has turned out well. */
+  readonly isStep: boolean;
   /** The bound after that. */
   readonly makespanMs: number;
   /** What is the bottleneck then. */
@@ -84,7 +89,7 @@ export interface Throughput {
   readonly bottleneck: ThroughputLevel;
   /** Every limit there is: documents, stages in their order, requests. */
   readonly levels: readonly ThroughputLevel[];
-  /** Undefined when no limit is in the way, only the calls themselves. */
+  /** Undefined when no limit is in the way, only the calls themselves: raising one would gain less than a hundredth. */
   readonly raise?: ThroughputRaise;
 }
 
@@ -279,7 +284,7 @@ function raiseOf(plan: ThroughputPlan, bottleneck: Bound): ThroughputRaise | und
     return slowest(boundsOf(raised, stepsOf(raised)));
   };
   const best = at(Infinity).boundMs;
-  if (best >= bottleneck.boundMs) return undefined;
+  if (best > bottleneck.boundMs * (1 - NEGLIGIBLE)) return undefined;
   const least = (enoughMs: number): number | undefined => {
     const isEnough = (limit: number): boolean => {
       const bound = at(limit);
@@ -299,8 +304,11 @@ function raiseOf(plan: ThroughputPlan, bottleneck: Bound): ThroughputRaise | und
   };
   const to = least(best) ?? least(best + NEGLIGIBLE * (bottleneck.boundMs - best));
   if (to === undefined) return undefined;
-  const { boundMs, setting: next } = at(to);
-  return { setting, from, to, makespanMs: boundMs, next };
+  const twice = Math.max(1, 2 * Math.floor(from));
+  const isStep = to > twice && at(twice).boundMs < bottleneck.boundMs;
+  const reached = isStep ? twice : to;
+  const { boundMs, setting: next } = at(reached);
+  return { setting, from, to: reached, isStep, makespanMs: boundMs, next };
 }
 
 function limitOf({ batches, stages, limits }: ThroughputPlan, setting: string): number {

@@ -40,18 +40,96 @@ describe('sluice config', () => {
       calls: 1200,
       makespanMs: 1_200_000,
       bottleneck: { setting: 'limits.requestsPerMinute', limit: 60 },
-      raise: { from: 60, to: 240, next: 'limits.concurrency', makespanMs: 300_000 },
+      raise: { from: 60, to: 120, isStep: true, next: 'limits.requestsPerMinute', makespanMs: 600_000 },
       assumed: ['expect.inputTokens = 1000', 'expect.outputTokens = 300'],
     });
     const { stdout: text } = await config('explain', 'limits.yaml');
     expect(text).toContain('Assumed, as nothing says otherwise: expect.documents = 1000, expect.secondsPerCall = 5,');
   });
 
-  it('explain says when a limit can only come near to what there is to gain', async () => {
+  it('explain says when more gains next to nothing, and when no limit is in the way', async () => {
+    write('near.yaml', 'batches: { concurrency: 600 }\nstages: [{ name: ask, prompt: "{{text}}" }]\n');
+    expect((await config('explain', 'near.yaml')).stdout).toContain(
+      'Raise `batches.concurrency` from 600 to 1,000: 5 s, and more gains next to nothing.',
+    );
     const stage = '{ name: ask, prompt: "{{text}}", concurrency: 3, expect: { callsPerItem: 3, secondsPerCall: 9 } }';
-    write('near.yaml', `limits: { requestsPerMinute: 48, burst: 2, headroom: 1 }\nstages: [${stage}]\nexpect: { documents: 4 }\n`);
-    const { stdout } = await config('explain', 'near.yaml');
-    expect(stdout).toContain('Raise `limits.requestsPerMinute` from 48 to 4,800: 36 s, and more gains next to nothing.');
+    write('no.yaml', `limits: { requestsPerMinute: 4800, burst: 2, headroom: 1 }\nstages: [${stage}]\nexpect: { documents: 4 }\n`);
+    const { stdout } = await config('explain', 'no.yaml');
+    expect(stdout).toContain('No limit is in the way: only shorter calls, or fewer in a row, would help.');
+    expect(stdout).toContain('no limit is in the way: make the calls shorter, or fewer in a row');
+  });
+
+  it('explain goes a step at a time: at most twice of what is set', async () => {
+    write('step.yaml', 'batches: { concurrency: 3 }\nstages: [{ name: ask, prompt: "{{text}}" }]\n');
+    const { stdout } = await config('explain', 'step.yaml');
+    expect(stdout).toContain('Raise `batches.concurrency` from 3 to 6: 13 min 55 s, and it is still the bottleneck.');
+    expect(stdout).not.toMatch(/to 1,000/);
+  });
+
+  it('explain says what to change when something is seen, with the names and numbers of the file', async () => {
+    write(
+      'advice.yaml',
+      `concurrency:
+  batch_level: { max_concurrent_batches: 3, questions_per_batch: 20 }
+  stage_level:
+    generation: { concurrency: 1, batch_mode: true }
+    answering: { concurrency: 5, timeout: 120 }
+  request_level: { max_concurrent_requests: 10, rate_limit: { requests_per_second: 5, burst_size: 10 }, connection_pool: {} }
+stages: [{ name: generation, expect: { secondsPerCall: 60 } }, { name: answering, timeoutMs: 9000, expect: { secondsPerCall: 30 } }]
+expect: { documents: 100 }
+`,
+    );
+    const { stdout } = await config('explain', 'advice.yaml', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      advice: [
+        {
+          seen: 'CPU and network idle, few results',
+          change:
+            'raise `concurrency.request_level.max_concurrent_requests` (10), the bottleneck, then `concurrency.batch_level.max_concurrent_batches` (3)',
+        },
+        { seen: 'much memory in use', change: 'lower `concurrency.batch_level.max_concurrent_batches` (3)' },
+        {
+          seen: 'refusals for the rate (429)',
+          change:
+            'lower `concurrency.request_level.rate_limit.requests_per_second` (5/s); where the account takes more at once, raise `concurrency.request_level.rate_limit.burst_size` (10)',
+        },
+        {
+          seen: '`generation` takes long, or times out',
+          change: 'raise `concurrency.stage_level.generation.timeout` (120 s), or name a faster model in `stages.generation.model`',
+        },
+        {
+          seen: '`answering` takes long, or times out',
+          change: 'raise `stages.answering.timeoutMs` (9,000 ms), or name a faster model in `stages.answering.model`',
+        },
+      ],
+      notices: [{ path: 'concurrency.request_level.connection_pool' }],
+    });
+    const { stdout: text } = await config('explain', 'advice.yaml');
+    expect(text).toContain('concurrency.request_level.rate_limit.requests_per_second  5/s x 0.9, 10 at once');
+    expect(text).not.toMatch(/`(batches|limits)\./);
+    expect(text).toContain('note: `concurrency.request_level.connection_pool`, line 6:');
+  });
+
+  it.each([
+    [
+      'limits: {}\n',
+      ['no limit is in the way: make the calls shorter, or fewer in a row', 'set `limits.requestsPerMinute` to what the account allows'],
+    ],
+    [
+      'model: { model: m, timeoutMs: 9000 }\nbatches: { concurrency: 1, scheduling: priority, priority: p, maxQueued: 9 }\nstages: [{ name: cut, chunk: { field: t } }, { name: ask }]\n',
+      [
+        '`batches.concurrency` (1) is the least: cut documents into smaller ones',
+        'raise `model.timeoutMs` (9,000 ms), or name a faster model in `model.model`',
+      ],
+    ],
+    [
+      'batches: { scheduling: priority, priority: p, maxQueued: 9 }\nstages: [{ name: ask, model: slow }]\n',
+      ['lower `batches.concurrency` (4), and `batches.maxQueued` (9)', 'or name a faster model in `stages.ask.model`'],
+    ],
+  ])('explain advises by what there is: %s', async (text, advice) => {
+    write('some.yaml', text);
+    const { stdout } = await config('explain', 'some.yaml');
+    for (const one of advice) expect(stdout).toContain(one);
   });
 
   it('check says everything that is wrong and exits with 2, and no secret', async () => {

@@ -2,6 +2,7 @@ import {
   createAccount,
   chatCompletions,
   createModelCaller,
+  createStages,
   explainThroughput,
   presets,
   type Throughput,
@@ -9,9 +10,12 @@ import {
 } from 'sluice';
 import {
   type Config,
+  type ConfigNotice,
   type ConfigProblem,
   type ConfiguredCaller,
   type ConfiguredEndpoint,
+  type ConfiguredStages,
+  type ConfiguredWork,
   chatCompletionsOptions,
   modelCallerOptions,
   type ParseConfigOptions,
@@ -19,12 +23,14 @@ import {
   type PlannedConfig,
   parseConfig,
   planOf,
+  stagesOptions,
 } from 'sluice/edge';
 
 const env = { CALLS: '4', NOTHING: undefined };
 const options: ParseConfigOptions = { env, format: 'yaml' };
 const parsed: ParsedConfig = parseConfig('limits: {}', options);
 export const problems: readonly ConfigProblem[] = 'problems' in parsed ? parsed.problems : [];
+export const notices: readonly ConfigNotice[] = 'value' in parsed ? (parsed.notices ?? []) : [];
 const config: Config = 'value' in parsed ? parsed.value : {};
 const limits = config.limits ?? {};
 const caller: ConfiguredCaller = modelCallerOptions(config.model);
@@ -40,3 +46,8 @@ const load = { documents: 100 };
 const planned: PlannedConfig = planOf(config, load);
 const stages = [{ name: 'ask', scope: 'perBatch', secondsPerCall: 2 }];
 const account = { concurrency: 4, lanes: ['user'] };
+
+const asking: ConfiguredWork<string> = async (paper: string, { attempt, document }) => [`${document} ${attempt}`];
+const counting: ConfiguredWork<string> = { steps: (text: string, { request }) => request(() => text.length), cost: { tokens: 5 } };
+const configured: ConfiguredStages<string> = stagesOptions<string>(config, { ask: asking, count: counting });
+createStages(configured.stages, configured.options).run(['tea']).subscribe();

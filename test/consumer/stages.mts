@@ -1,4 +1,4 @@
-import type { Observable } from 'rxjs';
+import { type Observable, of } from 'rxjs';
 import {
   type AnyStage,
   createStages,
@@ -52,6 +52,7 @@ same<Stages<string, number>>()(
       { name: 'count', work: (word) => Promise.resolve(word.length) },
     ]),
 );
+createStages([{ name: 'ask', concurrency: of(3), work: (text: string) => text.length }], { batches: { concurrency: of(2) } }).close();
 const listed: readonly AnyStage<Paper>[] = [asking];
 createStages(listed).close();
 
@@ -60,3 +61,4 @@ export const read = (result: DocumentResult<Paper, number>): readonly unknown[] 
 
 const snapshot: StagesSnapshot = stages.snapshot();
 export const waiting: number = snapshot.requests.heldByRate + (snapshot.stages['ask']?.queued ?? 0);
+export const average: number = snapshot.documents.meanMs + (snapshot.stages['ask']?.meanMs ?? 0);

@@ -49,8 +49,8 @@ function agrees(document: unknown): { readonly parser: boolean; readonly editor:
   // What a variable stands for can only be judged where it is known.
   const text = JSON.stringify(document);
   const unknown = [
-    [/"scheduling":"\$\{/, /`batches\.(priority|maxQueued)`: .* needs /],
-    [/"answer":"\$\{/, /`fixAnswer` needs /],
+    [/"scheduling":"\$\{/, /`(batches|concurrency\.batch_level)\.(priority|maxQueued)`: .* needs /],
+    [/"answer":"\$\{/, /`(fixAnswer|listLength)` needs /],
     [/"rounds":"\$\{/, /`continue` is asked between two rounds/],
   ] as const;
   const unsaid = unknown.flatMap(([given, message]) => (given.test(text) ? [message] : []));

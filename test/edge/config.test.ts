@@ -105,7 +105,7 @@ concurrency:
       value: {
         batches: { concurrency: 3, scheduling: 'fair' },
         stages: [
-          { name: 'generation', concurrency: 1, scope: 'perBatch', answer: 'list' },
+          { name: 'generation', concurrency: 1, scope: 'perBatch', answer: 'list', listLength: 20 },
           {
             name: 'answering',
             concurrency: 5,
@@ -145,10 +145,103 @@ concurrency:
     });
   });
 
+  it('say a number of questions, which prompts name and later stages expect', () => {
+    const stages = [
+      'stages:',
+      '  - { name: generation, prompt: "{{questions_per_batch}} questions about {{text}}" }',
+      '  - { name: answering, prompt: "{{generation}} of {{ questions_per_batch }}", expect: { secondsPerCall: 30 } }',
+      '  - { name: grading, prompt: "{{answering}}", expect: { itemsPerDocument: 7 } }',
+    ].join('\n');
+    const parsed = parseConfig(levels + stages);
+    expect('notices' in parsed).toBe(false);
+    expect(parsed).toMatchObject({
+      value: {
+        stages: [
+          { prompt: '20 questions about {{text}}', answer: 'list', listLength: 20 },
+          { prompt: '{{generation}} of 20', expect: { itemsPerDocument: 20, secondsPerCall: 30 } },
+          { expect: { itemsPerDocument: 7 } },
+        ],
+      },
+    });
+  });
+
+  it('without a stage that makes a list say what documents come with', () => {
+    expect(
+      parseConfig('concurrency: { batch_level: { questions_per_batch: 20 }, stage_level: { answering: { concurrency: 2 } } }'),
+    ).toEqual({
+      value: { batches: {}, stages: [{ name: 'answering', concurrency: 2, scope: 'perBatch', expect: { itemsPerDocument: 20 } }] },
+    });
+  });
+
+  it('may go by priority, with the field that says it', () => {
+    const text = 'concurrency: { batch_level: { scheduling: priority, priority: rank } }';
+    expect(parseConfig(text)).toEqual({ value: { batches: { scheduling: 'priority', priority: 'rank' } } });
+    expect(messagesOf(text.replace('scheduling: priority, ', ''))).toEqual([
+      '`concurrency.batch_level.priority`, line 1: `priority` needs `scheduling: priority`. Add it, or remove `priority`.',
+    ]);
+  });
+
+  it('have no effect on connections, and whoever reads them is told so', () => {
+    const pool = '    connection_pool:\n      size: 20\n      keepalive: 30\n      timeout: 300\n';
+    const parsed = parseConfig(levels + pool);
+    expect(parsed).toEqual({
+      ...parseConfig(levels),
+      notices: [
+        {
+          path: 'concurrency.request_level.connection_pool',
+          line: 24,
+          column: 5,
+          message:
+            "`concurrency.request_level.connection_pool`, line 24: `connection_pool` has no effect. Node's `fetch` keeps its own connections.",
+        },
+      ],
+    });
+  });
+
   it('are not mixed with what they stand for', () => {
     expect(messagesOf(`${levels}limits: { headroom: 1 }\n`)).toEqual([
       '`concurrency`, line 2: `concurrency` cannot be combined with `limits`. Remove one of them.',
     ]);
+  });
+});
+
+describe('the length of a list', () => {
+  const stages = (first: string): string =>
+    `stages:\n  - { name: ask, answer: list, listLength: 3, prompt: "${first}" }\n  - { name: reply, prompt: "{{ask}}" }\n`;
+
+  it('stands in the prompt, and is what the stages behind expect', () => {
+    expect(parseConfig(stages('{{listLength}} questions'))).toEqual({
+      value: {
+        stages: [
+          { name: 'ask', answer: 'list', listLength: 3, prompt: '3 questions' },
+          { name: 'reply', prompt: '{{ask}}', expect: { itemsPerDocument: 3 } },
+        ],
+      },
+    });
+  });
+
+  it('multiplies with that of another list, and is not known behind parts of a text', () => {
+    const lists =
+      'stages: [{ name: a, answer: list, listLength: 3 }, { name: b, answer: list, listLength: 4 }, { name: c }, { name: d, chunk: { field: t } }, { name: e }]';
+    const parsed = parseConfig(lists);
+    const expected = 'value' in parsed ? parsed.value.stages?.map(({ expect: load }) => load?.itemsPerDocument) : [];
+    expect(expected).toEqual([undefined, 3, 12, 12, undefined]);
+    const behind = parseConfig('stages: [{ name: d, chunk: { field: t } }, { name: a, answer: list, listLength: 3 }, { name: b }]');
+    expect('value' in behind && behind.value.stages?.map((stage) => stage.expect)).toEqual([undefined, undefined, undefined]);
+  });
+
+  it('is told of when the prompt does not say it to the model', () => {
+    expect(parseConfig(stages('3 questions'))).not.toHaveProperty('notices');
+    expect(parseConfig(stages('30 questions'))).toMatchObject({
+      notices: [
+        {
+          path: 'stages[0].listLength',
+          line: 2,
+          message:
+            '`stages[0].listLength`, line 2: the prompt of `ask` does not say this number to the model. Write `{{listLength}}` in it.',
+        },
+      ],
+    });
   });
 });
 

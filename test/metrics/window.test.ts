@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import { from } from 'rxjs';
+import { from, map, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { CallRecord, FlowEvent } from '../../src/index.js';
-import { batchMap } from '../../src/index.js';
+import { batchMap, createStages } from '../../src/index.js';
 import type { Metrics } from '../../src/metrics/index.js';
 import { createMetrics } from '../../src/metrics/index.js';
 import { sized } from '../support/deep.js';
@@ -162,5 +162,39 @@ it('operators of one kind are told apart by their names, and those without one a
   expect(Object.fromEntries(Object.entries(instances).map(([name, { calls }]) => [name, calls]))).toEqual({
     'batchMap/titles': 1,
     'batchMap/texts': 2,
+  });
+});
+
+it('shows how many items and documents of stages are over in a minute, of the window alone', () => {
+  virtualTime(({ scheduler, advance, flush }) => {
+    const metrics = createMetrics({ windowMs: 60_000, scheduler });
+    const stages = createStages(
+      [
+        { name: 'ask', local: true, expands: true, work: (n: number) => [n, n + 0.5] },
+        {
+          name: 'answer',
+          concurrency: 1,
+          allowPartialFailure: true,
+          work: (n) =>
+            timer(5000).pipe(
+              map(() => {
+                if (n === 3) throw Object.assign(new Error('no'), { status: 400 });
+                return n;
+              }),
+            ),
+        },
+      ],
+      { batches: { concurrency: 1 }, scheduler, onEvent: metrics.sink },
+    );
+    stages.run([0, 1, 2, 3, 4, 5]).subscribe();
+    advance(60_000);
+    const { flow, operators, window } = metrics.snapshot();
+    expect([flow.items, flow.documents, operators['createStages']?.items]).toEqual([11, 6, 11]);
+    // The window moves on in tenths: 54 to 60 s of it.
+    expect(window?.flow.perMinute.items).toBeCloseTo(((window?.flow.items ?? 0) * 60_000) / (window?.windowMs ?? 0));
+    expect(window?.flow.documents).toBeGreaterThanOrEqual(5);
+    flush();
+    advance(120_000);
+    expect(metrics.snapshot().window?.flow.perMinute).toEqual({ items: 0, documents: 0 });
   });
 });

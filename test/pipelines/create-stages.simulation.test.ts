@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { defer, EMPTY, expand, map, mergeMap, NEVER, of, takeLast, tap, throwError, timer } from 'rxjs';
+import { concat, defer, EMPTY, expand, map, mergeMap, NEVER, of, takeLast, tap, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
@@ -104,6 +104,7 @@ class World {
     const rates = this.#flip(0.5) ? [tokenBucket({ unit: 'requests', amount: 20, windowMs: 1000, burst: 1 + this.#draw(5) })] : [];
     const limiter = createLimiter({ concurrency: this.#requests, rates, headroom: 1, scheduler });
     const model = new FlowModel();
+    const inProgress = new Set<string>();
     const scheduling = (['fair', 'priority', 'roundRobin'] as const)[this.#draw(3)] as NonNullable<BatchRules<string>['scheduling']>;
     const isLimited = this.#flip(0.8);
     this.#most = isLimited ? this.#requests : Infinity;
@@ -127,6 +128,10 @@ class World {
         onEvent: (event) => {
           model.add(event);
           if (event.type === 'retryScheduled') this.tally.retries++;
+          if (event.type === 'documentStarted') inProgress.add(event.batchId ?? '');
+          if (event.type === 'documentEnded' && !inProgress.delete(event.batchId ?? ''))
+            this.#fault('a document ends that is not in progress');
+          if (inProgress.size > this.#documents) this.#fault('too many documents are told of');
         },
         scheduler,
         random: this.#random,
@@ -168,6 +173,7 @@ class World {
       this.#fault(`${String(this.#over.size)} of ${String(count)} documents are over`);
     if (!this.#isLeft && this.#over.size !== this.#reading) this.#fault('a document that was read has no result');
     if (this.#under.size > 0) this.#fault('a call is under way');
+    if (inProgress.size > 0) this.#fault('a document that was begun has no end that was told');
     const { documents, stages: levels, requests } = stages.snapshot();
     const left = [documents, requests, ...Object.values(levels)].some((load) => load.queued + load.executing > 0);
     if (left || Object.values(levels).some(({ admitted }) => admitted !== 0)) this.#fault('something is left in the pipeline');
@@ -188,7 +194,8 @@ class World {
     const { concurrency, scope, expands, allowPartialFailure, steps } = this.#rules[stage]!;
     const common = {
       name: `s${String(stage)}`,
-      concurrency,
+      // The same limit, once as a number and once as one that may change.
+      concurrency: stage % 2 === 0 ? concurrency : concat(of(concurrency), NEVER),
       scope,
       expands,
       allowPartialFailure,

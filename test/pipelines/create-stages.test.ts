@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { concat, concatMap, EMPTY, ignoreElements, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { concat, concatMap, EMPTY, ignoreElements, map, NEVER, of, Subject, takeUntil, tap, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent } from '../../operators/index.js';
@@ -752,10 +752,236 @@ describe('what is told', () => {
       expect(model.counters).toMatchObject({ accepted: 6, settled: 6, calls: 6, lost: 0 });
       expect(model.lanes.map(({ name }) => name).toSorted()).toEqual(['ask', 'cut']);
       expect(events.every(({ operator, instance }) => operator === 'createStages' && instance === 'papers')).toBe(true);
-      expect(new Set(events.map(({ batchId }) => batchId))).toEqual(
+      const isOfRequest = ({ type }: FlowEvent): boolean => !/^(document|item)/.test(type);
+      expect(new Set(events.filter(isOfRequest).map(({ batchId }) => batchId))).toEqual(
         new Set(['0::cut', '1::cut', '0:0:ask', '0:1:ask', '1:0:ask', '1:1:ask']),
+      );
+      expect(new Set(events.filter((event) => !isOfRequest(event)).map(({ batchId }) => batchId))).toEqual(
+        new Set(['0', '1', '0:0', '0:1', '1:0', '1:1']),
       );
       expect(JSON.stringify(events)).not.toMatch(/secret|hidden/);
     });
+  });
+
+  it('says when a document begins and ends, and what came of its items', () => {
+    virtualTime(({ flush }) => {
+      const told: unknown[] = [];
+      const fault = Object.assign(new Error('no'), { status: 400 });
+      const stages = createStages(
+        [
+          halves,
+          { name: 'ask', allowPartialFailure: true, work: (item) => (item === 'b1' ? throwError(() => fault) : after(10, item)) },
+        ] as readonly AnyStage[],
+        {
+          batches: { concurrency: 2 },
+          onEvent: ({ operator: _, instance: __, ...event }) => {
+            if (/^(document|item)/.test(event.type)) told.push(event);
+          },
+        },
+      );
+      stages.run(['a', 'b', 'c']).subscribe();
+      flush();
+      expect(told).toEqual([
+        { type: 'documentStarted', batchId: '0', executing: 1, queued: 2, at: 0 },
+        { type: 'documentStarted', batchId: '1', executing: 2, queued: 1, at: 0 },
+        { type: 'itemEnded', batchId: '1:0', lane: 'ask', outcome: 'rejected', at: 0 },
+        { type: 'itemEnded', batchId: '0:0', lane: 'ask', outcome: 'fulfilled', at: 10 },
+        { type: 'itemEnded', batchId: '0:1', lane: 'ask', outcome: 'fulfilled', at: 10 },
+        { type: 'documentEnded', batchId: '0', outcome: 'fulfilled', totalMs: 10, items: 2, failed: 0, at: 10 },
+        { type: 'documentStarted', batchId: '2', executing: 2, queued: 0, at: 10 },
+        { type: 'itemEnded', batchId: '1:1', lane: 'ask', outcome: 'fulfilled', at: 10 },
+        { type: 'documentEnded', batchId: '1', outcome: 'fulfilled', totalMs: 10, items: 2, failed: 1, at: 10 },
+        { type: 'itemEnded', batchId: '2:0', lane: 'ask', outcome: 'fulfilled', at: 20 },
+        { type: 'itemEnded', batchId: '2:1', lane: 'ask', outcome: 'fulfilled', at: 20 },
+        { type: 'documentEnded', batchId: '2', outcome: 'fulfilled', totalMs: 10, items: 2, failed: 0, at: 20 },
+      ]);
+    });
+  });
+
+  it('says that a document ends when its consumer leaves, and one that failed as a whole', () => {
+    virtualTime(({ flush, advance }) => {
+      const told: unknown[] = [];
+      const stages = createStages(
+        [{ name: 'ask', work: (text: string) => (text === 'bad' ? throwError(() => new TypeError('no')) : after(100, text)) }],
+        {
+          onEvent: (event) =>
+            event.type === 'documentEnded' && told.push([event.batchId, event.outcome, event.totalMs, event.items, event.failed]),
+        },
+      );
+      const results = stages.run(['good', 'bad']).subscribe();
+      advance(30);
+      results.unsubscribe();
+      flush();
+      expect(told).toEqual([
+        ['1', 'rejected', 0, 1, 1],
+        ['0', 'cancelled', 30, 0, 0],
+      ]);
+      expect(stages.snapshot().documents).toMatchObject({ executing: 0, done: 0, failed: 1 });
+    });
+  });
+
+  it.each(['documentStarted', 'itemEnded', 'documentEnded'] as const)('bears a consumer that leaves when it hears of `%s`', (type) => {
+    virtualTime(({ flush }) => {
+      const told: string[] = [];
+      const asked: string[] = [];
+      const results = new Subject<void>();
+      const stages = createStages([{ name: 'ask', work: (text: string) => (asked.push(text), after(10, text)) }], {
+        batches: { concurrency: 1 },
+        onEvent: (event) => {
+          if (/^document/.test(event.type)) told.push(event.type);
+          if (event.type === type) results.next();
+        },
+      });
+      stages.run(['a', 'b']).pipe(takeUntil(results)).subscribe();
+      flush();
+      expect(told).toEqual(['documentStarted', 'documentEnded']);
+      expect(asked).toEqual(type === 'documentStarted' ? [] : ['a']);
+      expect(stages.snapshot()).toMatchObject({ documents: { executing: 0, queued: 0 }, requests: { executing: 0, queued: 0 } });
+    });
+  });
+});
+
+describe('what there is to see', () => {
+  it('are documents that wait, in progress, and how long they and their items take on average', () => {
+    virtualTime(({ flush, advance }) => {
+      const stages = createStages(
+        [
+          { name: 'cut', local: true, expands: true, work: (text: string) => [1, 2, 3, 4, 5, 6].map((n) => `${text}${String(n)}`) },
+          { name: 'extract', concurrency: 4, scope: 'perBatch', work: (chunk: string) => after(10, chunk) },
+        ],
+        { limiter: createLimiter({ concurrency: 4 }), batches: { concurrency: 2 } },
+      );
+      stages.run(['a', 'b', 'c']).subscribe();
+      advance(1);
+      // Two documents of six chunks each are in process, four requests really run, and the third document waits.
+      const { documents, stages: levels, requests } = stages.snapshot();
+      expect(documents).toMatchObject({ executing: 2, queued: 1, meanMs: 0 });
+      expect(levels['extract']).toMatchObject({ admitted: 12, executing: 4, queued: 8, meanMs: 0 });
+      expect(requests.executing).toBe(4);
+      flush();
+      const { documents: over, stages: done } = stages.snapshot();
+      expect(over).toMatchObject({ executing: 0, queued: 0, done: 3 });
+      // In fours: a is through at 20, b at 30, and c takes two times from then on, or when a slot is free.
+      expect(over.meanMs).toBeCloseTo((20 + 30 + 30) / 3);
+      expect(done['extract']?.done).toBe(18);
+      expect(done['extract']?.meanMs).toBeGreaterThan(10);
+      expect(done['cut']).toMatchObject({ meanMs: 0, done: 3 });
+    });
+  });
+
+  it('are documents read ahead, and no more of an input that does not say how many it has', () => {
+    virtualTime(({ flush, advance }) => {
+      const stages = createStages([{ name: 'ask', work: (n: number) => after(10, n) }], {
+        batches: { concurrency: 1, scheduling: 'priority', priority: (n) => n, maxQueued: 3 },
+      });
+      const numbers = function* (): Generator<number> {
+        for (let n = 0; n < 10; n++) yield n;
+      };
+      stages.run(numbers()).subscribe();
+      advance(1);
+      expect(stages.snapshot().documents).toMatchObject({ executing: 1, queued: 3 });
+      flush();
+      expect(stages.snapshot().documents).toMatchObject({ executing: 0, queued: 0, done: 10, meanMs: 10 });
+    });
+  });
+
+  it('are no times of what a journal knew', () => {
+    virtualTime(({ flush }) => {
+      const journal = {
+        recall: (id: string) => (id === '0' ? [{ documentId: id, stage: 'ask', item: '', value: 'known' }] : []),
+        append: () => undefined,
+      };
+      const stages = createStages([{ name: 'ask', work: (text: string) => after(10, text) }], { journal });
+      stages.run(['a', 'b']).subscribe();
+      flush();
+      expect(stages.snapshot().stages['ask']).toMatchObject({ done: 2, meanMs: 10 });
+    });
+  });
+});
+
+describe('limits that change', () => {
+  it.each(['shared', 'perBatch'] as const)('change how many requests of a stage are under way: %s', (scope) => {
+    virtualTime(({ flush, advance }) => {
+      const limit = new Subject<number>();
+      const changes = concat(of(1), limit);
+      let running = 0;
+      const stages = createStages(
+        [
+          { name: 'cut', local: true, expands: true, work: () => Array.from({ length: 20 }, (_, i) => i) },
+          {
+            name: 'ask',
+            concurrency: changes,
+            scope,
+            work: (item) => {
+              running++;
+              return after(10, item).pipe(tap(() => running--));
+            },
+          },
+        ],
+        { batches: { concurrency: 1 } },
+      );
+      stages.run(['a', 'b']).subscribe();
+      advance(1);
+      expect([running, stages.snapshot().stages['ask']?.concurrency]).toEqual([1, 1]);
+      limit.next(3);
+      expect([running, stages.snapshot().stages['ask']?.concurrency]).toEqual([3, 3]);
+      limit.next(2);
+      advance(20);
+      expect(running).toBe(2);
+      limit.next(Infinity);
+      expect(running).toBeGreaterThan(10);
+      limit.next(5);
+      advance(20);
+      // The next document begins with the limit of now.
+      expect(running).toBe(5);
+      expect(stages.snapshot().stages['ask']).toMatchObject({ executing: 5, queued: 10, heldBySlot: 10 });
+      flush();
+      expect(stages.snapshot().documents.done).toBe(2);
+    });
+  });
+
+  it('have none before their first value', () => {
+    const stages = createStages([{ name: 'ask', concurrency: NEVER, work: () => NEVER }], { batches: { concurrency: NEVER } });
+    stages.run(Array.from({ length: 9 }, (_, i) => i)).subscribe();
+    expect(stages.snapshot()).toMatchObject({
+      documents: { concurrency: 4, executing: 4, queued: 5 },
+      stages: { ask: { concurrency: Infinity, executing: 4 } },
+    });
+  });
+
+  it('change how many documents are in progress: more are begun at once, fewer when some have ended', () => {
+    virtualTime(({ flush, advance }) => {
+      const limit = new Subject<number>();
+      const stages = createStages([{ name: 'ask', work: (n: number) => after(10, n) }], { batches: { concurrency: limit } });
+      stages.run(Array.from({ length: 40 }, (_, i) => i)).subscribe();
+      limit.next(1);
+      expect(stages.snapshot().documents).toMatchObject({ concurrency: 1, executing: 4 });
+      advance(10);
+      expect(stages.snapshot().documents).toMatchObject({ executing: 1, queued: 35 });
+      limit.next(6);
+      expect(stages.snapshot().documents).toMatchObject({ executing: 6, queued: 30 });
+      flush();
+      expect(stages.snapshot().documents).toMatchObject({ done: 40, executing: 0 });
+    });
+  });
+
+  it('that fail, or are none, end everything with that, and are left when all is over', () => {
+    for (const fault of [0, 1.5, new Error('gone')]) {
+      const limit = new Subject<number>();
+      const seen: unknown[] = [];
+      const stages = createStages([{ name: 'ask', concurrency: limit, work: () => NEVER }]);
+      stages.run(['a']).subscribe((result) => seen.push(result.status === 'rejected' && result.reason));
+      if (typeof fault === 'number') limit.next(fault);
+      else limit.error(fault);
+      expect(seen).toHaveLength(2);
+      const { cause } = seen[1] as Error;
+      expect(String(cause ?? seen[1])).toMatch(typeof fault === 'number' ? /stages\[0\]\.concurrency/ : /gone/);
+      expect(limit.observed).toBe(false);
+    }
+    const limit = new Subject<number>();
+    const stages = createStages([{ name: 'ask', work: () => 1 }], { batches: { concurrency: limit } });
+    expect(limit.observed).toBe(true);
+    stages.close();
+    expect(limit.observed).toBe(false);
   });
 });

@@ -26,7 +26,14 @@ describe('a hundred papers', () => {
     expect(makespanMs).toBe((100 * 1060 * 1000 + 7 * 60_000 + 20_000) / 10);
     expect(minutes(makespanMs)).toBeCloseTo(177.4, 1);
     expect(bottleneck).toMatchObject({ level: 'requests', setting: 'limits.concurrency', limit: 10, utilisation: 1 });
-    expect(raise).toEqual({ setting: 'limits.concurrency', from: 10, to: 14, makespanMs: 34 * 230_000, next: 'batches.concurrency' });
+    expect(raise).toEqual({
+      setting: 'limits.concurrency',
+      from: 10,
+      to: 14,
+      isStep: false,
+      makespanMs: 34 * 230_000,
+      next: 'batches.concurrency',
+    });
   });
 
   it('with stages that all papers share are bound by the grading', () => {
@@ -78,14 +85,40 @@ describe('a level', () => {
   });
 
   it('inside one document is what is raised when all documents are in progress', () => {
-    const stages = [{ name: 'a', secondsPerCall: 1, itemsPerDocument: 12, concurrency: 3, scope: 'perBatch' as const }];
+    const stages = [{ name: 'a', secondsPerCall: 1, itemsPerDocument: 12, concurrency: 6, scope: 'perBatch' as const }];
     expect(explainThroughput({ documents: 2, stages }).raise).toEqual({
       setting: 'stages.a.concurrency',
-      from: 3,
+      from: 6,
       to: 12,
+      isStep: false,
       makespanMs: 1000,
       next: 'batches.concurrency',
     });
+  });
+
+  it('is raised by a step: at most to twice of what it is', () => {
+    const plan = (concurrency: number) =>
+      ({ documents: 1000, batches: { concurrency }, stages: [{ name: 'ask', secondsPerCall: 5 }] }) as const;
+    expect(explainThroughput(plan(3)).raise).toEqual({
+      setting: 'batches.concurrency',
+      from: 3,
+      to: 6,
+      isStep: true,
+      makespanMs: Math.ceil(1000 / 6) * 5000,
+      next: 'batches.concurrency',
+    });
+    expect(explainThroughput(plan(1)).raise).toMatchObject({ from: 1, to: 2, isStep: true });
+    expect(explainThroughput(plan(500)).raise).toMatchObject({ from: 500, to: 1000, isStep: false, makespanMs: 5000 });
+  });
+
+  it('that could gain less than a hundredth is not in the way', () => {
+    const explained = explainThroughput({
+      documents: 4,
+      stages: [{ name: 'ask', concurrency: 3, callsPerItem: 3, secondsPerCall: 9 }],
+      limits: { requestsPerMinute: 4800, burst: 2, headroom: 1 },
+    });
+    expect(explained.bottleneck.setting).toBe('limits.requestsPerMinute');
+    expect(explained).not.toHaveProperty('raise');
   });
 
   it('of nothing at all takes no time', () => {
@@ -215,6 +248,7 @@ describe('a bound', () => {
         if (raise === undefined) return;
         expect(raise.to).toBeGreaterThan(raise.from);
         expect(raise.to).toBeLessThan(1e9 * raise.from);
+        if (raise.isStep) expect(raise.to).toBe(Math.max(1, 2 * Math.floor(raise.from)));
         expect(raise.makespanMs).toBeLessThan(makespanMs);
       }),
       { numRuns: sized(300, 1000) },
@@ -229,7 +263,7 @@ describe('a bound', () => {
     });
     expect([bottleneck.setting, bottleneck.boundMs]).toEqual(['limits.requestsPerMinute', 37_250]);
     // 1,250 ms more than without; a hundredth of them at a hundred times the rate.
-    expect(raise).toMatchObject({ from: 48, to: 4800, makespanMs: 36_012.5 });
+    expect(raise).toMatchObject({ from: 48, to: 96, isStep: true, makespanMs: 36_625 });
   });
 });
 

@@ -135,8 +135,14 @@ export const configMistakes: readonly { readonly text: string; readonly messages
     ],
   },
   {
-    text: 'concurrency:\n  request_level:\n    connection_pool: { size: 20 }\n',
-    messages: ['`concurrency.request_level.connection_pool`, line 3: `connection_pool` is ignored: Node manages connections. Remove it.'],
+    text: 'stages: [{ name: ask, prompt: hi, listLength: 20 }]\n',
+    messages: ['`stages[0].listLength`, line 1: `listLength` needs `answer: list`. Add it, or remove `listLength`.'],
+  },
+  {
+    text: 'concurrency:\n  batch_level: { scheduling: priority }\n',
+    messages: [
+      '`concurrency.batch_level.priority`, line 2: `scheduling: priority` needs `priority`. Add the field that says how urgent a document is.',
+    ],
   },
   { text: 'name: a\nname: b\n', messages: ['line 2, column 1: duplicate key. Remove or rename one of them.'] },
   { text: 'limits:\n\tconcurrency: 4\n', messages: ['line 2, column 1: invalid YAML: a tab as indentation. Use spaces.'] },

@@ -6,11 +6,11 @@ import { onAbort } from '../../../operators/build.js';
 import type { BudgetExceededError, FlowEvent } from '../../../operators/index.js';
 import { createAccount } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
-import type { Config } from '../../edge/config/schema.js';
+import { batchRules } from '../../edge/config/stages-options.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { Budget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
-import type { BatchRules, DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
+import type { DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
 import { EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { OWN_FOLDER_MODE } from '../own-file.js';
@@ -18,6 +18,7 @@ import { classifyWhile } from '../provider.js';
 import { AnswerCache } from './answer-cache.js';
 import { readState } from './check-run.js';
 import { InFlight } from './in-flight.js';
+import { ListLengths } from './list-lengths.js';
 import { openRows } from './open-rows.js';
 import { type FieldPlaceholder, fieldPlaceholders, lackOfRow } from './placeholders.js';
 import type { BadRow, Row, RowSource } from './row.js';
@@ -64,6 +65,7 @@ export class RunJob implements StageHost {
   readonly #placeholders: readonly FieldPlaceholder[];
   readonly #notes: string[] = [];
   readonly #inFlight = new InFlight();
+  readonly #lengths: ListLengths;
   /** Ends the run early from inside: a full disk, a refused key. */
   readonly #failure = new AbortController();
   /** Ends the run gently from inside. */
@@ -89,6 +91,7 @@ export class RunJob implements StageHost {
     this.#options = options;
     this.#plan = options.plan;
     this.#signals = signals;
+    this.#lengths = new ListLengths(options.plan.stages);
     this.#tally = new RunTally(this.#startedAtMs);
     this.#placeholders = fieldPlaceholders(options.plan.stages);
     this.#stop = AbortSignal.any([signals.stop, this.#spent.signal]);
@@ -97,7 +100,7 @@ export class RunJob implements StageHost {
   view(): RunView {
     const nowMs = performance.now();
     const { rows, retries, splits } = this.#tally;
-    const { callsPerMinute, tokensPerMinute } = this.#tally.look();
+    const { resultsPerMinute, callsPerMinute, tokensPerMinute } = this.#tally.look(nowMs);
     const share = this.#source?.share() ?? 0;
     return {
       phase: this.isStopping && this.#phase === 'running' ? 'stopping' : this.#phase,
@@ -105,6 +108,7 @@ export class RunJob implements StageHost {
       rows: { done: rows.ok + rows.partial, failed: rows.failed, earlier: rows.earlier + rows.earlierFailed },
       etaMs: this.#etaMs(share, nowMs),
       levels: this.#stages === undefined ? [] : levelsOf(this.#stages),
+      resultsPerMinute,
       callsPerMinute,
       tokensPerMinute,
       retries,
@@ -221,7 +225,7 @@ export class RunJob implements StageHost {
     const stages = createStages(stagesOf(this.#plan, ledger, this, cache), {
       limiter,
       ...(lane !== undefined && { lane }),
-      ...(batches && { batches: batchesOf(batches) }),
+      ...(batches && { batches: batchRules<RunDocument>(batches, ({ fields }, field) => fields[field]) }),
       ...(name !== undefined && { name }),
       id: ({ documentId }: RunDocument) => documentId,
       journal: this.#kept(journal),
@@ -314,6 +318,7 @@ export class RunJob implements StageHost {
       },
       append: async (entry: JournalEntry) => {
         await journal.append(entry);
+        this.#lengths.add(entry);
         this.#settled(entry);
       },
     };
@@ -413,7 +418,7 @@ export class RunJob implements StageHost {
       estimatedUsd: this.#usd(estimatedUsd),
       failedUsd: this.#usd(failedUsd),
       spent: this.#refusal && this.#budget && spentBudget(this.#refusal, this.#budget),
-      notes: this.#notes,
+      notes: [...this.#notes, ...this.#lengths.notes()],
       durationMs,
     };
   }
@@ -425,14 +430,6 @@ async function closing(file: { close(): Promise<void> }, work: () => Promise<voi
   } finally {
     await file.close();
   }
-}
-
-function batchesOf({ concurrency, scheduling, priority }: NonNullable<Config['batches']>): BatchRules<RunDocument> {
-  return {
-    ...(concurrency !== undefined && { concurrency }),
-    ...(scheduling !== undefined && { scheduling }),
-    ...(priority !== undefined && { priority: ({ fields }) => Number(fields[priority]) || 0 }),
-  };
 }
 
 /** In the order of the configuration, those that ask somebody. */

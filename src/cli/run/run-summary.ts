@@ -42,6 +42,8 @@ export interface RunSummary {
   readonly splits: number;
   readonly splitInto: number;
   readonly rowsPerSecond: number;
+  /** Items written. */
+  readonly resultsPerMinute: number;
   readonly callsPerMinute: number;
   readonly tokensPerMinute: number;
   /** Rows in progress on average, as a share of those that may be. */
@@ -75,7 +77,7 @@ export function runSummaryText(summary: RunSummary): string {
   return [
     ...summary.notes.map((note) => `note: ${visibleName(note)}`),
     `rows: ${formatCount(rows.ok)} done, ${formatCount(rows.partial)} in part, ${formatCount(rows.failed)} failed, ${formatCount(rows.earlier)} done and ${formatCount(rows.earlierFailed)} failed in earlier runs; items: ${formatCount(items.written)} written, ${formatCount(items.failed)} failed`,
-    `throughput: ${perSecond(summary.rowsPerSecond)} rows/s, ${formatCount(summary.callsPerMinute)} calls/min, ${formatCount(summary.tokensPerMinute)} tokens/min; rows in progress ${formatShare(summary.meanFill)} full`,
+    `throughput: ${perSecond(summary.rowsPerSecond)} rows/s, ${formatCount(summary.resultsPerMinute)} results/min, ${formatCount(summary.callsPerMinute)} calls/min, ${formatCount(summary.tokensPerMinute)} tokens/min; rows in progress ${formatShare(summary.meanFill)} full`,
     ...stages.map(stageLine),
     `calls: ${formatCount(calls)}, retries: ${formatCount(retries)}, splits: ${formatCount(splits)}${splits === 0 ? '' : ` into ${formatCount(splitInto)}`}${known}`,
     `tokens: ${formatCount(promptTokens)} sent, ${formatCount(completionTokens)} received${byEstimate}`,

@@ -27,6 +27,8 @@ export class RunTally {
   readonly #stages = new Map<string, AttemptStats>();
   readonly #metrics: Metrics;
   readonly #startedAtMs: number;
+  /** Items written when they were last looked at, once a second in the last minute, oldest first. */
+  readonly #looks: { readonly atMs: number; readonly written: number }[];
   readonly rows = { ok: 0, partial: 0, failed: 0, earlier: 0, earlierFailed: 0 };
   readonly items = { written: 0, failed: 0 };
   recalled = 0;
@@ -42,6 +44,7 @@ export class RunTally {
 
   constructor(nowMs: number) {
     this.#startedAtMs = nowMs;
+    this.#looks = [{ atMs: nowMs, written: 0 }];
     this.#metrics = createMetrics({ windowMs: MINUTE_MS, maxLabels: MAX_CODES });
   }
 
@@ -60,16 +63,22 @@ export class RunTally {
   };
 
   /** The calls of the last minute, or of the time since the start. */
-  look(): Pace {
+  look(nowMs: number): Pace & { readonly resultsPerMinute: number } {
     const { calls, windowMs } = this.#metrics.snapshot().window as NonNullable<MetricsSnapshot['window']>;
-    return perMinute(calls, windowMs);
+    const { written } = this.items;
+    const looks = this.#looks;
+    if (nowMs - (looks.at(-1)?.atMs ?? -Infinity) >= LEAST_MS) looks.push({ atMs: nowMs, written });
+    while (nowMs - (looks[1]?.atMs ?? nowMs) >= MINUTE_MS) looks.shift();
+    const { atMs, written: before } = looks[0] ?? { atMs: nowMs, written };
+    return { ...perMinute(calls, windowMs), resultsPerMinute: (written - before) / minutesOf(nowMs - atMs) };
   }
 
   /** All calls of the run. */
-  totals(nowMs: number): Calls & Pace {
+  totals(nowMs: number): Calls & Pace & { readonly resultsPerMinute: number } {
     const { attempts, promptTokens, completionTokens } = this.#metrics.snapshot().calls;
     const calls = { attempts, promptTokens, completionTokens };
-    return { ...calls, ...perMinute(calls, nowMs - this.#startedAtMs) };
+    const ms = nowMs - this.#startedAtMs;
+    return { ...calls, ...perMinute(calls, ms), resultsPerMinute: this.items.written / minutesOf(ms) };
   }
 
   stages(): StageSummary[] {
@@ -81,6 +90,10 @@ export class RunTally {
 }
 
 function perMinute({ attempts, promptTokens, completionTokens }: Calls, ms: number): Pace {
-  const minutes = Math.max(ms, LEAST_MS) / MINUTE_MS;
+  const minutes = minutesOf(ms);
   return { callsPerMinute: attempts / minutes, tokensPerMinute: (promptTokens + completionTokens) / minutes };
+}
+
+function minutesOf(ms: number): number {
+  return Math.max(ms, LEAST_MS) / MINUTE_MS;
 }

@@ -25,6 +25,8 @@ export interface RunView {
   /** Undefined while it cannot be known. */
   readonly etaMs: number | undefined;
   readonly levels: readonly LevelView[];
+  /** Items that came through the last stage. */
+  readonly resultsPerMinute: number;
   readonly callsPerMinute: number;
   readonly tokensPerMinute: number;
   readonly retries: number;
@@ -99,7 +101,7 @@ function tableLine(level: LevelView, width: number): string {
   return [level.level.padEnd(width), ...cells].join('  ').trimEnd();
 }
 
-function ratesLine({ callsPerMinute, tokensPerMinute, retries, splits, costUsd }: RunView): string {
+function ratesLine({ resultsPerMinute, callsPerMinute, tokensPerMinute, retries, splits, costUsd }: RunView): string {
   const cost = costUsd === undefined ? '' : `, ${formatUsd(costUsd)}`;
-  return `${formatCount(callsPerMinute)} requests/min, ${formatCount(tokensPerMinute)} tokens/min, retries ${formatCount(retries)}, splits ${formatCount(splits)}${cost}`;
+  return `per min: ${formatCount(resultsPerMinute)} results, ${formatCount(callsPerMinute)} requests, ${formatCount(tokensPerMinute)} tokens; retries ${formatCount(retries)}, splits ${formatCount(splits)}${cost}`;
 }

@@ -33,14 +33,8 @@ export function crossChecks(value: unknown): Finding[] {
   if (isGiven('limits', 'burst') && !isGiven('limits', 'requestsPerMinute') && !isGiven('limits', 'requestsPerSecond')) {
     wrong(['limits', 'burst'], '`burst` needs a rate', 'Add `requestsPerSecond` or `requestsPerMinute`.');
   }
-  const isByPriority = valueAt(value, ['batches', 'scheduling']) === 'priority';
-  if (isByPriority && !isGiven('batches', 'priority')) {
-    wrong(['batches', 'priority'], '`scheduling: priority` needs `priority`', 'Add the field that says how urgent a document is.');
-  }
-  for (const key of ['priority', 'maxQueued']) {
-    if (isByPriority || !isGiven('batches', key)) continue;
-    wrong(['batches', key], `\`${key}\` needs \`scheduling: priority\``, `Add it, or remove \`${key}\`.`);
-  }
+  checkPriority(['batches'], 'priority', 'maxQueued');
+  checkPriority(['concurrency', 'batch_level'], 'priority');
   for (const section of ['limits', 'batches']) {
     if (isGiven('concurrency') && isGiven(section)) excludes(['concurrency'], section);
   }
@@ -64,6 +58,17 @@ export function crossChecks(value: unknown): Finding[] {
   checkStages();
   return findings;
 
+  function checkPriority(within: Path, field: string, ...others: readonly string[]): void {
+    const isByPriority = valueAt(value, [...within, 'scheduling']) === 'priority';
+    if (isByPriority && !isGiven(...within, field)) {
+      wrong([...within, field], `\`scheduling: priority\` needs \`${field}\``, 'Add the field that says how urgent a document is.');
+    }
+    for (const key of [field, ...others]) {
+      if (isByPriority || !isGiven(...within, key)) continue;
+      wrong([...within, key], `\`${key}\` needs \`scheduling: priority\``, `Add it, or remove \`${key}\`.`);
+    }
+  }
+
   function checkStages(): void {
     const stages = valueAt(value, ['stages']);
     if (!Array.isArray(stages)) return;
@@ -79,6 +84,8 @@ export function crossChecks(value: unknown): Finding[] {
       for (const at of [['prompt'], ['gleaning', 'prompt'], ['gleaning', 'continue']])
         checkNames([...path, ...at], (prompt) => prompt, i, '`{{…}}`');
       checkNames([...path, 'chunk', 'field'], (field) => `{{${field}}}`, i, 'it');
+      if (isGiven(...path, 'listLength') && valueAt(value, [...path, 'answer']) !== 'list')
+        wrong([...path, 'listLength'], '`listLength` needs `answer: list`', 'Add it, or remove `listLength`.');
       checkAnswer(path);
       checkChunk([...path, 'chunk']);
     }

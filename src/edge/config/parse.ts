@@ -5,6 +5,7 @@ import { type Env, type Filled, fillIn } from './env.js';
 import { showPath } from './finding.js';
 import { VALUE_SCHEMA } from './json-schema.js';
 import { normalised } from './levels.js';
+import { noticesOf } from './notices.js';
 import { type ConfigProblem, findingsOf, kindOf, problemOf } from './problems.js';
 import { type Config, type ConfigFile, configSchema } from './schema.js';
 import { plainSource, readText } from './source.js';
@@ -18,10 +19,27 @@ export interface ParseConfigOptions {
 }
 
 /**
- * A configuration, or everything that is wrong with it, in the order of the text.
+ * Something that is right in a configuration and has no effect, or not the one that its reader may expect.
  * @beta
  */
-export type ParsedConfig = { readonly value: Config } | { readonly problems: readonly ConfigProblem[] };
+export type ConfigNotice = Pick<ConfigProblem, 'path' | 'line' | 'column' | 'message'>;
+
+/**
+ * A configuration, or everything that is wrong with it, in the order of the text. `notices` is there when there are some.
+ * @beta
+ */
+export type ParsedConfig =
+  | { readonly value: Config; readonly notices?: readonly ConfigNotice[] }
+  | { readonly problems: readonly ConfigProblem[] };
+
+/** What reading a configuration comes to, for commands. */
+export interface ReadSource {
+  readonly parsed: ParsedConfig;
+  /** Names of the variables that values were made of, by the path of what they stand in. */
+  readonly origins: Filled['origins'];
+  /** What the file says, in its own spelling; undefined where it is wrong. */
+  readonly file?: ConfigFile;
+}
 
 /**
  * Reads a configuration: YAML or JSON, or what is read already. Variables (`${NAME}`, `${NAME:-default}`) are filled in everywhere but in prompts.
@@ -44,11 +62,7 @@ export function parseConfig(input: unknown, options: ParseConfigOptions = {}): P
   return parseWithOrigins(input, options).parsed;
 }
 
-/** What came of it, and the names of the variables that it was made of, by the path of what they stand in. */
-export function parseWithOrigins(
-  input: unknown,
-  options: ParseConfigOptions,
-): { readonly parsed: ParsedConfig; readonly origins: Filled['origins'] } {
+export function parseWithOrigins(input: unknown, options: ParseConfigOptions): ReadSource {
   check.onlyKnown('parseConfig', options, ['env', 'format']);
   const { env = {}, format = 'yaml' } = options;
   check.oneOf('yaml', 'json')('parseConfig', 'format', format);
@@ -67,7 +81,17 @@ export function parseWithOrigins(
   const others = [...(error?.issues ?? []).flatMap((issue) => findingsOf(issue, filled, VALUE_SCHEMA)), ...crossChecks(filled.value)];
   const findings = [...filled.faults, ...others.filter(({ path }) => !missing.has(showPath(path)))];
   const { origins } = filled;
-  if (success && findings.length === 0) return { parsed: { value: normalised(data as ConfigFile) }, origins };
+  if (success && findings.length === 0) {
+    const file = data as ConfigFile;
+    const value = normalised(file);
+    const notices = noticesOf(file, value)
+      .map((notice): ConfigNotice => {
+        const { expected: _, got: __, ...told } = problemOf(notice, source.placeOf(notice.path));
+        return told;
+      })
+      .sort(byPlace);
+    return { parsed: { value, ...(notices.length > 0 && { notices }) }, origins, file };
+  }
   return { parsed: inOrder(findings.map((finding) => problemOf(finding, source.placeOf(finding.path)))), origins };
 }
 
@@ -78,6 +102,6 @@ function inOrder(problems: readonly ConfigProblem[]): ParsedConfig {
   return { problems: problems.filter(isNew).sort(byPlace) };
 }
 
-function byPlace(one: ConfigProblem, other: ConfigProblem): number {
+function byPlace(one: ConfigNotice, other: ConfigNotice): number {
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }

@@ -58,7 +58,6 @@ const NO_SECRETS = 'API keys do not belong in the file';
 
 /** Keys of other designs, and of habit; what to do in their place. */
 const REFUSED: ReadonlyMap<string, Told> = /* @__PURE__ */ new Map([
-  ['concurrency.request_level.connection_pool', told('`connection_pool` is ignored: Node manages connections', 'Remove it.')],
   ['model.apiKey', told(NO_SECRETS, 'Name the environment variable that holds it: `apiKeyEnv: OPENAI_API_KEY`.')],
   ['apiKey', told(NO_SECRETS, 'Name the environment variable that holds it: `model: { apiKeyEnv: OPENAI_API_KEY }`.')],
 ]);

@@ -115,6 +115,19 @@ const modelSchema = /* @__PURE__ */ schema(() =>
     .describe('The model, where it is, and how one call is made.'),
 );
 
+/** `scheduling: priority` needs its field, and the field and what goes with it need `scheduling: priority`. */
+function priorityRules(field: string, ...others: readonly string[]) {
+  const keys = [field, ...others].map((key) => ({ required: [key] }));
+  return {
+    allOf: [
+      // biome-ignore lint/suspicious/noThenProperty: a word of JSON Schema
+      { if: { properties: { scheduling: { const: 'priority' } }, required: ['scheduling'] }, then: { required: [field] } },
+      // biome-ignore lint/suspicious/noThenProperty: as above
+      { if: { properties: { scheduling: { enum: ['fair', 'roundRobin', 'round_robin'] } } }, then: { not: { anyOf: keys } } },
+    ],
+  };
+}
+
 const batchesSchema = /* @__PURE__ */ schema(() =>
   z
     .strictObject({
@@ -128,18 +141,7 @@ const batchesSchema = /* @__PURE__ */ schema(() =>
         .describe('With `scheduling: priority`: the field of a document that says how urgent it is; a higher number goes first.'),
       maxQueued: whole().optional().describe('With `scheduling: priority`: documents read ahead to choose from; 100 by default.'),
     })
-    .meta({
-      description: 'The batch level: documents.',
-      allOf: [
-        // biome-ignore lint/suspicious/noThenProperty: a word of JSON Schema
-        { if: { properties: { scheduling: { const: 'priority' } }, required: ['scheduling'] }, then: { required: ['priority'] } },
-        {
-          if: { properties: { scheduling: { enum: ['fair', 'roundRobin'] } } },
-          // biome-ignore lint/suspicious/noThenProperty: as above
-          then: { not: { anyOf: [{ required: ['priority'] }, { required: ['maxQueued'] }] } },
-        },
-      ],
-    }),
+    .meta({ description: 'The batch level: documents.', ...priorityRules('priority', 'maxQueued') }),
 );
 
 const expectationSchema = {
@@ -177,6 +179,11 @@ const stageSchema = /* @__PURE__ */ schema(() =>
         .enum(['text', 'json', 'list'])
         .optional()
         .describe('What the answer is: a text (the default), JSON, or a JSON list, of which each element is an item of the next stage.'),
+      listLength: whole()
+        .optional()
+        .describe(
+          'With `answer: list`: how many elements the list is to have. `{{listLength}}` in the prompt is this number, the stages behind it expect so many items, and `sluice run` notes lists of another length.',
+        ),
       accept: accept('That of `model` by default.'),
       fixAnswer: z
         .strictObject({ rounds: whole().describe('How often the model is asked again, at most.') })
@@ -227,7 +234,10 @@ const stageSchema = /* @__PURE__ */ schema(() =>
     })
     .meta({
       not: { required: ['chunk'], anyOf: ['prompt', 'fixAnswer', 'gleaning', 'cache'].map((key) => ({ required: [key] })) },
-      dependentSchemas: { fixAnswer: { required: ['answer'], properties: { answer: { not: { const: 'text' } } } } },
+      dependentSchemas: {
+        fixAnswer: { required: ['answer'], properties: { answer: { not: { const: 'text' } } } },
+        listLength: { required: ['answer'], properties: { answer: { not: { enum: ['text', 'json'] } } } },
+      },
     }),
 );
 
@@ -242,11 +252,16 @@ const levelsSchema = /* @__PURE__ */ schema(() =>
       batch_level: z
         .strictObject({
           max_concurrent_batches: whole().optional().describe('`batches.concurrency`'),
-          questions_per_batch: whole().optional().describe('`expect.itemsPerDocument` of the stages behind the one with `batch_mode`'),
-          scheduling: z.enum(['fair', 'round_robin']).optional().describe('`batches.scheduling`'),
+          questions_per_batch: whole()
+            .optional()
+            .describe(
+              '`listLength` of the stage with `batch_mode`, and `{{questions_per_batch}}` in every prompt; without such a stage `expect.itemsPerDocument` of all',
+            ),
+          scheduling: z.enum(['fair', 'priority', 'round_robin']).optional().describe('`batches.scheduling`'),
+          priority: text().optional().describe('`batches.priority`, with `scheduling: priority`'),
         })
-        .optional()
-        .describe('`batches`'),
+        .meta({ description: '`batches`', ...priorityRules('priority') })
+        .optional(),
       stage_level: z
         .record(
           name(),
@@ -269,6 +284,10 @@ const levelsSchema = /* @__PURE__ */ schema(() =>
             })
             .optional()
             .describe('of `limits`'),
+          connection_pool: z
+            .record(z.string(), z.unknown())
+            .optional()
+            .describe("Has no effect, and `sluice config check` says so: Node's `fetch` keeps its own connections."),
         })
         .optional()
         .describe('`limits`'),

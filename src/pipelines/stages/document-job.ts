@@ -1,4 +1,4 @@
-import { check } from '../../../operators/build.js';
+import { check, type Teller } from '../../../operators/build.js';
 import type { Policy } from '../../../operators/index.js';
 import { CallbackError, ClosedError } from '../../../operators/index.js';
 import type { ItemHost, StageValue } from './item-call.js';
@@ -23,6 +23,9 @@ interface Line {
   readonly ranks: readonly [fresh: Rank, begun: Rank];
 }
 
+/** What is told of a document, and of its items. */
+export type DocumentNote = Parameters<Teller>[0];
+
 /** What a document needs of the run that it belongs to. */
 export interface DocumentHost {
   readonly levels: readonly StageLevel[];
@@ -30,6 +33,9 @@ export interface DocumentHost {
   /** Counts permits. */
   nextTurn(): number;
   emit(result: StageResult<unknown, unknown>): void;
+  readonly tell: (note: DocumentNote) => void;
+  /** Nothing is begun any more, and what is in progress ends with an error. */
+  readonly isGivenUp: boolean;
   /** It has its result. */
   documentOver(document: DocumentJob, isFulfilled: boolean): void;
   /** The journal has failed, and with it everything. */
@@ -44,6 +50,10 @@ export class DocumentJob implements ItemHost {
   readonly document: unknown;
   readonly priority: number;
   turn = 0;
+  /** On the clock of the stages. */
+  readonly startedAt: number;
+  /** Whether everything was given up when it ended: a listener that hears of its end may do that, too late. */
+  wasGivenUp = false;
   readonly #host: DocumentHost;
   readonly #lines: readonly Line[];
   /** What makes its requests, by stage. */
@@ -63,6 +73,7 @@ export class DocumentJob implements ItemHost {
     this.document = about.document;
     this.priority = about.priority;
     this.#host = host;
+    this.startedAt = this.#now();
     this.#lines = host.levels.map(({ position }) => {
       const rank = (hasBegun: boolean): Rank => ({ claimant: this, position, hasBegun });
       return { items: [], at: 0, ahead: 0, isBeginning: false, ranks: [rank(false), rank(true)] };
@@ -84,6 +95,8 @@ export class DocumentJob implements ItemHost {
   }
 
   start(): void {
+    // The listener that was told of it may have been its end.
+    if (this.#isOver) return;
     const item = new Item([], this.document, undefined);
     this.#open.add(item);
     const { journal } = this.#host;
@@ -119,6 +132,7 @@ export class DocumentJob implements ItemHost {
     if (this.#isOver) return;
     this.#stop();
     this.#release();
+    this.#tellEnd('cancelled');
   }
 
   // ---- what calls of items report -------------------------------------------------------------------------------------
@@ -129,12 +143,12 @@ export class DocumentJob implements ItemHost {
     this.#calls.delete(item);
     this.#read(item, value, config.work ? 'work' : 'steps', 'a list', (read) => {
       const { journal } = this.#host;
-      if (journal === undefined) this.#advance(item, read);
+      if (journal === undefined) this.#passed(item, read);
       else {
         this.#later(
           () => journal.append({ documentId: this.id, stage: name, item: item.path, value: read }),
           () => {
-            this.#advance(item, read);
+            this.#passed(item, read);
           },
         );
       }
@@ -218,6 +232,12 @@ export class DocumentJob implements ItemHost {
     then(read);
   }
 
+  /** Its work has made the value, so that its time counts. */
+  #passed(item: Item, value: unknown): void {
+    if (!this.#isOver) this.#levelOf(item).passed(item.enteredAt);
+    this.#advance(item, value);
+  }
+
   #advance(item: Item, value: unknown): void {
     if (this.#isOver) return;
     const level = this.#levelOf(item);
@@ -267,6 +287,7 @@ export class DocumentJob implements ItemHost {
     const result: ItemResult<unknown> =
       status === 'fulfilled' ? { ...about, status, value: outcome } : { ...about, status, reason: outcome };
     this.#results.push({ item, result });
+    this.#host.tell({ type: 'itemEnded', batchId: `${String(this.index)}:${item.path}`, lane: about.stage, outcome: status });
     this.#host.emit(result);
   }
 
@@ -274,7 +295,7 @@ export class DocumentJob implements ItemHost {
 
   #checkOver(): void {
     if (this.#isOver || this.#open.size > 0) return;
-    this.#isOver = true;
+    this.#setOver();
     const first = this.#results.find(({ result }) => result.status === 'rejected')?.result;
     const hasAny = this.#results.some(({ result }) => result.status === 'fulfilled');
     this.#finish(first?.status === 'rejected' && !hasAny ? { status: 'rejected', reason: first.reason } : { status: 'fulfilled' });
@@ -283,14 +304,31 @@ export class DocumentJob implements ItemHost {
   #finish(outcome: { readonly status: 'fulfilled' } | { readonly status: 'rejected'; readonly reason: unknown }): void {
     const items = this.#results.sort((a, b) => a.item.compare(b.item)).map(({ result }) => result);
     this.#release();
+    this.#tellEnd(outcome.status);
     const about = { type: 'document', documentId: this.id, documentIndex: this.index, document: this.document, items } as const;
     this.#host.emit({ ...about, ...outcome });
     this.#host.documentOver(this, outcome.status === 'fulfilled');
   }
 
+  #tellEnd(outcome: 'fulfilled' | 'rejected' | 'cancelled'): void {
+    let failed = 0;
+    for (const { result } of this.#results) if (result.status === 'rejected') failed++;
+    const items = this.#results.length;
+    this.#host.tell({ type: 'documentEnded', batchId: String(this.index), outcome, totalMs: this.#now() - this.startedAt, items, failed });
+  }
+
+  #setOver(): void {
+    this.#isOver = true;
+    this.wasGivenUp = this.#host.isGivenUp;
+  }
+
+  #now(): number {
+    return (this.#host.levels[0] as StageLevel).now();
+  }
+
   /** State first: whoever hears a signal may do anything. The items that were not over. */
   #stop(): Item[] {
-    this.#isOver = true;
+    this.#setOver();
     const open = [...this.#open];
     const calls = [...this.#calls.values()];
     this.#open.clear();

@@ -1,12 +1,12 @@
-import { Observable } from 'rxjs';
+import { Observable, Subscription } from 'rxjs';
 import { Alarm, check, type Shutdown, ShutdownHandle, teller } from '../../../operators/build.js';
 import type { FlowEvent, FlowSink, PullSource } from '../../../operators/index.js';
 import { ClosedError } from '../../../operators/index.js';
 import { EventChannel } from '../event-channel.js';
-import type { DocumentJob } from './document-job.js';
+import type { DocumentJob, DocumentNote } from './document-job.js';
 import { StageLevel } from './stage-level.js';
 import { StagePermits } from './stage-permits.js';
-import type { StagesConfig } from './stages-options.js';
+import type { Concurrency, StagesConfig } from './stages-options.js';
 import { NAME, stagesConfig } from './stages-options.js';
 import type { QueuedDocument, RunHost } from './stages-run.js';
 import { StagesRun } from './stages-run.js';
@@ -21,7 +21,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   asking = 0;
   givenUp: RunHost['givenUp'] = undefined;
   protected override readonly shutdown: Shutdown;
-  readonly #tell: ReturnType<typeof teller>;
+  readonly tell: (note: DocumentNote) => void;
   readonly #permits: StagePermits;
   readonly #clock: Alarm;
   /** The one that has read last is the last to read on. */
@@ -31,6 +31,14 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   /** In progress. */
   readonly #documents = new Set<DocumentJob>();
   readonly #counts = { done: 0, failed: 0 };
+  /** Time in progress of all documents that are over, in ms. */
+  #documentMs = 0;
+  /** Most documents in progress, now. */
+  #most: number;
+  /** What changes limits. */
+  readonly #following = new Subscription();
+  /** Of those that have failed: were never begun. */
+  #turnedAway = 0;
   #orders = 0;
   #turns = 0;
   #isBeginning = false;
@@ -42,6 +50,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
     const config = stagesConfig(stages, options);
     const { scheduler, onEvent, name } = config;
     this.config = config;
+    this.#most = config.documents.first;
     this.#clock = new Alarm(scheduler, () => {
       this.#begin();
     });
@@ -55,10 +64,10 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
       this.#requests--;
       this.checkDrained();
     };
-    this.#tell = teller(NAME, { onEvent: sink, name }, () => this.#clock.now());
+    this.tell = teller(NAME, { onEvent: sink, name }, () => this.#clock.now()) as NonNullable<ReturnType<typeof teller>>;
     const permits = new StagePermits(config);
     this.#permits = permits;
-    this.levels = config.stages.map((_, position) => new StageLevel(config, position, permits, (event) => this.#tell?.(event)));
+    this.levels = config.stages.map((_, position) => new StageLevel(config, position, permits, this.tell));
     this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler,
@@ -73,6 +82,15 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
         for (const document of [...this.#documents]) document.fail(error);
         this.checkDrained();
       },
+    });
+    for (const [i, level] of this.levels.entries()) {
+      this.#follow(`stages[${String(i)}].concurrency`, level.config.concurrency, (concurrency) => {
+        level.setConcurrency(concurrency);
+      });
+    }
+    this.#follow('batches.concurrency', config.documents, (concurrency) => {
+      this.#most = concurrency;
+      this.moveOn();
     });
   }
 
@@ -93,17 +111,40 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   }
 
   snapshot(): StagesSnapshot {
-    const { config, levels } = this;
-    const queued = this.#queued.length;
-    const documents = { concurrency: config.documents, queued, executing: this.#documents.size, ...this.#counts };
+    const { levels } = this;
+    const { done, failed } = this.#counts;
+    const over = done + failed - this.#turnedAway;
+    const meanMs = over === 0 ? 0 : this.#documentMs / over;
+    const documents = { concurrency: this.#most, queued: this.#waiting, executing: this.#documents.size, done, failed, meanMs };
     return stagesSnapshot(documents, levels, this.#permits.account);
+  }
+
+  /** Documents that were read and not begun, and those that are known to come. */
+  get #waiting(): number {
+    let waiting = this.#queued.length;
+    for (const run of this.#runs) waiting += run.unread;
+    return waiting;
+  }
+
+  /** Takes a limit that changes; one that fails, or is none, is the end of everything. */
+  #follow(option: string, { changes }: Concurrency, set: (concurrency: number) => void): void {
+    const error = (fault: unknown): void => {
+      this.shutdown.close(fault);
+    };
+    const next = (concurrency: number): void => {
+      try {
+        set(check.count(NAME, option, concurrency));
+      } catch (fault) {
+        error(fault);
+      }
+    };
+    this.#following.add(changes?.subscribe({ next, error }));
   }
 
   // ---- what runs ask --------------------------------------------------------------------------------------------------
 
   get hasRoom(): boolean {
-    const { documents, maxQueued } = this.config;
-    return !this.shutdown.isClosed && this.#documents.size + this.#queued.length < documents + maxQueued;
+    return !this.shutdown.isClosed && this.#documents.size + this.#queued.length < this.#most + this.config.maxQueued;
   }
 
   nextOrder(): number {
@@ -125,12 +166,14 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
 
   over(document: DocumentJob, isFulfilled: boolean): void {
     this.#documents.delete(document);
+    this.#documentMs += this.#clock.now() - document.startedAt;
     this.#counts[isFulfilled ? 'done' : 'failed']++;
-    this.shutdown.count(this.givenUp ? 'aborted' : 'done');
+    this.shutdown.count(document.wasGivenUp ? 'aborted' : 'done');
   }
 
   turnedAway(): void {
     this.#counts.failed++;
+    this.#turnedAway++;
     this.shutdown.count(this.givenUp ? 'dropped' : 'done');
   }
 
@@ -144,11 +187,17 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   #begin(): void {
     if (this.#isBeginning) return;
     this.#isBeginning = true;
-    while (this.#queued.length > 0 && this.#documents.size < this.config.documents) {
+    while (this.#queued.length > 0 && this.#documents.size < this.#most) {
       const next = this.#queued.reduce((first, other) => (other.priority > first.priority ? other : first));
       this.#queued.splice(this.#queued.indexOf(next), 1);
       const document = next.run.begin(next);
       this.#documents.add(document);
+      this.tell({
+        type: 'documentStarted',
+        batchId: String(document.index),
+        executing: this.#documents.size,
+        queued: this.#waiting,
+      });
       document.start();
     }
     this.#isBeginning = false;
@@ -171,7 +220,8 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   checkDrained(): void {
     const open = this.#documents.size + this.#queued.length + this.asking + this.#requests;
     if (!this.shutdown.isClosed || open > 0 || !this.shutdown.finish()) return;
+    this.#following.unsubscribe();
     this.#permits.close();
-    this.#tell?.({ type: 'drained' });
+    this.tell({ type: 'drained' });
   }
 }

@@ -1,7 +1,7 @@
 import { Alarm } from '../../../operators/build.js';
 import type { FlowEvent, Limiter, Policy } from '../../../operators/index.js';
 import { policy } from '../../../operators/index.js';
-import type { StagePermits } from './stage-permits.js';
+import { hasLimit, type StagePermits } from './stage-permits.js';
 import type { StageConfig, StagesConfig } from './stages-options.js';
 import { NAME } from './stages-options.js';
 
@@ -20,6 +20,11 @@ export class StageLevel {
   pending = 0;
   done = 0;
   failed = 0;
+  /** Most requests at a time, now. */
+  concurrency: number;
+  /** Items that went through, those that a journal knew apart, and how long they were here, in ms. */
+  #timed = 0;
+  #timedMs = 0;
   /** Requests without an end, and those under way. */
   requests = 0;
   executing = 0;
@@ -40,6 +45,7 @@ export class StageLevel {
     this.config = config;
     this.name = name;
     this.position = position;
+    this.concurrency = config.concurrency.first;
     this.limiter = permits.ofStage(config);
     this.inTime = policy({ ...common, timeoutMs: Infinity });
     this.#permits = permits;
@@ -55,11 +61,28 @@ export class StageLevel {
 
   /** How many of those could go, as far as slots of the stage are concerned. */
   get eligible(): number {
-    if (this.config.concurrency === Infinity) return this.waiting;
+    if (!hasLimit(this.config)) return this.waiting;
     if (this.config.scope === 'shared') return Math.min(this.waiting, freeIn(this.limiter));
     let eligible = 0;
     for (const limiter of this.own) eligible += Math.min(limiter.snapshot().queued, freeIn(limiter));
     return eligible;
+  }
+
+  /** Average time of an item that went through, in ms; 0 before the first. */
+  get meanMs(): number {
+    return this.#timed === 0 ? 0 : this.#timedMs / this.#timed;
+  }
+
+  /** An item that came in at `enteredAt` has gone through. */
+  passed(enteredAt: number): void {
+    this.#timed++;
+    this.#timedMs += this.now() - enteredAt;
+  }
+
+  /** Another limit, from now on. */
+  setConcurrency(concurrency: number): void {
+    this.concurrency = concurrency;
+    for (const limiter of this.config.scope === 'shared' ? [this.limiter] : [...this.own]) limiter.setLimits({ concurrency });
   }
 
   now(): number {
@@ -68,7 +91,7 @@ export class StageLevel {
 
   /** What makes the requests of one document, until it is over. */
   open(): { readonly request: Policy; readonly close: () => void } {
-    const limiter = this.#permits.ofDocument(this.config);
+    const limiter = this.#permits.ofDocument(this.config, this.concurrency);
     if (limiter === undefined) return { request: this.#shared, close: () => undefined };
     this.own.add(limiter);
     return { request: this.#policyOf(limiter), close: () => this.own.delete(limiter) };

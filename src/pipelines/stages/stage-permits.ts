@@ -50,25 +50,33 @@ export class StagePermits {
     this.account = limiter ?? this.#all;
   }
 
-  /** Those of a stage that all documents share. */
-  ofStage({ scope, ...config }: StageConfig): Limiter {
-    return this.#limited(config, scope === 'shared' ? config.concurrency : Infinity);
+  /** Those that all documents share: of the stage itself, or of all stages together. */
+  ofStage(config: StageConfig): Limiter {
+    return config.scope === 'shared' && hasLimit(config) ? this.#limited(config, config.concurrency.first) : this.#above(config);
   }
 
   /** Those of a document in a stage where each has its own; undefined where they share them. */
-  ofDocument({ scope, ...config }: StageConfig): Limiter | undefined {
-    return scope === 'perBatch' && config.concurrency !== Infinity ? this.#limited(config, config.concurrency) : undefined;
+  ofDocument(config: StageConfig, concurrency: number): Limiter | undefined {
+    return config.scope === 'perBatch' && hasLimit(config) ? this.#limited(config, concurrency) : undefined;
   }
 
-  #limited({ local }: Pick<StageConfig, 'local'>, concurrency: number): Limiter {
-    const above = local ? this.#local : this.#all;
-    return concurrency === Infinity ? above : childOf(above, { concurrency, pauses: 'parent' });
+  #above({ local }: StageConfig): Limiter {
+    return local ? this.#local : this.#all;
+  }
+
+  #limited(config: StageConfig, concurrency: number): Limiter {
+    return childOf(this.#above(config), { concurrency, pauses: 'parent' });
   }
 
   close(): void {
     this.#local.close();
     this.#all.close();
   }
+}
+
+/** Whether the stage has slots of its own, now or once its limit changes. */
+export function hasLimit({ concurrency: { first, changes } }: StageConfig): boolean {
+  return first !== Infinity || changes !== undefined;
 }
 
 type Order = (one: Claimant, other: Claimant) => number;

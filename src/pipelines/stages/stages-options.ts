@@ -1,4 +1,5 @@
-import type { SchedulerLike } from 'rxjs';
+import type { Observable, SchedulerLike } from 'rxjs';
+import { isObservable } from 'rxjs';
 import { check } from '../../../operators/build.js';
 import type { Classify, Cost, FlowSink, Limiter } from '../../../operators/index.js';
 import { classifyError, FlowConfigError } from '../../../operators/index.js';
@@ -11,13 +12,19 @@ export const NAME = 'createStages';
 
 type Work = (item: unknown, context: never) => unknown;
 
+/** A limit, or what it is until the first value of what changes it. */
+export interface Concurrency {
+  readonly first: number;
+  readonly changes: Observable<number> | undefined;
+}
+
 /** One stage, checked and with its defaults. */
 export interface StageConfig {
   readonly name: string;
   readonly work: Work | undefined;
   readonly steps: ((item: unknown, context: StepsContext) => unknown) | undefined;
   readonly expands: boolean;
-  readonly concurrency: number;
+  readonly concurrency: Concurrency;
   readonly scope: 'shared' | 'perBatch';
   readonly timeoutMs: number;
   readonly deadlineMs: number;
@@ -30,7 +37,7 @@ export interface StageConfig {
 /** All options, checked and with their defaults. */
 export interface StagesConfig {
   readonly stages: readonly StageConfig[];
-  readonly documents: number;
+  readonly documents: Concurrency;
   readonly scheduling: 'fair' | 'priority' | 'roundRobin';
   readonly priority: ((document: unknown) => number) | undefined;
   readonly maxQueued: number;
@@ -100,14 +107,15 @@ function batchesOption(operator: string, option: string, batches: BatchRules<unk
     batches,
     { concurrency: STAGES_DEFAULTS.documents, scheduling: 'fair' } as const,
     {
-      concurrency: check.count,
+      concurrency: concurrencyOption,
       scheduling: check.oneOf('fair', 'priority', 'roundRobin'),
       priority: check.callback,
       maxQueued: (_operator, name, value: number | undefined) => (value === undefined ? value : check.countFromZero(NAME, name, value)),
     },
     within,
   );
-  const { concurrency: documents, scheduling, priority, maxQueued } = read;
+  const { concurrency, scheduling, priority, maxQueued } = read;
+  const documents = concurrencyOf(concurrency, STAGES_DEFAULTS.documents);
   const isByPriority = scheduling === 'priority';
   if (isByPriority) check.requiredFunction(operator, `${within}priority`, priority);
   for (const [name, value] of Object.entries({ priority, maxQueued })) {
@@ -135,7 +143,7 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[], limi
       work: check.callback,
       steps: check.callback,
       expands: check.flag,
-      concurrency: check.count,
+      concurrency: concurrencyOption,
       scope: check.oneOf('shared', 'perBatch'),
       timeoutMs: check.positive,
       deadlineMs: check.positive,
@@ -157,7 +165,21 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[], limi
     throw check.misused(NAME, `${at}.name`, `two stages are called \`${name}\``, 'Rename one of them.');
   // How many there are at a time is bounded by slots, and a queue has no use for a quick refusal.
   const own = typeof cost === 'object' ? { ...cost } : cost;
-  return { ...(stage as Omit<StageConfig, 'retry'>), cost: own, retry: retryOf(NAME, given.retry, Infinity, `${at}.retry`) };
+  const concurrency = concurrencyOf(stage.concurrency, Infinity);
+  return {
+    ...(stage as Omit<StageConfig, 'retry' | 'concurrency'>),
+    concurrency,
+    cost: own,
+    retry: retryOf(NAME, given.retry, Infinity, `${at}.retry`),
+  };
+}
+
+function concurrencyOption(operator: string, option: string, given: number | Observable<number>): number | Observable<number> {
+  return isObservable(given) ? given : check.count(operator, option, given);
+}
+
+function concurrencyOf(given: number | Observable<number>, fallback: number): Concurrency {
+  return isObservable(given) ? { first: fallback, changes: given } : { first: given, changes: undefined };
 }
 
 function journalOption(operator: string, option: string, journal: StageJournal | undefined): StageJournal | undefined {

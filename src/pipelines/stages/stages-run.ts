@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { ask, check, openPull } from '../../../operators/build.js';
 import type { PullSource } from '../../../operators/index.js';
-import type { DocumentHost } from './document-job.js';
+import type { DocumentHost, DocumentNote } from './document-job.js';
 import { DocumentJob } from './document-job.js';
 import type { StageLevel } from './stage-level.js';
 import type { StagesConfig } from './stages-options.js';
@@ -30,6 +30,7 @@ export interface RunHost {
   nextTurn(): number;
   /** It has been read, and may be begun. */
   take(next: QueuedDocument): void;
+  readonly tell: (note: DocumentNote) => void;
   /** It is over, and was in progress. */
   over(document: DocumentJob, isFulfilled: boolean): void;
   /** It was not even begun. */
@@ -47,8 +48,10 @@ export interface RunHost {
 export class StagesRun implements DocumentHost {
   readonly levels: readonly StageLevel[];
   readonly journal: StageJournal | undefined;
+  readonly tell: (note: DocumentNote) => void;
   readonly #host: RunHost;
   readonly #to: Subscriber<StageResult<unknown, unknown>>;
+  readonly #input: PullSource<unknown>;
   readonly #pull: ReturnType<typeof openPull>;
   /** In progress. */
   readonly #documents = new Set<DocumentJob>();
@@ -62,8 +65,10 @@ export class StagesRun implements DocumentHost {
   constructor(host: RunHost, input: PullSource<unknown>, to: Subscriber<StageResult<unknown, unknown>>) {
     this.levels = host.levels;
     this.journal = host.config.journal;
+    this.tell = host.tell;
     this.#host = host;
     this.#to = to;
+    this.#input = input;
     this.#pull = openPull(input, {
       room: () => host.hasRoom && !to.closed,
       unsettled: () => this.#open,
@@ -78,6 +83,15 @@ export class StagesRun implements DocumentHost {
         this.endInput();
       },
     });
+  }
+
+  /** Documents of an array that were not read; of other inputs it is not known. */
+  get unread(): number {
+    return Array.isArray(this.#input) && !this.#hasEnded ? Math.max(0, this.#input.length - this.#read) : 0;
+  }
+
+  get isGivenUp(): boolean {
+    return this.#host.givenUp !== undefined;
   }
 
   nextTurn(): number {

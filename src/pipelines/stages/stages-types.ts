@@ -75,8 +75,8 @@ export interface StageRules<In = never> {
   readonly name: string;
   /** Whether the work answers a list, each part of which is an item for the next stage. @defaultValue false */
   readonly expands?: boolean;
-  /** Most requests of this stage at a time. @defaultValue Infinity */
-  readonly concurrency?: number;
+  /** Most requests of this stage at a time; an Observable changes it while running. @defaultValue Infinity, and before its first value */
+  readonly concurrency?: number | Observable<number>;
   /** Whether that is for all documents together or for each by itself. @defaultValue 'shared' */
   readonly scope?: 'shared' | 'perBatch';
   /** Longest attempt of a request, from its permit to its end, in ms. @defaultValue 120000 */
@@ -133,8 +133,8 @@ export type AnyStage<Doc = any> = Stage<Doc, any, unknown>;
 export type DocumentOf<S extends AnyStage> = S extends Stage<infer Doc, never, unknown> ? Doc : never;
 
 export interface BatchRules<Doc> {
-  /** Most documents in progress. @defaultValue 4 */
-  readonly concurrency?: number;
+  /** Most documents in progress; an Observable changes it while running: a lower one lets what is in progress end. @defaultValue 4, and before its first value */
+  readonly concurrency?: number | Observable<number>;
   /**
    * Which document goes first when several want the same slot: `'fair'` the one that came first, `'priority'` the one whose `priority` is highest,
    * `'roundRobin'` each in turn. @defaultValue 'fair'
@@ -255,7 +255,7 @@ export type StageResult<Doc, Out> = ItemResult<Out> | DocumentResult<Doc, Out>;
 
 /** What waits and runs at one level. */
 export interface LevelLoad {
-  /** Waiting: documents that were read, requests that were asked for. */
+  /** Waiting: documents that were read ahead, and those of an input that is an array; requests that were asked for. */
   readonly queued: number;
   /** Of those: waiting for a rate of the limiter, or for the end of a pause. */
   readonly heldByRate: number;
@@ -273,12 +273,14 @@ export interface StageState extends LevelLoad {
   readonly admitted: number;
   readonly done: number;
   readonly failed: number;
+  /** Average time of the items that are done, in ms, from their entry into the stage: waiting, pauses and all steps included. 0 before the first. */
+  readonly meanMs: number;
 }
 
 /** @beta */
 export interface StagesSnapshot {
-  /** `failed` are documents that were rejected, `done` all others that are over. */
-  readonly documents: LevelLoad & { readonly concurrency: number; readonly done: number; readonly failed: number };
+  /** `failed` are documents that were rejected, `done` all others that are over. `meanMs` is the average time of both in progress, 0 before the first. */
+  readonly documents: LevelLoad & { readonly concurrency: number; readonly done: number; readonly failed: number; readonly meanMs: number };
   readonly stages: Readonly<Record<string, StageState>>;
   /** Requests of all stages but the local ones; `concurrency` is that of the limiter. */
   readonly requests: LevelLoad & { readonly concurrency: number };

@@ -68,7 +68,7 @@ async function screen(name: string, as: string, pattern: RegExp, ...flags: reado
   return text;
 }
 
-const VIEW = /running \[[#.]{24}\].*\nlevel +queued +held by rate.*\nrows .*\nreply .*\nrequests .*\n.*requests\/min.*splits 0/;
+const VIEW = /running \[[#.]{24}\].*\nlevel +queued +held by rate.*\nrows .*\nreply .*\nrequests .*\nper min: .* requests.*splits 0/;
 
 it('shows a run in a terminal: in colour, in any width, drained by one interrupt', async () => {
   open('drained');
