@@ -25,6 +25,11 @@ export const countFromZero = /* @__PURE__ */ countFrom(0);
 /** A number of milliseconds >= 0, or Infinity for "never". */
 export const durationMs = /* @__PURE__ */ check<number>('a number of milliseconds >= 0 or Infinity', isAmount);
 
+/** The same, or a function that says so later. */
+export function delayOption<F extends (...args: never[]) => number>(operator: string, option: string, value: number | F): number | F {
+  return typeof value === 'function' ? value : durationMs(operator, option, value);
+}
+
 /** A number > 0, or Infinity for "no limit". */
 export const positive = /* @__PURE__ */ check<number>('a number > 0 or Infinity', (value) => isAmount(value) && value > 0);
 
