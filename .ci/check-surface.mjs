@@ -17,6 +17,7 @@ const LATER = {
     embeddings: 'the embeddings API of an address as a value, as `chatCompletions` is',
     hedging: 'a hedge as a value of `policy`',
     loadFrom: 'loads an input that can wait through a batcher',
+    partitionSettled: 'parts results of any operator into successes and failures, with their types',
     ranked: 'a limiter queue in an order of its own, as stages need it',
     // What several processes share.
     localStore: 'limits that all processes of one machine share',
