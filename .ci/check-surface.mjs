@@ -17,6 +17,8 @@ const LATER = {
     embeddings: 'the embeddings API of an address as a value, as `chatCompletions` is',
     hedging: 'a hedge as a value of `policy`',
     loadFrom: 'loads an input that can wait through a batcher',
+    fileJournal: 'a journal of stages that survives a kill, for programs without the command',
+    JournalError: 'its error, with the reason to switch on',
     partitionSettled: 'parts results of any operator into successes and failures, with their types',
     ranked: 'a limiter queue in an order of its own, as stages need it',
     // What several processes share.
@@ -45,6 +47,7 @@ const LATER = {
     teller: 'events for `onEvent`, with operator, instance and time',
   },
   types: {
+    FileJournal: 'what `fileJournal` opens',
     Credit: 'the port of a store: what it grants',
     CreditCorrection: 'the port of a store: what a credit has cost',
     CreditCorrections: 'the port of a store: the same of one owner',

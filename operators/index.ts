@@ -77,6 +77,7 @@ export {
   GuardRefusedError,
   ItemTooHeavyError,
   isFlowError,
+  JournalError,
   LaneUnknownError,
   NestedAcquireError,
   OverflowError,

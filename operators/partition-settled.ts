@@ -32,7 +32,7 @@ export function partitionSettled<S extends { readonly status: 'fulfilled' | 'rej
   for (const result of Array.isArray(results) ? (results as readonly S[]) : [undefined]) {
     const part = parts[(Object(result) as S).status] as unknown;
     if (!Array.isArray(part)) throw new FlowConfigError('partitionSettled', 'results', 'an array of settled results', results);
-    part.push(result as S);
+    part.push(result);
   }
   return parts as ReturnType<typeof partitionSettled<S>>;
 }

@@ -3,9 +3,9 @@ import { stat } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config } from '../../edge/config/schema.js';
+import { takeLock } from '../../journal/lock.js';
+import { identityOf } from '../../journal/same-file.js';
 import { type Host, pathOf } from '../host.js';
-import { takeLock } from '../lock.js';
-import { identityOf } from '../same-file.js';
 
 /** What a run writes; absolute. */
 export interface RunPaths {

@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
+import { LineFile } from '../../journal/line-file.js';
+import { readLines } from '../../journal/lines.js';
 import type { AnswerFault } from '../../pipelines/finish-reason.js';
 import { CliError, EXIT } from '../exit.js';
-import { LineFile } from '../line-file.js';
-import { readLines } from '../lines.js';
 import { refuseForeignFile } from '../own-file.js';
 import { visible } from '../visible.js';
 import { ownerOf } from './run-files.js';
