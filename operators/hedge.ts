@@ -149,7 +149,7 @@ function readOptions(options: HedgeOptions) {
     {
       maxAttempts: attemptsOption,
       maxShare: positive,
-      delayMs: optional(delayOption<() => number>),
+      delayMs: optional(delayOption<number | (() => number)>),
       limiter: limiterOption,
       job: unchecked,
       classify: requiredFunction,

@@ -50,7 +50,7 @@ export function hedging(options: HedgingOptions = {}): HedgeRule {
     options,
     { maxAttempts: 2, maxShare: 0.1 },
     {
-      delayMs: optional(delayOption<() => number>),
+      delayMs: optional(delayOption<number | (() => number)>),
       maxAttempts: check<number>('a whole number >= 1', (value: number) => Number.isSafeInteger(value) && value >= 1),
       maxShare: positive,
       lanes: optional(check<readonly string[]>('a list of lanes', Array.isArray)),

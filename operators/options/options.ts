@@ -25,11 +25,6 @@ export const countFromZero = /* @__PURE__ */ countFrom(0);
 /** A number of milliseconds >= 0, or Infinity for "never". */
 export const durationMs = /* @__PURE__ */ check<number>('a number of milliseconds >= 0 or Infinity', isAmount);
 
-/** The same, or a function that says so later. */
-export function delayOption<F extends (...args: never[]) => number>(operator: string, option: string, value: number | F): number | F {
-  return typeof value === 'function' ? value : durationMs(operator, option, value);
-}
-
 /** A number > 0, or Infinity for "no limit". */
 export const positive = /* @__PURE__ */ check<number>('a number > 0 or Infinity', (value) => isAmount(value) && value > 0);
 
@@ -78,6 +73,12 @@ type SameType = <F>(operator: string, option: string, value: F) => F;
 
 /** A function. */
 export const requiredFunction = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as SameType;
+
+/** A number of milliseconds >= 0, or Infinity, or a function that says so later. */
+export const delayOption = /* @__PURE__ */ check(
+  'a number of milliseconds >= 0 or Infinity',
+  (value: unknown) => typeof value === 'function' || (typeof value === 'number' && value >= 0),
+) as SameType;
 
 /** A function, or nothing. */
 export const callback = /* @__PURE__ */ optional(requiredFunction) as SameType;

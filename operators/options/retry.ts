@@ -47,7 +47,7 @@ export function mostThrottledMs({ maxThrottledMs }: RetryRule, hasDeadline: bool
 
 const CHECKS = /* @__PURE__ */ (() => ({
   maxAttempts: count,
-  delayMs: delayOption<(attempt: number) => number>,
+  delayMs: delayOption<RetryRule['delayMs']>,
   maxMs: durationMs,
   jitter: oneOf('full', 'equal', 'none'),
   maxShare: positive,

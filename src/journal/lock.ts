@@ -12,6 +12,7 @@ import { OWN_FILE_MODE } from './file-mode.js';
  */
 export async function takeLock(path: string, what: string): Promise<() => Promise<void>> {
   const place = resolve(path);
+  const held = heldHere();
   if (held.has(place)) throw new FileError('busy', `this process is writing this ${what} already; close it first`);
   held.add(place);
   try {
@@ -26,8 +27,11 @@ export async function takeLock(path: string, what: string): Promise<() => Promis
   };
 }
 
-/** Locks of this process: the file of one names a living process that may take it over. */
-const held = new Set<string>();
+/** Locks of this process, of all copies of the package in it: their files name a process that could take them over. */
+function heldHere(): Set<string> {
+  const shared = globalThis as { [key: symbol]: Set<string> | undefined };
+  return (shared[Symbol.for('sluice/locks')] ??= new Set());
+}
 
 async function takeFile(path: string, what: string): Promise<void> {
   if (await create(path)) return;
