@@ -2,15 +2,17 @@ import { createStages } from 'sluice';
 import { type FileJournal, fileJournal, type JournalEntry, type StageJournal } from 'sluice/journal';
 import { isFlowError, JournalError } from 'sluice/operators';
 
-const journal: FileJournal = await fileJournal('jobs.journal');
-const port: StageJournal = journal;
-createStages([{ name: 'send', work: (job: string) => job.length }], { journal, id: (job) => job });
-createStages([{ name: 'send', work: (job: string) => job.length }], { journal: port });
-same<Promise<readonly JournalEntry[]>>()(journal.recall('a'));
-same<number>()(journal.damagedLines);
-await journal[Symbol.asyncDispose]();
+export async function queue(): Promise<void> {
+  const journal: FileJournal = await fileJournal('jobs.journal');
+  const port: StageJournal = journal;
+  createStages([{ name: 'send', work: (job: string) => job.length }], { journal, id: (job) => job });
+  createStages([{ name: 'send', work: (job: string) => job.length }], { journal: port });
+  same<Promise<readonly JournalEntry[]>>()(journal.recall('a'));
+  same<number>()(journal.damagedLines);
+  await journal[Symbol.asyncDispose]();
+}
 // @ts-expect-error -- a journal has a path
-void fileJournal();
+export const pathless = (): unknown => fileJournal();
 
 export const reasonOf = (error: unknown): JournalError['reason'] | undefined =>
   isFlowError(error, 'FLOW_JOURNAL') ? error.reason : undefined;
