@@ -31,6 +31,7 @@ const library = {
     'openai-agents': 'src/adapters/openai-agents.ts',
     otel: 'src/adapters/otel.ts',
     'tanstack-ai': 'src/adapters/tanstack-ai.ts',
+    journal: 'src/journal/index.ts',
     'local-store': 'src/shared/local-store.ts',
     redis: 'src/shared/redis-store.ts',
     devtools: 'src/frontend/devtools.ts',

@@ -18,6 +18,9 @@ const LATER = {
     hedging: 'a hedge as a value of `policy`',
     loadFrom: 'loads an input that can wait through a batcher',
     stagesOptions: 'a configuration as arguments of `createStages`',
+    fileJournal: 'a journal of stages that survives a kill, for programs without the command',
+    JournalError: 'its error, with the reason to switch on',
+    partitionSettled: 'parts results of any operator into successes and failures, with their types',
     ranked: 'a limiter queue in an order of its own, as stages need it',
     // What several processes share.
     localStore: 'limits that all processes of one machine share',
@@ -48,6 +51,7 @@ const LATER = {
     ConfigNotice: 'what is right in a configuration and has no effect',
     ConfiguredStages: 'what `stagesOptions` returns',
     ConfiguredWork: 'what `stagesOptions` takes for a stage',
+    FileJournal: 'what `fileJournal` opens',
     Credit: 'the port of a store: what it grants',
     CreditCorrection: 'the port of a store: what a credit has cost',
     CreditCorrections: 'the port of a store: the same of one owner',

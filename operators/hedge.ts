@@ -12,7 +12,7 @@ import { EVENT_CHECKS, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { check, checked, durationMs, positive, requiredFunction, unchecked } from './options/options.js';
+import { check, checked, delayOption, optional, positive, requiredFunction, unchecked } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkOutcome, WorkResult } from './options/types.js';
 import type { CallOwner } from './shell/calls/owned-call.js';
 import { OwnedCall } from './shell/calls/owned-call.js';
@@ -149,8 +149,7 @@ function readOptions(options: HedgeOptions) {
     {
       maxAttempts: attemptsOption,
       maxShare: positive,
-      delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
-        value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
+      delayMs: optional(delayOption<number | (() => number)>),
       limiter: limiterOption,
       job: unchecked,
       classify: requiredFunction,

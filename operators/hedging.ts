@@ -3,7 +3,7 @@ import { hedgeWith } from './hedge.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { FlowConfigError } from './options/errors.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { check, checked, durationMs, needs, optional, positive } from './options/options.js';
+import { check, checked, delayOption, needs, optional, positive } from './options/options.js';
 import type { Classify, Usage } from './options/types.js';
 import { policy } from './policy.js';
 import { GuardedPermits } from './shell/policy/guarded-permits.js';
@@ -50,8 +50,7 @@ export function hedging(options: HedgingOptions = {}): HedgeRule {
     options,
     { maxAttempts: 2, maxShare: 0.1 },
     {
-      delayMs: (operator, option, value: HedgingOptions['delayMs']) =>
-        value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
+      delayMs: optional(delayOption<number | (() => number)>),
       maxAttempts: check<number>('a whole number >= 1', (value: number) => Number.isSafeInteger(value) && value >= 1),
       maxShare: positive,
       lanes: optional(check<readonly string[]>('a list of lanes', Array.isArray)),

@@ -77,6 +77,7 @@ export {
   GuardRefusedError,
   ItemTooHeavyError,
   isFlowError,
+  JournalError,
   LaneUnknownError,
   NestedAcquireError,
   OverflowError,
@@ -126,6 +127,7 @@ export type {
 } from './options/types.js';
 export type { Order } from './orders.js';
 export { inputOrder, orderPerKey } from './orders.js';
+export { partitionSettled } from './partition-settled.js';
 export type { DayStart } from './per-day.js';
 export { perDay } from './per-day.js';
 export type { HedgeRule, Policy, PolicyCallOptions, PolicyContext, PolicyGuard, PolicyGuardContext, PolicyOptions } from './policy.js';

@@ -34,6 +34,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a non-empty string': (value) => typeof value === 'string',
   'an object': (value) => typeof value === 'object' && value !== null,
   'an array': (value) => Array.isArray(value),
+  'an array of settled results': (value) => Array.isArray(value),
   "a list of rates such as perMinute('requests', 600)": (value) => Array.isArray(value),
   'a list of lanes': (value) => Array.isArray(value),
   'a list of objects such as { model, requestsPerMinute }': (value) => Array.isArray(value),
@@ -54,6 +55,7 @@ const ALSO: Readonly<Record<string, readonly unknown[]>> = {
   ...Object.fromEntries(['batchMap', 'batchMapFrom', 'createBatcher'].map((name) => [`${name}.deadlineMs`, [doNothing]])),
   'hedge.delayMs': [doNothing],
   'hedging.delayMs': [doNothing],
+  'retryFailed.delayMs': [doNothing],
   perKey: [doNothing, RECORD],
   'fairness.priority': [doNothing],
   // An arrow function is no class; nothing but calling it tells.
@@ -62,6 +64,8 @@ const ALSO: Readonly<Record<string, readonly unknown[]>> = {
 
 /** What is refused in another way, and how. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
+  'partitionSettled.results[0]': 'refused as a whole: `results`',
+  'partitionSettled.results[0].status': 'as above',
   'createLimiter.restore.at': 'refused as a whole: `restore`',
   'createLimiter.restore.pausedForMs': 'as above',
   'createLimiter.restore.rates': 'as above',

@@ -100,6 +100,18 @@ export function drawnFrom(operator: string, random: () => number): number {
   throw unusable(operator, 'random', 'a number from 0 to 1', drawn);
 }
 
+/**
+ * What a `delayMs` says about this attempt.
+ *
+ * @throws CallbackError when it is no finite number >= 0
+ */
+export function delayFrom(operator: string, delayMs: number | ((attempt: number) => number), attempt: number): number {
+  if (typeof delayMs === 'number') return delayMs;
+  const answer: unknown = ask(operator, 'delayMs', delayMs, attempt);
+  if (isAmount(answer) && answer < Infinity) return answer;
+  throw unusable(operator, 'delayMs', 'a finite number >= 0', answer);
+}
+
 /** @throws CallbackError when it answers something else */
 export function whenToClose<T>(operator: string, closeWhen: CloseWhen<T>, item: T, state: BatchState<T>): 'before' | 'after' | false {
   const when: unknown = ask(operator, 'closeWhen', closeWhen, item, state);

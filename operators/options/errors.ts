@@ -54,6 +54,7 @@ export interface FlowErrors {
   readonly FLOW_SEQUENCE_GAP: SequenceError;
   readonly FLOW_TOOL_CALL_UNFINISHED: UnfinishedToolCallError;
   readonly FLOW_CALLBACK: CallbackError;
+  readonly FLOW_JOURNAL: JournalError;
 }
 
 /**
@@ -439,5 +440,25 @@ export class CallbackError extends FlowError {
     cause?: unknown,
   ) {
     super('FLOW_CALLBACK', operator, `\`${callback}\` ${problem}`, cause);
+  }
+}
+
+/**
+ * A journal in a file cannot be used (`FLOW_JOURNAL`). `cause` is the error of the system, when there is one.
+ * @stable
+ */
+export class JournalError extends FlowError {
+  override readonly name = 'JournalError';
+  constructor(
+    operator: string,
+    /**
+     * `'disk'`: the system cannot read or write the file. `'busy'`: it is open already, in another process or in this one. `'foreign'`: the file is
+     * something else. `'value'`: a value is no JSON.
+     */
+    readonly reason: 'disk' | 'busy' | 'foreign' | 'value',
+    problem: string,
+    cause?: unknown,
+  ) {
+    super('FLOW_JOURNAL', operator, problem, cause);
   }
 }

@@ -74,6 +74,12 @@ type SameType = <F>(operator: string, option: string, value: F) => F;
 /** A function. */
 export const requiredFunction = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as SameType;
 
+/** A number of milliseconds >= 0, or Infinity, or a function that says so later. */
+export const delayOption = /* @__PURE__ */ check(
+  'a number of milliseconds >= 0 or Infinity',
+  (value: unknown) => typeof value === 'function' || (typeof value === 'number' && value >= 0),
+) as SameType;
+
 /** A function, or nothing. */
 export const callback = /* @__PURE__ */ optional(requiredFunction) as SameType;
 

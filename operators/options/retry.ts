@@ -1,16 +1,20 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
 import { RETRY_FAILED } from './defaults.js';
-import { checked, count, durationMs, group, oneOf, optional, positive } from './options.js';
+import { checked, count, delayOption, durationMs, group, oneOf, optional, positive } from './options.js';
 
 /** @stable */
 export interface RetryOptions {
   /** Attempts one call (or batch) may take, the first included; one that was refused as too many (429) is not counted. @defaultValue 3 */
   readonly maxAttempts?: number;
-  /** First delay, in ms; each one after it is twice as long. @defaultValue 200 */
-  readonly delayMs?: number;
-  /** Longest delay, in ms; a `retry-after` may be longer. @defaultValue 20000, or `delayMs` when that is longer */
+  /**
+   * First delay, in ms; each one after it is twice as long. Or a function: the delay after the so many-th failed attempt (from 1; of refusals, after the
+   * so many-th in a row), such as `(attempt) => attempt * 100`. What it throws, or an answer that is no finite number >= 0, ends the call with
+   * `CallbackError`. @defaultValue 200
+   */
+  readonly delayMs?: number | ((attempt: number) => number);
+  /** Longest delay, in ms; a `retry-after` may be longer. @defaultValue 20000, or `delayMs` when that is longer; Infinity when that is a function */
   readonly maxMs?: number;
-  /** @defaultValue 'full' */
+  /** `'full'`: anywhere from 0 to the delay; `'equal'`: its upper half; `'none'`: the delay itself. @defaultValue 'full' */
   readonly jitter?: BackoffOptions['jitter'];
   /**
    * Most retries at a time as a share of all calls under way, never less than 3; refusals (429) are not counted. Beyond it a call fails with
@@ -25,7 +29,8 @@ export interface RetryOptions {
 }
 
 /** {@link RetryOptions}, checked and with their defaults. */
-export interface RetryRule extends BackoffOptions {
+export interface RetryRule extends Omit<BackoffOptions, 'delayMs'> {
+  readonly delayMs: number | ((attempt: number) => number);
   readonly maxAttempts: number;
   readonly maxShare: number;
   /** Undefined when it was not given: then a deadline may be longer. */
@@ -42,7 +47,7 @@ export function mostThrottledMs({ maxThrottledMs }: RetryRule, hasDeadline: bool
 
 const CHECKS = /* @__PURE__ */ (() => ({
   maxAttempts: count,
-  delayMs: durationMs,
+  delayMs: delayOption<RetryRule['delayMs']>,
   maxMs: durationMs,
   jitter: oneOf('full', 'equal', 'none'),
   maxShare: positive,
@@ -74,6 +79,7 @@ export function retryRule(
     // `retries` and `maxRetries`, as other libraries say.
     { etries: 'Use `maxAttempts`, the first attempt included.' },
   );
-  const maxMs = given.maxMs === undefined ? Math.max(rule.delayMs, rule.maxMs) : rule.maxMs;
+  const longestMs = typeof rule.delayMs === 'function' ? Infinity : Math.max(rule.delayMs, rule.maxMs);
+  const maxMs = given.maxMs === undefined ? longestMs : rule.maxMs;
   return { ...rule, maxMs, ...(maxThrottledMs !== undefined && { maxThrottledMs }) };
 }

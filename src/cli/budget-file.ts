@@ -1,8 +1,9 @@
 import { appendFileSync, chmodSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { diskError, errorCode } from '../journal/file-error.js';
+import { OWN_FILE_MODE } from '../journal/file-mode.js';
+import { MARK } from '../journal/lines.js';
 import type { BudgetStorage, SavedBudget } from '../pipelines/create-budget.js';
-import { CliError, diskError, EXIT, errorCode } from './exit.js';
-import { MARK } from './lines.js';
-import { OWN_FILE_MODE } from './own-file.js';
+import { CliError, EXIT } from './exit.js';
 
 /** By which a file of ours is known. */
 const KIND = 'sluice-budget';

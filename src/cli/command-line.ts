@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { isFlowError } from '../../operators/index.js';
 import { configCommand } from './config-command.js';
-import { CliError, EXIT } from './exit.js';
+import { EXIT, exitCodeOf } from './exit.js';
 import { type Host, visibleHost } from './host.js';
 import { inspectCommand } from './inspect-command.js';
 import { ownPackage } from './package-root.js';
@@ -51,9 +51,10 @@ export async function runCommandLine(process: Host, inspectPage: URL): Promise<v
 function explain(error: unknown, { stderr }: Host): number {
   // Commander has printed its own message, or the help that was asked for.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (error instanceof CliError) {
-    stderr.write(`sluice: ${error.message}\n`);
-    return error.exitCode;
+  const exitCode = exitCodeOf(error);
+  if (exitCode !== undefined) {
+    stderr.write(`sluice: ${(error as Error).message}\n`);
+    return exitCode;
   }
   if (isFlowError(error, 'FLOW_CONFIG_INVALID')) {
     stderr.write(`sluice: ${error.message}\n`);

@@ -1,6 +1,6 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import { errorCode } from './exit.js';
+import { errorCode } from '../journal/file-error.js';
 
 /** A file of a folder. */
 export interface DocumentFile {

@@ -1,3 +1,5 @@
+import { FileError } from '../journal/file-error.js';
+
 /** What the `sluice` command answers to the shell. */
 export const EXIT = {
   ok: 0,
@@ -30,36 +32,10 @@ export class CliError extends Error {
   }
 }
 
-/** Runs file work; a system error in it becomes the sentence "cannot <action>: …" and exit code 4. */
-export async function onDisk<R>(action: string, work: () => Promise<R>): Promise<R> {
-  try {
-    return await work();
-  } catch (error) {
-    throw diskError(action, error);
-  }
-}
+const FILE_EXITS = { disk: EXIT.disk, busy: EXIT.busy, foreign: EXIT.usage } as const;
 
-/** The error itself when it is no system error. */
-export function diskError(action: string, error: unknown): Error {
-  const code = errorCode(error);
-  if (code === undefined || error instanceof CliError) return error instanceof Error ? error : new Error(String(error));
-  return new CliError(EXIT.disk, `cannot ${action}: ${REASONS[code] ?? 'the system refused'} (${code})`, error);
-}
-
-const REASONS: Readonly<Record<string, string>> = {
-  ENOSPC: 'the disk is full',
-  EDQUOT: 'the disk quota is used up',
-  EFBIG: 'the file would grow beyond the allowed size',
-  EACCES: 'permission denied',
-  EPERM: 'permission denied',
-  EROFS: 'the file system is read-only',
-  ENOENT: 'the folder does not exist',
-  ENOTDIR: 'a part of the path is not a folder',
-  EISDIR: 'there is a folder of that name',
-};
-
-/** `ENOENT` and the like; undefined when the error carries no code. */
-export function errorCode(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null | undefined)?.code;
-  return typeof code === 'string' ? code : undefined;
+/** The exit code of an error that is one sentence for the user; undefined for a bug. */
+export function exitCodeOf(error: unknown): ExitCode | undefined {
+  if (error instanceof CliError) return error.exitCode;
+  return error instanceof FileError ? FILE_EXITS[error.fault] : undefined;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
+import { errorCode } from '../journal/file-error.js';
 import { runCommandLine } from './command-line.js';
-import { errorCode } from './exit.js';
 
 // A pipe that nobody reads any more is no reason to stop what is under way.
 for (const stream of [process.stdout, process.stderr])

@@ -1,10 +1,10 @@
 import { open, stat, writeFile } from 'node:fs/promises';
-import { CliError, EXIT, errorCode, onDisk } from './exit.js';
-import { MARK } from './lines.js';
+import { errorCode, onDisk } from '../journal/file-error.js';
+import { OWN_FILE_MODE } from '../journal/file-mode.js';
+import { MARK } from '../journal/lines.js';
+import { CliError, EXIT } from './exit.js';
 
-/** Of files with prompts, answers and what is made of them: their owner reads and writes them, and no other user. A file that is there keeps its mode. */
-export const OWN_FILE_MODE = 0o600;
-/** Of folders that are created for them. */
+/** Of folders that are created for files of ours. */
 export const OWN_FOLDER_MODE = 0o700;
 
 /** The mode that takes the place of a file: its own, or that of a new one. */

@@ -1,6 +1,7 @@
 import type { Classify } from '../../operators/index.js';
 import { classifyError, isFlowError } from '../../operators/index.js';
-import { CliError, EXIT, errorCode } from './exit.js';
+import { errorCode } from '../journal/file-error.js';
+import { CliError, EXIT } from './exit.js';
 import type { Hide, Shown } from './secrets.js';
 import { visible } from './visible.js';
 

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
+import { onDisk } from '../journal/file-error.js';
 import { loadConfig } from './config-file.js';
-import { CliError, EXIT, onDisk } from './exit.js';
+import { CliError, EXIT } from './exit.js';
 import { type Host, pathOf } from './host.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, wholeNumber } from './options.js';

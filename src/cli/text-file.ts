@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { CliError, EXIT, errorCode } from './exit.js';
+import { errorCode } from '../journal/file-error.js';
+import { CliError, EXIT } from './exit.js';
 
 /**
  * A text that the user has written, without a mark at its beginning.

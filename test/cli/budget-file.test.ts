@@ -66,7 +66,7 @@ it('says what the disk says, and leaves nothing behind', () => {
   expect(() => createBudget({ limits, storage: budgetFile(path) })).toThrow('cannot read the budget');
   expect(() => {
     budgetFile(path).save({ limits: [] });
-  }).toThrow(expect.objectContaining({ exitCode: 4 }) as Error);
+  }).toThrow(expect.objectContaining({ fault: 'disk' }) as Error);
   expect(readdirSync(folder)).toEqual(['answers.jsonl.budget']);
 });
 

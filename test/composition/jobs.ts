@@ -495,6 +495,7 @@ export const FOR_USERS: Readonly<Record<string, string>> = {
   lruCache: 'pipelines/create-embedder.md',
   mergeLanes: 'operators/merge-lanes.md',
   orderPerKey: 'guides/ordering.md',
+  partitionSettled: 'operators/settle-all.md',
   rateLimit: 'operators/rate-limit.md',
   resequence: 'guides/ordering.md',
   roundRobin: 'values.md#roundrobin',

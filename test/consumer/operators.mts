@@ -74,6 +74,7 @@ import {
   type StreamLike,
   strictWithFloor,
   type SwitchLatestOptions,
+  partitionSettled,
   settleAll,
   speculate,
   switchLatest,
@@ -213,6 +214,10 @@ const guard: Guard<Ticket> = ({ urgent }) => urgent || 'only urgent ones';
 const settling: SettleAllOptions<Ticket> = { guard, errors: 'propagate', concurrency: 4 };
 same<Observable<Settled<Ticket, string>[]>>()(settleAll(waiting, ask, settling));
 settleAll([({ signal }: ItemContext) => of(signal.aborted)]);
+const parted = partitionSettled([] as Settled<Ticket, string>[]);
+same<Fulfilled<Ticket, string>[]>()(parted.fulfilled);
+same<Rejected<Ticket>[]>()(parted.rejected);
+same<PromiseFulfilledResult<number>[]>()(partitionSettled([] as PromiseSettledResult<number>[]).fulfilled);
 
 // speculate
 const speculating: SpeculateOptions<string, Ticket> = {

@@ -46,6 +46,8 @@ const queue: QueueRule<Ticket> = lanes([{ name: 'a' }, { name: 'b' }], sharing);
 
 // Repairs
 const backoff = { delayMs: 100, maxMs: 1000, jitter: 'full' };
+const linear: RetryOptions = { delayMs: (attempt) => attempt * 100, jitter: 'none' };
+retryFailed(linear);
 const strategy: DivideStrategy = sequentialSearch();
 const divide: DivideOptions = { strategy, maxCalls: 100 };
 

@@ -10,7 +10,7 @@ export const rows: MisuseTable = {
   create: (options: never) => retryFailed(options),
   rows: [
     ...badly('maxAttempts', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '3', null, {}),
-    ...badly('delayMs', DURATION, NaN, -1, '200', null, {}, 10n, Symbol('x')),
+    ...badly('delayMs', DURATION, NaN, -1, '200', null, {}, 10n, Symbol('x'), [100]),
     ...badly('maxMs', DURATION, NaN, -1, '200', null, {}),
     ...badly('jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, null, {}),
     ...badly('maxShare', POSITIVE, NaN, 0, -1, '0.2', null, {}),

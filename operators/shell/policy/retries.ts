@@ -1,7 +1,9 @@
+import type { BackoffOptions } from '../../kernel/repair/backoff.js';
 import { isWithinShare, refusalDelayMs, retryDelayMs } from '../../kernel/repair/backoff.js';
 import type { FailedJob, RetryDecision } from '../../kernel/repair/rule.js';
 import { mayPass } from '../../kernel/repair/verdict.js';
 import { isOver } from '../../kernel/waiting/deadlines.js';
+import { delayFrom } from '../../options/ask.js';
 import { isFlowError, RetryShareError } from '../../options/errors.js';
 import type { RetryOptions, RetryRule } from '../../options/retry.js';
 import { mostThrottledMs, retryRule } from '../../options/retry.js';
@@ -18,6 +20,11 @@ export function retriesOption(
   return rule && retriesOf(rule);
 }
 
+/** A function says how long each pause is, and a number how the pauses grow. @throws CallbackError of `delayMs` */
+function backoffAt(step: number, operator: string, { delayMs, maxMs, jitter }: RetryRule): BackoffOptions {
+  return { delayMs: delayFrom(operator, delayMs, step), factor: typeof delayMs === 'function' ? 1 : 2, maxMs, jitter };
+}
+
 /** What `retryFailed` decides, without what batches need to act on it. */
 export function retriesOf(rule: RetryRule): RetryDecision {
   return {
@@ -29,10 +36,13 @@ export function retriesOf(rule: RetryRule): RetryDecision {
       if (!isRefusal && !isWithinShare(retrying + waiting, executing + waiting, rule.maxShare)) {
         return { rejected: jobs.map((job) => ({ job, reason: new RetryShareError(operator, rule.maxShare, error) })) };
       }
-      const { retryAfterMs } = verdict;
-      const delayMs = isRefusal
-        ? refusalDelayMs(refusals, retryAfterMs, rule, failure.draw())
-        : retryDelayMs(attempt, retryAfterMs, rule, failure.draw());
+      const step = isRefusal ? refusals : attempt;
+      const delayMs = (isRefusal ? refusalDelayMs : retryDelayMs)(
+        step,
+        verdict.retryAfterMs,
+        backoffAt(step, operator, rule),
+        failure.draw(),
+      );
       const isInTime = ({ deadlineAt }: FailedJob): boolean => !isOver(deadlineAt, now + delayMs);
       const mayWait = ({ deadlineAt }: FailedJob): boolean =>
         !isRefusal || refusedMs + delayMs <= mostThrottledMs(rule, deadlineAt < Infinity);

@@ -3,8 +3,9 @@ import { open, stat } from 'node:fs/promises';
 import type { FlowEvent } from '../../../operators/index.js';
 import type { Recording } from '../../inspector/export-recording.js';
 import { importRecording, RecordingError } from '../../inspector/recording.js';
-import { CliError, EXIT, errorCode } from '../exit.js';
-import { LineSplitter } from '../lines.js';
+import { errorCode } from '../../journal/file-error.js';
+import { LineSplitter } from '../../journal/lines.js';
+import { CliError, EXIT } from '../exit.js';
 import { eventOfLine, MAX_LINE_BYTES, type News, pause, TOO_LONG } from './news.js';
 
 const PIECE_BYTES = 1 << 18;

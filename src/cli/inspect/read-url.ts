@@ -3,8 +3,9 @@ import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { createParser } from 'eventsource-parser';
 import type { FlowEvent } from '../../../operators/index.js';
-import { CliError, EXIT, errorCode } from '../exit.js';
-import { LineSplitter } from '../lines.js';
+import { errorCode } from '../../journal/file-error.js';
+import { LineSplitter } from '../../journal/lines.js';
+import { CliError, EXIT } from '../exit.js';
 import { eventOfLine, MAX_LINE_BYTES, type News, pause, TOO_LONG } from './news.js';
 
 /** For the head of the answer. A stream may be silent for as long as it likes. */

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { CliError, EXIT, errorCode } from '../exit.js';
+import { errorCode } from '../../journal/file-error.js';
+import { CliError, EXIT } from '../exit.js';
 import type { Feed } from './feed.js';
 import type { MadePage } from './html.js';
 

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { checkJson } from '../../edge/check.js';
 import { cacheLineSchema } from '../../edge/run-lines.js';
+import { onDisk } from '../../journal/file-error.js';
+import { entryOf, Journal, readJournal } from '../../journal/line-journal.js';
 import type { ChatRequest } from '../../pipelines/models/chat-api.js';
-import { CliError, EXIT, onDisk } from '../exit.js';
-import { entryOf, Journal, readJournal } from '../journal.js';
+import { CliError, EXIT } from '../exit.js';
 
 /** The text of an answer, and whether nothing was wrong with it. */
 export interface AskedAnswer {

@@ -1,7 +1,7 @@
 import { createAccount, isFlowError } from '../../../operators/index.js';
 import type { Config } from '../../edge/config/schema.js';
 import type { LoadedConfig } from '../config-file.js';
-import { CliError, EXIT } from '../exit.js';
+import { EXIT, exitCodeOf } from '../exit.js';
 import type { Host } from '../host.js';
 import { visibleName } from '../visible.js';
 import { firstRows, openRows } from './open-rows.js';
@@ -104,8 +104,8 @@ async function problemsIn(path: string, look: () => unknown): Promise<RunProblem
     await look();
     return [];
   } catch (error) {
-    const isUsage = error instanceof CliError && error.exitCode === EXIT.usage;
-    if (!isUsage && !isFlowError(error, 'FLOW_CONFIG_INVALID')) throw error;
-    return [runProblem(path, error.message, 'Correct it.', error.message)];
+    if (exitCodeOf(error) !== EXIT.usage && !isFlowError(error, 'FLOW_CONFIG_INVALID')) throw error;
+    const { message } = error as Error;
+    return [runProblem(path, message, 'Correct it.', message)];
   }
 }

@@ -1,4 +1,4 @@
-import { readLines } from '../lines.js';
+import { readLines } from '../../journal/lines.js';
 import { isTooDeep, MOST_NESTED } from './nesting.js';
 import { type BadRow, badRow, type Row, type RowSource, rowOf } from './row.js';
 

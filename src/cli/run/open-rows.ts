@@ -1,8 +1,9 @@
 import type { Stats } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { CliError, EXIT, errorCode } from '../exit.js';
-import { placeOf } from '../same-file.js';
+import { errorCode } from '../../journal/file-error.js';
+import { placeOf } from '../../journal/same-file.js';
+import { CliError, EXIT } from '../exit.js';
 import { CsvRows } from './csv-rows.js';
 import { FolderRows } from './folder-rows.js';
 import { JsonRows } from './json-rows.js';

@@ -1,6 +1,6 @@
 import { type BudgetExceededError, isFlowError } from '../../../operators/index.js';
 import type { StageItem } from '../../pipelines/stages/stages-types.js';
-import { CliError, EXIT } from '../exit.js';
+import { CliError, EXIT, exitCodeOf } from '../exit.js';
 import { explainFailure, type ProviderWords } from '../provider.js';
 import { type Doubts, mayBeOfRow } from './run-doubts.js';
 import type { RunPlan } from './run-plan.js';
@@ -23,7 +23,7 @@ export function faultOf(
   error: unknown,
 ): RunFault | undefined {
   if (isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) return { kind: 'spent', refusal: error };
-  if (error instanceof CliError) return { kind: 'failed', error };
+  if (exitCodeOf(error) !== undefined) return { kind: 'failed', error };
   const words: ProviderWords = {
     keys: config.model?.apiKeyEnv ?? 'SLUICE_API_KEY or OPENAI_API_KEY',
     options: '`model` in the configuration',

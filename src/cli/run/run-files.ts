@@ -2,11 +2,11 @@ import type { Stats } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
-import { diskError, errorCode } from '../exit.js';
+import { diskError, errorCode } from '../../journal/file-error.js';
+import { takeLock } from '../../journal/lock.js';
+import { identityOf } from '../../journal/same-file.js';
 import { type Host, pathOf } from '../host.js';
-import { takeLock } from '../lock.js';
 import { refuseForeignFile } from '../own-file.js';
-import { identityOf } from '../same-file.js';
 import type { RunProblem } from './run-problem.js';
 
 /** What a run writes; absolute. */

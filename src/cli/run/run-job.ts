@@ -7,12 +7,13 @@ import type { BudgetExceededError, FlowEvent } from '../../../operators/index.js
 import { createAccount } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
 import { batchRules } from '../../edge/config/stages-options.js';
+import { onDisk } from '../../journal/file-error.js';
+import { LineFile } from '../../journal/line-file.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { Budget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
 import type { DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
-import { EXIT, type ExitCode, onDisk } from '../exit.js';
-import { LineFile } from '../line-file.js';
+import { EXIT, type ExitCode } from '../exit.js';
 import { OWN_FOLDER_MODE } from '../own-file.js';
 import { classifyWhile } from '../provider.js';
 import { AnswerCache } from './answer-cache.js';

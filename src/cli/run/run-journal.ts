@@ -1,9 +1,10 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { checkJson } from '../../edge/check.js';
 import { type RunLine, runLineSchema } from '../../edge/run-lines.js';
+import { onDisk } from '../../journal/file-error.js';
+import { Journal, type JournalContent, type JournalPlace, jsonAt, readJournal } from '../../journal/line-journal.js';
 import type { JournalEntry, StageJournal } from '../../pipelines/stages/stages-types.js';
-import { CliError, EXIT, onDisk } from '../exit.js';
-import { entryOf, Journal, type JournalContent, type JournalPlace, readJournal } from '../journal.js';
+import { CliError, EXIT } from '../exit.js';
 import { KeyCounts } from './key-counts.js';
 import type { BadRow, Row } from './row.js';
 import type { StageKey } from './run-plan.js';
@@ -210,11 +211,9 @@ export class RunJournal implements StageJournal {
     return this.#journal.add(line);
   }
 
-  async #entryAt({ offset, bytes }: JournalPlace): Promise<JournalEntry | undefined> {
-    const buffer = Buffer.alloc(bytes);
-    await onDisk(`read the journal \`${this.#options.path}\``, async () => this.#reader?.read(buffer, 0, bytes, offset));
-    // Without its line feed.
-    const json = entryOf(buffer.toString('utf8', 0, bytes - 1));
+  async #entryAt(place: JournalPlace): Promise<JournalEntry | undefined> {
+    const reader = this.#reader;
+    const json = reader && (await onDisk(`read the journal \`${this.#options.path}\``, () => jsonAt(reader, place)));
     const checked = json === undefined ? { problem: '' } : checkJson(runLineSchema, json);
     if ('problem' in checked || !('document' in checked.value)) return undefined;
     const { document: documentId, stage, item, value } = checked.value;

@@ -1,7 +1,8 @@
 import { copyFile, open, rename, stat } from 'node:fs/promises';
-import { CliError, EXIT, onDisk } from '../exit.js';
-import { LineFile } from '../line-file.js';
-import { readLines } from '../lines.js';
+import { onDisk } from '../../journal/file-error.js';
+import { LineFile } from '../../journal/line-file.js';
+import { readLines } from '../../journal/lines.js';
+import { CliError, EXIT } from '../exit.js';
 import { refuseForeignFile } from '../own-file.js';
 import { visible } from '../visible.js';
 import type { FailedFor } from './answer.js';

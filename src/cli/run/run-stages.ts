@@ -12,7 +12,7 @@ import { type ChatCompletion, type ChatRequest, estimateChat, requestChat } from
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules, StepsContext } from '../../pipelines/stages/stages-types.js';
 import { estimatorFor } from '../../tokenizers/estimate.js';
-import { CliError } from '../exit.js';
+import { exitCodeOf } from '../exit.js';
 import { evidence } from '../provider.js';
 import { type AnswerKind, contentOf, isFaultless, isOfKind, textOf } from './answer.js';
 import type { AnswerCache, AskedAnswer } from './answer-cache.js';
@@ -282,7 +282,7 @@ function asking(
           );
         } catch (error) {
           // The disk is full, for example.
-          if (error instanceof CliError && host.gaveUp(context, body.model ?? '', error)) return new Promise<never>(() => undefined);
+          if (exitCodeOf(error) !== undefined && host.gaveUp(context, body.model ?? '', error)) return new Promise<never>(() => undefined);
           throw error;
         }
       };

@@ -1,5 +1,5 @@
-import { onDisk } from '../exit.js';
-import { readLines } from '../lines.js';
+import { onDisk } from '../../journal/file-error.js';
+import { readLines } from '../../journal/lines.js';
 import type { Gap, Span } from './run-journal.js';
 
 /** What a line of the output or of the failures is about. */

@@ -175,7 +175,7 @@ describe('the journal of a run', () => {
         'the journal `out.jsonl.journal` has answers to other prompts, or of another model; give another `output.path`, or remove it, the output and the failures to begin anew',
     });
     writeFileSync(path, 'Dear diary,\n');
-    await expect(begun()).rejects.toMatchObject({ exitCode: 2, message: expect.stringMatching(/is not a journal/) as string });
+    await expect(begun()).rejects.toMatchObject({ fault: 'foreign', message: expect.stringMatching(/is not a journal/) as string });
     expect(readFileSync(path, 'utf8')).toBe('Dear diary,\n');
   });
 });

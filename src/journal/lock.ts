@@ -1,23 +1,44 @@
 import { open, readFile, rename, rm } from 'node:fs/promises';
-import { CliError, EXIT, errorCode, onDisk } from './exit.js';
-import { OWN_FILE_MODE } from './own-file.js';
+import { resolve } from 'node:path';
+import { errorCode, FileError, onDisk } from './file-error.js';
+import { OWN_FILE_MODE } from './file-mode.js';
 
 /**
  * Takes a lock file, or fails when a living process holds it. The lock of a process that is gone is taken over.
  *
  * @param what it is for, in a word: "index".
  * @returns releases the lock.
- * @throws CliError: exit code 5 when the lock is held, 2 when something else stands there, 4 when the file cannot be written.
+ * @throws FileError: `busy` when the lock is held, `foreign` when something else stands there, `disk` when the file cannot be written.
  */
 export async function takeLock(path: string, what: string): Promise<() => Promise<void>> {
-  await onDisk(`create the lock \`${path}\``, async () => {
-    if (await create(path)) return;
-    const holder = await readHolder(path);
-    if (isAlive(holder)) throw heldBy(path, what, holder);
-    await removeStale(path, what);
-    if (!(await create(path))) throw heldBy(path, what, await readHolder(path));
-  });
-  return () => rm(path, { force: true });
+  const place = resolve(path);
+  const held = heldHere();
+  if (held.has(place)) throw new FileError('busy', `this process is writing this ${what} already; close it first`);
+  held.add(place);
+  try {
+    await onDisk(`create the lock \`${path}\``, () => takeFile(path, what));
+  } catch (error) {
+    held.delete(place);
+    throw error;
+  }
+  return async () => {
+    await rm(path, { force: true });
+    held.delete(place);
+  };
+}
+
+/** Locks of this process, of all copies of the package in it: their files name a process that could take them over. */
+function heldHere(): Set<string> {
+  const shared = globalThis as { [key: symbol]: Set<string> | undefined };
+  return (shared[Symbol.for('sluice/locks')] ??= new Set());
+}
+
+async function takeFile(path: string, what: string): Promise<void> {
+  if (await create(path)) return;
+  const holder = await readHolder(path);
+  if (isAlive(holder)) throw heldBy(path, what, holder);
+  await removeStale(path, what);
+  if (!(await create(path))) throw heldBy(path, what, await readHolder(path));
 }
 
 /** Renaming first: of two processes that found the same stale lock, only one gets it, and neither removes a fresh one unseen. */
@@ -81,9 +102,9 @@ function isAlive(holder: string): boolean {
   }
 }
 
-function heldBy(path: string, what: string, holder: string): CliError {
+function heldBy(path: string, what: string, holder: string): FileError {
   if (holder !== '' && !PROCESS_ID.test(holder))
-    return new CliError(EXIT.usage, `\`${path}\` is there already and is not a lock; give another ${what}, or remove it first`);
+    return new FileError('foreign', `\`${path}\` is there already and is not a lock; give another ${what}, or remove it first`);
   const who = holder === '' ? 'another run' : `process ${holder}`;
-  return new CliError(EXIT.busy, `${who} is writing this ${what}; wait for it, or remove \`${path}\` if it is no longer running`);
+  return new FileError('busy', `${who} is writing this ${what}; wait for it, or remove \`${path}\` if it is no longer running`);
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Journal, type JournalContent, readJournal } from '../../src/cli/journal.js';
+import { Journal, type JournalContent, readJournal } from '../../src/journal/line-journal.js';
 
 let folder: string;
 let path: string;
@@ -103,14 +103,14 @@ describe('a journal', () => {
   it('is refused when the file is something else', async () => {
     writeFileSync(path, 'Dear diary,\n');
     await expect(read()).rejects.toMatchObject({
-      exitCode: 2,
+      fault: 'foreign',
       message: '`out.jsonl.journal` is there already and is not a journal; remove it first',
     });
   });
 
   it('says when it cannot be opened', async () => {
     await expect(Journal.open(join(path, 'x'), 0)).rejects.toMatchObject({
-      exitCode: 4,
+      fault: 'disk',
       message: expect.stringMatching(/cannot open the journal .*folder does not exist/) as string,
     });
   });
@@ -127,7 +127,7 @@ describe('a journal', () => {
           return error;
         }
       })
-      .toMatchObject({ exitCode: 4, message: 'cannot write the journal `/dev/full`: the disk is full (ENOSPC)' });
-    await expect(journal.close()).rejects.toMatchObject({ exitCode: 4 });
+      .toMatchObject({ fault: 'disk', message: 'cannot write the journal `/dev/full`: the disk is full (ENOSPC)' });
+    await expect(journal.close()).rejects.toMatchObject({ fault: 'disk' });
   });
 });

@@ -1,6 +1,6 @@
 import { readlink, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { errorCode } from './exit.js';
+import { errorCode } from './file-error.js';
 
 /** What is equal of two paths that lead to one file, over links or under two names, whether it is there already or not. */
 export async function identityOf(path: string): Promise<string> {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { CliError, diskError, EXIT, errorCode } from './exit.js';
+import type { FileHandle } from 'node:fs/promises';
+import { diskError, errorCode, FileError } from './file-error.js';
 import { LineFile } from './line-file.js';
 import { readLines } from './lines.js';
 
@@ -29,7 +30,7 @@ const JSON_AT = 17;
  * @param shown what the user knows the path as.
  * @param take gets the JSON of each entry that is whole; answers whether it was understood.
  * @param advice what to do when the file is not a journal.
- * @throws CliError: exit code 2 when the file holds no line of a journal, 4 when it cannot be read.
+ * @throws FileError: `foreign` when the file holds no line of a journal, `disk` when it cannot be read.
  */
 export async function readJournal(
   path: string,
@@ -54,8 +55,16 @@ export async function readJournal(
     if (errorCode(error) !== 'ENOENT') throw diskError(`read the journal \`${path}\``, error);
   }
   // It would be cut off at the last line feed, added to, and removed in the end.
-  if (!isOurs && taken === 0) throw new CliError(EXIT.usage, `\`${shown}\` is there already and is not a journal; ${advice}`);
+  if (!isOurs && taken === 0) throw new FileError('foreign', `\`${shown}\` is there already and is not a journal; ${advice}`);
   return { damagedLines, length };
+}
+
+/** The JSON of the entry at a place; undefined when it is not whole there. */
+export async function jsonAt(file: FileHandle, { offset, bytes }: JournalPlace): Promise<string | undefined> {
+  const buffer = Buffer.alloc(bytes);
+  await file.read(buffer, 0, bytes, offset);
+  // Without its line feed.
+  return entryOf(buffer.toString('utf8', 0, bytes - 1));
 }
 
 /** The JSON of a line, without its line feed; undefined when it does not match its checksum. */
@@ -78,32 +87,32 @@ export class Journal {
 
   /**
    * @param length bytes of it that are whole, as {@link readJournal} found.
-   * @throws CliError (exit code 4) when the file cannot be written.
+   * @throws FileError when the file cannot be written.
    */
   static async open(path: string, length: number): Promise<Journal> {
     return new Journal(await LineFile.open(path, `the journal \`${path}\``, length));
   }
 
-  /** Bytes of it, those included that are on their way. */
+  /** Bytes of it, with those that are on their way: where the next entry begins. */
   get length(): number {
     return this.#file.length;
   }
 
   /**
-   * @returns resolves when the entry is safe from a killed process; rejects with a CliError (exit code 4) when it could not be written.
-   * @throws CliError (exit code 4) when an earlier write has failed.
+   * @returns resolves when the entry is safe from a killed process; rejects with a FileError when it could not be written.
+   * @throws FileError when an earlier write has failed.
    */
   add(entry: object): Promise<void> {
     const json = JSON.stringify(entry);
     return this.#file.append(`${checksum(json)} ${json}\n`);
   }
 
-  /** Resolves when all entries are safe from a power cut as well. @throws CliError (exit code 4) when that failed. */
+  /** Resolves when all entries are safe from a power cut as well. @throws FileError when that failed. */
   sync(): Promise<void> {
     return this.#file.sync();
   }
 
-  /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws CliError (exit code 4) when that failed. */
+  /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws FileError when that failed. */
   close(): Promise<void> {
     return this.#file.close();
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { diskError } from '../../src/cli/exit.js';
+import { diskError } from '../../src/journal/file-error.js';
 
 describe('diskError', () => {
   it.each([
@@ -9,7 +9,7 @@ describe('diskError', () => {
     ['EIO', 'cannot write the journal `j`: the system refused (EIO)'],
   ])('says what %s means', (code, message) => {
     const error = diskError('write the journal `j`', Object.assign(new Error('system'), { code }));
-    expect(error).toMatchObject({ exitCode: 4, message });
+    expect(error).toMatchObject({ fault: 'disk', message });
   });
 
   it('leaves other errors alone', () => {

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { takeLock } from '../../src/cli/lock.js';
+import { takeLock } from '../../src/journal/lock.js';
 
 let folder: string;
 let path: string;
@@ -31,7 +31,7 @@ it('holds the id of its process and goes when it is released', async () => {
 it('is refused while a living process holds it', async () => {
   writeFileSync(path, `${String(process.ppid)}\n`);
   await expect(takeLock(path, 'index')).rejects.toMatchObject({
-    exitCode: 5,
+    fault: 'busy',
     message: `process ${String(process.ppid)} is writing this index; wait for it, or remove \`${path}\` if it is no longer running`,
   });
   expect(readFileSync(path, 'utf8')).toBe(`${String(process.ppid)}\n`);
@@ -48,14 +48,29 @@ it('is taken over from a process that is gone', async () => {
 it('counts as held while it names no process', async () => {
   writeFileSync(path, '');
   await expect(takeLock(path, 'index')).rejects.toMatchObject({
-    exitCode: 5,
+    fault: 'busy',
     message: expect.stringMatching(/^another run is writing this index/) as string,
   });
 });
 
 it('says when it cannot be created', async () => {
   await expect(takeLock(join(folder, 'no', 'lock'), 'index')).rejects.toMatchObject({
-    exitCode: 4,
+    fault: 'disk',
     message: expect.stringMatching(/cannot create the lock .*folder does not exist/) as string,
   });
+});
+
+it('is refused to another part of the same process, however the path is written', async () => {
+  const release = await takeLock(path, 'index');
+  await expect(takeLock(join(folder, 'x', '..', 'index.jsonl.lock'), 'index')).rejects.toMatchObject({
+    fault: 'busy',
+    message: 'this process is writing this index already; close it first',
+  });
+  await release();
+  await (await takeLock(path, 'index'))();
+});
+
+it('may be taken again after it could not be created', async () => {
+  await expect(takeLock(join(folder, 'no', 'lock'), 'index')).rejects.toMatchObject({ fault: 'disk' });
+  await expect(takeLock(join(folder, 'no', 'lock'), 'index')).rejects.toMatchObject({ fault: 'disk' });
 });

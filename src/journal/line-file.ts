@@ -1,6 +1,6 @@
 import { type FileHandle, open, rm } from 'node:fs/promises';
-import { diskError, onDisk } from './exit.js';
-import { OWN_FILE_MODE } from './own-file.js';
+import { diskError, onDisk } from './file-error.js';
+import { OWN_FILE_MODE } from './file-mode.js';
 
 /** Longest that written lines stay in the system's memory before they are forced to the disk. */
 const SYNC_INTERVAL_MS = 1000;
@@ -36,7 +36,7 @@ export class LineFile {
   /**
    * @param what what the user knows the file as: "the journal `x`".
    * @param length bytes that are kept; what stands after them goes, a torn last line for example.
-   * @throws CliError (exit code 4) when the file cannot be written.
+   * @throws FileError when the file cannot be written.
    */
   static async open(path: string, what: string, length: number): Promise<LineFile> {
     return onDisk(`open ${what}`, async () => {
@@ -60,8 +60,8 @@ export class LineFile {
   /**
    * Adds lines, each with its line feed.
    *
-   * @returns resolves when they are in the file, where a killed process does not lose them; rejects with a CliError (exit code 4) when that failed.
-   * @throws CliError (exit code 4) when an earlier write has failed.
+   * @returns resolves when they are in the file, where a killed process does not lose them; rejects with a FileError when that failed.
+   * @throws FileError when an earlier write has failed.
    */
   append(lines: string): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
@@ -72,14 +72,14 @@ export class LineFile {
     return piece.written;
   }
 
-  /** Resolves when everything is on disk. @throws CliError (exit code 4) when that failed. */
+  /** Resolves when everything is on disk. @throws FileError when that failed. */
   async sync(): Promise<void> {
     await this.#writing;
     if (this.#failure !== undefined) throw this.#failure;
     await onDisk(this.#action, () => this.#file.datasync());
   }
 
-  /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws CliError (exit code 4) when that failed. */
+  /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws FileError when that failed. */
   async close(): Promise<void> {
     await this.#writing;
     try {
