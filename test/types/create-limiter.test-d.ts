@@ -163,6 +163,11 @@ describe('createLimiter', () => {
     expectTypeOf(createAccount({ requestsPerMinute: 60, lanes: ['now', { name: 'later', floor: 0 }] })).toEqualTypeOf<Limiter>();
     const keyed = keyedLimiter(limiter, { concurrency: 1 });
     expectTypeOf(keyed.of('a')).toEqualTypeOf<Limiter>();
+    keyedLimiter({ perKey: (key) => (key === 'gold' ? { concurrency: 5, rates: [perMinute('requests', 60)] } : undefined) });
+    // @ts-expect-error limits are objects
+    keyedLimiter({ perKey: () => 5 });
+    // @ts-expect-error no limit
+    keyedLimiter({ perKey: () => ({ maxQueued: 5 }) });
     // @ts-expect-error of which key
     keyed.tryAcquire({});
     // @ts-expect-error a child has the clock of the limiter above
