@@ -163,6 +163,7 @@ export interface SavedLimits {
   readonly pausedForMs: number;
   readonly rates: readonly {
     readonly unit: string;
+    /** -1 for a window without an end. */
     readonly windowMs: number;
     readonly isStrict: boolean;
     readonly spent: readonly number[];

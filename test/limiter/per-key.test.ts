@@ -90,12 +90,12 @@ describe('limits by key', () => {
       code: 'FLOW_CALLBACK',
       operator: 'keyedLimiter',
       callback: 'perKey',
-      cause: { message: expect.stringMatching(message) },
+      cause: { message: expect.stringMatching(message) as string },
     };
     await expect(keyed.acquireAsync({ key: 'bad' })).rejects.toMatchObject(wanted);
     await expect(keyed.runAsync(() => 1, { key: 'bad' })).rejects.toMatchObject(wanted);
     let error: unknown;
-    keyed.acquire({ key: 'bad' }).subscribe({ error: (reason) => (error = reason) });
+    keyed.acquire({ key: 'bad' }).subscribe({ error: (reason: unknown) => (error = reason) });
     expect(error).toMatchObject(wanted);
     expect(() => keyed.tryAcquire({ key: 'bad' })).toThrow('keyedLimiter: `perKey` threw');
     expect(() => keyed.of('bad')).toThrow('keyedLimiter: `perKey` threw');
