@@ -154,8 +154,7 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   private readonly shared: Map<unknown, Item<T, R>> | undefined;
   private readonly values: Values<R> | undefined;
   private readonly stoppable: SignalGroups<Load<T, R>>;
-  /** Whether promised loads wait for room where others overflow, and those that do. */
-  private readonly isWaitedFor: boolean;
+  /** Promised loads that wait for room where others overflow. */
   private readonly line = new Set<Load<T, R>>();
   /** What rejects everything that is given up. */
   private failure: unknown = undefined;
@@ -167,7 +166,6 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     this.config = config;
     this.shell = new BatchShell<T, R>(config, work, this.output(), owner);
     const { dedupe, cache, scheduler, concurrency$, flush } = config;
-    this.isWaitedFor = waitsForRoom(config.bounds);
     this.dedupe = dedupe;
     this.shared = (dedupe ?? cache) && new Map();
     if (cache) this.values = 'get' in cache ? new OwnValues<R>(operator, cache) : cache.create<R>(scheduler);
@@ -294,6 +292,11 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
 
   flush(): void {
     this.shell.flush();
+  }
+
+  /** Whether promised loads wait for room. */
+  private get isWaitedFor(): boolean {
+    return waitsForRoom(this.config.bounds);
   }
 
   private keyOf(item: T): unknown {

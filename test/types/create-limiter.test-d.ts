@@ -137,6 +137,11 @@ describe('createLimiter', () => {
     createLimiter({ learn: true });
     // @ts-expect-error not a policy of a queue that does not block
     createLimiter({ overflow: 'block' });
+    // @ts-expect-error no policy
+    createLimiter({ overflow: () => 'block' });
+    // @ts-expect-error a number is wanted at once
+    createLimiter({ maxQueued: async () => 5 });
+    createLimiter({ maxQueued: () => 5, overflow: () => 'dropLowest' });
     // @ts-expect-error not an option
     createLimiter({ maxConcurrency: 4 });
     // @ts-expect-error lanes have names
