@@ -10,6 +10,7 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, countFromZero, oneOf, unchecked } from './options/options.js';
 import type { Overflow } from './options/types.js';
 import { overflowed } from './options/waiting-errors.js';
+import { asked } from './shell/calls/asked.js';
 import { READY_CHECKS, ReadyGate } from './shell/gates/ready-gate.js';
 import { waterMarks } from './shell/gates/water-marks.js';
 
@@ -35,9 +36,9 @@ export interface BackpressureOptions<T> {
   readonly maxQueued?: number;
   /**
    * What happens when one item too many has to wait: `'error'` errors the stream, `'dropOldest'` makes room for it, `'dropNewest'` drops
-   * it, and `'latest'` drops all that waits in its favour. @defaultValue 'error'
+   * it, and `'latest'` drops all that waits in its favour. A function is asked each time. @defaultValue 'error'
    */
-  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
+  readonly overflow?: Exclude<Overflow, 'dropLowest'> | (() => Exclude<Overflow, 'dropLowest'>);
   /** Items waiting from which on the pressure is high. @defaultValue 0.8 of `maxQueued` */
   readonly highWater?: number;
   /** Items waiting from which down it is low again. @defaultValue 0.5 of `maxQueued` */
@@ -105,12 +106,12 @@ function readOptions<T>(options: BackpressureOptions<T>) {
   const settings = checked(NAME, options, BACKPRESSURE, {
     ...READY_CHECKS,
     maxQueued: countFromZero,
-    overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
+    overflow: asked(oneOf('error', 'dropOldest', 'dropNewest', 'latest'), 'error'),
     highWater: unchecked,
     lowWater: unchecked,
   });
   const { maxQueued, overflow } = settings;
-  if (maxQueued === 0 && overflow !== 'latest' && overflow !== 'dropNewest')
+  if (maxQueued === 0 && (overflow === 'error' || overflow === 'dropOldest'))
     throw new FlowConfigError(NAME, 'maxQueued', "a whole number >= 1 or Infinity (0 with `overflow` 'latest' or 'dropNewest')", maxQueued);
   return { ...settings, ...waterMarks(NAME, options, maxQueued), bounds: boundsOf(settings), operator: NAME };
 }

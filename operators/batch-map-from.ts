@@ -15,8 +15,8 @@ import { checkPullSource, openPull } from './shell/streams/pull.js';
  * @stable
  */
 export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptions<T, R>, 'overflow'> {
-  /** Most items waiting: how far is read ahead of the calls. @defaultValue 80, which fills the next call of every slot */
-  readonly maxQueued?: number;
+  /** Most items waiting: how far is read ahead of the calls. A function is asked before each read. @defaultValue 80, which fills the next call of every slot */
+  readonly maxQueued?: number | (() => number);
 }
 
 /**

@@ -8,13 +8,14 @@ import { ask } from './options/ask.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import type { LimiterJob } from './options/limiter.js';
 import { jobOption } from './options/limiter-option.js';
-import { callback, count, madeBy, misused, nonEmpty, onlyKnown, requiredFunction, unchecked } from './options/options.js';
+import { callback, check, count, misused, nonEmpty, onlyKnown, optional, requiredFunction, unchecked } from './options/options.js';
 import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch/batch-options.js';
 import type { BatchOutput, CallOwner } from './shell/batch/batch-shell.js';
 import { BatchShell } from './shell/batch/batch-shell.js';
-import type { KeptValues, LoadCache, LoadCacheRule } from './shell/batch/load-cache.js';
+import type { CacheMap, LoadCache, LoadCacheRule, Values } from './shell/batch/load-cache.js';
+import { OwnValues } from './shell/batch/load-cache.js';
 import type { Batcher, BatcherSnapshot, LoadOptions, OnEnd } from './shell/batch/loads.js';
 import { checkLoad, Item, Load, NO_OPTIONS, settledLoad } from './shell/batch/loads.js';
 import { isPromise } from './shell/calls/call.js';
@@ -23,6 +24,7 @@ import type { Shutdown } from './shell/calls/shutdown.js';
 import { ShutdownHandle } from './shell/calls/shutdown.js';
 import { SignalGroups } from './shell/calls/signal-groups.js';
 
+export type { CacheMap } from './shell/batch/load-cache.js';
 export type { Batcher, BatcherSnapshot, LoadOptions } from './shell/batch/loads.js';
 
 /** @stable */
@@ -32,8 +34,11 @@ export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
    * @defaultValue none, every load is its own item; with a `cache` the item itself, so that objects are compared by identity
    */
   readonly dedupe?: (item: T) => unknown;
-  /** Remembers values for later loads of equal keys: {@link lruCache}. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
-  readonly cache?: LoadCache;
+  /**
+   * Remembers values for later loads of equal keys: {@link lruCache}, or a cache of your own in memory, such as a `Map`. Failures are not remembered.
+   * @defaultValue none, nothing is remembered after the answer
+   */
+  readonly cache?: LoadCache | CacheMap<R>;
   /** Model and key of all calls under the `limiter`: for one with limits per model, or with lanes that keys share. @defaultValue none */
   readonly job?: Pick<LimiterJob, 'model' | 'key'>;
   /** What errors and events call it, for functions built on this one. @defaultValue 'createBatcher' */
@@ -118,15 +123,24 @@ const NAME = 'createBatcher';
 const CHECKS = /* @__PURE__ */ (() => ({
   ...BATCH_CHECKS,
   dedupe: callback,
-  cache: madeBy<LoadCacheRule | undefined>('create', 'lruCache(maxEntries)', undefined),
+  cache: optional(
+    check<LoadCacheRule | CacheMap<never>>(
+      'lruCache(maxEntries), or a cache with `get`, `set`, `delete` and `clear`',
+      (cache) => has(cache, 'create') || ['get', 'set', 'delete', 'clear'].every((method) => has(cache, method)),
+    ),
+  ),
   job: unchecked,
   operator: unchecked,
 }))();
 
+function has(value: unknown, method: string): boolean {
+  return typeof (Object(value) as Record<string, unknown>)[method] === 'function';
+}
+
 /** The options, checked. */
 interface BatcherConfig<T> extends BatchConfig<T> {
   readonly dedupe: ((item: T) => unknown) | undefined;
-  readonly cache: LoadCacheRule | undefined;
+  readonly cache: LoadCacheRule | CacheMap<never> | undefined;
 }
 
 /** What {@link createBatcher} makes. */
@@ -138,10 +152,9 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   private readonly dedupe: ((item: T) => unknown) | undefined;
   /** The items under way by key, when loads of equal keys share them. */
   private readonly shared: Map<unknown, Item<T, R>> | undefined;
-  private readonly values: KeptValues<R> | undefined;
+  private readonly values: Values<R> | undefined;
   private readonly stoppable: SignalGroups<Load<T, R>>;
-  /** Whether promised loads wait for room where others overflow, and those that do. */
-  private readonly isWaitedFor: boolean;
+  /** Promised loads that wait for room where others overflow. */
   private readonly line = new Set<Load<T, R>>();
   /** What rejects everything that is given up. */
   private failure: unknown = undefined;
@@ -153,10 +166,9 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     this.config = config;
     this.shell = new BatchShell<T, R>(config, work, this.output(), owner);
     const { dedupe, cache, scheduler, concurrency$, flush } = config;
-    this.isWaitedFor = waitsForRoom(config.bounds);
     this.dedupe = dedupe;
     this.shared = (dedupe ?? cache) && new Map();
-    this.values = cache?.create<R>(scheduler);
+    if (cache) this.values = 'get' in cache ? new OwnValues<R>(operator, cache) : cache.create<R>(scheduler);
     this.stoppable = new SignalGroups((loads, reason) => {
       let left: readonly Load<T, R>[] = [];
       // All of them leave before any is told, because what is told may do anything.
@@ -282,6 +294,11 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     this.shell.flush();
   }
 
+  /** Whether promised loads wait for room. */
+  private get isWaitedFor(): boolean {
+    return waitsForRoom(this.config.bounds);
+  }
+
   private keyOf(item: T): unknown {
     return this.dedupe ? ask(this.config.operator, 'dedupe', this.dedupe, item) : item;
   }
@@ -314,17 +331,18 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     const { signal, lane, deadlineMs } = options;
     if (this.refuses(load, isLetIn)) return;
     let key: unknown;
+    let known: { readonly value: R } | undefined;
     if (this.shared) {
       try {
         key = this.keyOf(input);
+        known = this.values?.find(key);
       } catch (error) {
         load.end(true, error);
         return;
       }
-      // `dedupe` may have closed the batcher, or aborted the signal.
+      // `dedupe` and `cache` may have closed the batcher, or aborted the signal.
       if (this.refuses(load, isLetIn)) return;
     }
-    const known = this.values?.find(key);
     if (known) {
       load.end(false, known.value);
       return;

@@ -22,6 +22,7 @@ export type {
   Batcher,
   BatcherOptions,
   BatcherSnapshot,
+  CacheMap,
 } from './create-batcher.js';
 export { createBatcher } from './create-batcher.js';
 export type { Breaker, BreakerOptions, BreakerSnapshot } from './create-breaker.js';

@@ -4,6 +4,7 @@ import { limiterBelow } from './child-of.js';
 import { DeadlineHeap } from './kernel/queues/deadline-heap.js';
 import type { Bounds, Refusal } from './kernel/waiting/bounds.js';
 import { boundsOf, tooManyKeys } from './kernel/waiting/bounds.js';
+import { ask } from './options/ask.js';
 import { KEYED_LIMITER } from './options/defaults.js';
 import { FlowConfigError } from './options/errors.js';
 import { LIMITER_HINTS } from './options/hints.js';
@@ -14,10 +15,11 @@ import type {
   LeasedWork,
   Limiter,
   LimiterJob,
+  LimiterLimits,
   LimiterOptions,
   RateRule,
 } from './options/limiter.js';
-import { count, onlyKnown } from './options/options.js';
+import { callback, count, onlyKnown } from './options/options.js';
 import type { Handle, WorkOutcome } from './options/types.js';
 import { overflowed } from './options/waiting-errors.js';
 import type { Shutdown } from './shell/calls/shutdown.js';
@@ -29,6 +31,11 @@ import { belowOption, LIMITER_CHECKS, limiterSettings, NAME } from './shell/limi
 export interface KeyedLimiterOptions extends Omit<ChildLimiterOptions, 'lane' | 'pauses'> {
   /** Most keys at a time that are in use or have something to remember; a job of one more is refused, `tryAcquire` answers undefined. @defaultValue 10000 */
   readonly maxKeys?: number;
+  /**
+   * Limits of one key, in place of `concurrency` and `rates`: asked when the limiter of the key is made. What it leaves out, or all of it when it answers
+   * `undefined`, is as for the other keys. When it throws or answers other options, the job is refused with `CallbackError`. @defaultValue all keys have the same limits
+   */
+  readonly perKey?: (key: unknown) => LimiterLimits | undefined;
 }
 
 /** In errors of its options; its jobs are those of a limiter. */
@@ -103,17 +110,30 @@ export function keyedLimiter(options: KeyedLimiterOptions & LimiterOptions): Key
 export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOptions), options: KeyedLimiterOptions = {}): KeyedLimiter {
   const isBelow = 'enlist' in Object(first);
   const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : (first as KeyedLimiterOptions & LimiterOptions);
-  onlyKnown(MAKER, given, ['maxKeys', ...Object.keys(LIMITER_CHECKS)], 'options', '', LIMITER_HINTS);
-  const { maxKeys = KEYED_LIMITER.maxKeys, rates, ...rest } = given;
+  onlyKnown(MAKER, given, ['maxKeys', 'perKey', ...Object.keys(LIMITER_CHECKS)], 'options', '', LIMITER_HINTS);
+  const { maxKeys = KEYED_LIMITER.maxKeys, perKey, rates, ...rest } = given;
+  const ownLimits = callback(MAKER, 'perKey', perKey);
   // Read for each new key, so that a later change of the list must not reach it.
   const limits = { ...rest, ...(rates !== undefined && { rates: Array.isArray(rates) ? [...(rates as readonly RateRule[])] : rates }) };
-  const make = isBelow ? () => limiterBelow(first as Limiter, limits, MAKER) : () => new FlowLimiter(limiterSettings(limits, MAKER));
-  return new FlowKeyedLimiter(make, boundsOf({ maxKeys: count(MAKER, 'maxKeys', maxKeys) }));
+  const make = (own?: LimiterLimits): FlowLimiter => {
+    const all = { ...limits, ...own };
+    return isBelow ? limiterBelow(first as Limiter, all, MAKER) : new FlowLimiter(limiterSettings(all, MAKER));
+  };
+  const makeFor = (key: unknown): FlowLimiter => (ownLimits ? ask(MAKER, 'perKey', () => make(limitsFrom(ownLimits(key)))) : make());
+  return new FlowKeyedLimiter(make(), makeFor, boundsOf({ maxKeys: count(MAKER, 'maxKeys', maxKeys) }));
+}
+
+/** What `perKey` has answered, without what it leaves out. @throws FlowConfigError */
+function limitsFrom(answer: LimiterLimits = {}): LimiterLimits {
+  onlyKnown(MAKER, answer, ['concurrency', 'rates'], 'perKey', 'perKey.');
+  const { concurrency, rates } = answer;
+  return { ...(concurrency !== undefined && { concurrency }), ...(rates !== undefined && { rates }) };
 }
 
 class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   protected readonly shutdown: Shutdown;
-  private readonly make: () => FlowLimiter;
+  /** @throws CallbackError */
+  private readonly make: (key: unknown) => FlowLimiter;
   private readonly bounds: Bounds;
   /**
    * Of no key: what is wrong with the options is no matter of the first job, and what is wrong with a job none of its key. All keys listen to signals,
@@ -124,11 +144,11 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   /** By when they may have nothing left to remember, which is looked at then. Of one that is earlier than expected the later entry is out of date. */
   private readonly idle = new DeadlineHeap<readonly [Keyed, idleAt: number]>();
 
-  constructor(make: () => FlowLimiter, bounds: Bounds) {
+  constructor(model: FlowLimiter, make: (key: unknown) => FlowLimiter, bounds: Bounds) {
     super();
     this.make = make;
     this.bounds = bounds;
-    this.model = make();
+    this.model = model;
     this.shutdown = this.shutdownOf({
       operator: NAME,
       scheduler: this.model.settings.scheduler,
@@ -241,7 +261,10 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     if (known) return known;
     if (tooManyKeys(bounds, limiters.size)) this.forget(model.grants.now());
     if (tooManyKeys(bounds, limiters.size)) return undefined;
-    const limiter = this.make();
+    const limiter = this.make(key);
+    const meanwhile = limiters.get(key);
+    // `perKey` has asked for its own key.
+    if (meanwhile) return meanwhile;
     limiter.listenWith(model);
     if (model.grants.current.pausedForMs > 0) limiter.pause();
     if (this.shutdown.isClosed) limiter.close();

@@ -4,7 +4,7 @@ import type { Charge } from './kernel/limits/limit.js';
 import { ONE_REQUEST } from './kernel/limits/limit.js';
 import { Backlog } from './kernel/queues/line.js';
 import type { Refusal } from './kernel/waiting/bounds.js';
-import { boundsOf, mayNotWait, pushEvicting, refusal } from './kernel/waiting/bounds.js';
+import { boundsOf, pushEvicting, refusal } from './kernel/waiting/bounds.js';
 import { ask } from './options/ask.js';
 import { RATE_LIMIT } from './options/defaults.js';
 import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError } from './options/errors.js';
@@ -16,6 +16,7 @@ import { callback, checked, countFromZero, oneOf, unchecked } from './options/op
 import type { Bidder, Place } from './options/permits.js';
 import type { Overflow } from './options/types.js';
 import { overflowed } from './options/waiting-errors.js';
+import { asked } from './shell/calls/asked.js';
 import { laneAt } from './shell/calls/describe-item.js';
 import { Gate } from './shell/gates/gate.js';
 import type { FlowLimiter } from './shell/limiter/limiter.js';
@@ -25,13 +26,13 @@ import { chargeOf } from './shell/limiter/settings.js';
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
   readonly lane?: string;
-  /** Most items waiting; with 0 an item goes on at once or not at all. @defaultValue 1000 */
-  readonly maxQueued?: number;
+  /** Most items waiting; with 0 an item goes on at once or not at all. A function is asked for each item. @defaultValue 1000 */
+  readonly maxQueued?: number | (() => number);
   /**
    * What happens when one item too many has to wait: `'error'` errors the stream, `'dropOldest'` makes room for it, `'dropNewest'` drops
-   * it, and `'latest'` drops all that waits in its favour. @defaultValue 'error'
+   * it, and `'latest'` drops all that waits in its favour. A function is asked each time. @defaultValue 'error'
    */
-  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
+  readonly overflow?: Exclude<Overflow, 'dropLowest'> | (() => Exclude<Overflow, 'dropLowest'>);
   /** Called with every item that is dropped for want of room, and why. @defaultValue none */
   readonly onDrop?: (item: T, policy: 'dropOldest' | 'dropNewest' | 'latest') => void;
   /**
@@ -101,8 +102,8 @@ type Settings<T> = ReturnType<typeof readSettings<T>>;
 function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), options: RateLimitOptions<T>) {
   const settings = checked(NAME, options, RATE_LIMIT, {
     lane: unchecked,
-    maxQueued: countFromZero,
-    overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
+    maxQueued: asked(countFromZero, RATE_LIMIT.maxQueued),
+    overflow: asked(oneOf('error', 'dropOldest', 'dropNewest', 'latest'), 'error'),
     onDrop: callback,
     onSourceError: oneOf('flush', 'abort'),
     onEvent: listener,
@@ -166,13 +167,14 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
   }
 
   override next(item: T): void {
+    // Where nothing may wait.
+    const refused = this.length === 0 ? refusal(this.settings.bounds, 0) : undefined;
     super.next(item);
-    const { bounds } = this.settings;
-    // Where nothing may wait, and this one was not admitted at once.
-    if (this.isEmitting || this.length === 0 || !mayNotWait(bounds)) return;
+    if (this.isEmitting || this.length === 0 || refused === undefined) return;
+    // It was not admitted at once.
     const turnedAway = this.shift();
     this.clear();
-    this.#overflow(turnedAway, refusal(bounds, 0) as Refusal);
+    this.#overflow(turnedAway, refused);
   }
 
   override error(error: unknown): void {

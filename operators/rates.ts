@@ -28,7 +28,7 @@ export interface Quota {
   readonly unit: string;
   /** Most in one window, >= 0. With 0, which only `setLimits` takes, nothing passes; Infinity is no limit. */
   readonly amount: number;
-  /** Length of the window in ms, > 0: 1000 for a second, 86_400_000 for a day. */
+  /** Length of the window in ms, > 0: 1000 for a second, 86_400_000 for a day. Infinity, which only `slidingWindow` takes, is an amount that is spent once. */
   readonly windowMs: number;
 }
 
@@ -84,11 +84,23 @@ export function tokenBucket(rate: Quota & RateOptions): RateRule {
  * const limiter = createLimiter({ rates: [slidingWindow({ unit: 'requests', amount: 2, windowMs: 1000 })], headroom: 1 });
  * [1, 2, 3].map(() => limiter.tryAcquire() !== undefined); // => [true, true, false]
  * ```
+ * @example An amount that is spent once: `windowMs: Infinity`. What was bought since lets waiting jobs go.
+ * ```ts
+ * import { createLimiter, slidingWindow } from 'sluice/operators';
+ *
+ * const bought = (amount: number) => ({ rates: [slidingWindow({ unit: 'credits', amount, windowMs: Infinity })] });
+ * const limiter = createLimiter({ ...bought(100), headroom: 1 });
+ * limiter.tryAcquire({ cost: { credits: 80 } })?.release();
+ * const lease = limiter.acquireAsync({ cost: { credits: 50 } });
+ * limiter.setLimits(bought(100 + 50));
+ * (await lease).release();
+ * limiter.snapshot().rates.map(({ left }) => left); // => [20]
+ * ```
  */
 export function slidingWindow(rate: Quota): RateRule {
   onlyKnown('slidingWindow', rate, ['unit', 'amount', 'windowMs'], 'rate');
   return rule({
-    ...quota('slidingWindow', rate),
+    ...quota('slidingWindow', rate, positive),
     burstMs: 0,
     isStrict: true,
     borrows: false,
@@ -122,10 +134,10 @@ export function rule(spec: RateSpec): RateRule {
   };
 }
 
-export function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
+export function quota(operator: string, { unit, amount, windowMs }: Quota, windowOf = finite): Quota {
   if (nonEmpty(operator, 'unit', unit) === 'slots')
     throw misused(operator, 'unit', '`slots` are not counted per window', 'Use `concurrency`.');
-  return { unit, amount: limit(operator, 'amount', amount), windowMs: finite(operator, 'windowMs', windowMs) };
+  return { unit, amount: limit(operator, 'amount', amount), windowMs: windowOf(operator, 'windowMs', windowMs) };
 }
 
 function finite(operator: string, option: string, value: number): number {

@@ -49,6 +49,14 @@ export function shared(store: CreditStore, rates: readonly RateRule[], options: 
   const checkedOptions = checked(NAME, options, { ...DEFAULTS, concurrency: slots }, CHECKS);
   const { concurrency } = checkedOptions;
   const rules: SharedRule[] = [...(ratesOption(NAME, 'rates', rates) as readonly (RateRule & RateSpec)[])];
+  const endless = rules.findIndex(({ windowMs }) => windowMs === Infinity);
+  if (endless !== -1)
+    throw misused(
+      NAME,
+      `rates[${endless}].windowMs`,
+      'a store counts no window without an end',
+      'Use `createBudget` with a `store` for what several processes spend once.',
+    );
   if (concurrency < Infinity) rules.push(slotsOf(concurrency));
   const units = [...new Set(rules.map(({ unit }) => unit))];
   const settings = { store, units, ...checkedOptions };

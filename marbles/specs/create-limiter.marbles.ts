@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
-import { catchError, map, merge, mergeMap, of, Subject, take, tap } from 'rxjs';
+import { catchError, ignoreElements, map, merge, mergeMap, of, Subject, take, tap } from 'rxjs';
 import type { LimiterJob, LimiterOptions } from '../../operators/index.js';
-import { createLimiter, lanes, perMinute } from '../../operators/index.js';
+import { createLimiter, lanes, perMinute, slidingWindow } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the call broke');
@@ -30,6 +30,20 @@ const limited =
       }),
     );
   };
+
+/** Digits are calls that cost as many tokens as they say, of 9 that are spent once; each value of `more` buys 6. */
+const creditBought: MarbleSpec['build'] = ({ input, inner }) => {
+  let bought = 9;
+  const limits = () => ({ rates: [slidingWindow({ unit: 'tokens', amount: bought, windowMs: Infinity })] });
+  const limiter = createLimiter({ ...limits(), headroom: 1 });
+  const topUp = (): void => {
+    bought += 6;
+    limiter.setLimits(limits());
+  };
+  const call = (letter: string): Observable<string> =>
+    limiter.run(() => inner(letter).pipe(map(() => letter)), { cost: { tokens: tokens(letter) } });
+  return merge(input('source').pipe(mergeMap(call)), input('more').pipe(tap(topUp), ignoreElements()));
+};
 
 export const specs: readonly MarbleSpec[] = [
   {
@@ -71,6 +85,17 @@ export const specs: readonly MarbleSpec[] = [
                      1:      '--------(^!)' },
     expected:                '9------81----------------|',
     build: limited({ rates: [perMinute('tokens', 60_000, { burst: 10 })] }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'lets calls wait for an amount that is spent once until more is bought',
+    label: "limiter = createLimiter({ rates: [slidingWindow({ unit: 'tokens', amount: 9, windowMs: Infinity })] }), m buys 6 more",
+    inputs: { source:        '542---------|',
+              more:          '------m-----|' },
+    inners: { 5:             '-(r|)', 4: '-(r|)', 2: '-(r|)' },
+    subscriptions: { 5:      '^!', 4: '-^!', 2: '------^!' },
+    expected:                '-54----2----|',
+    build: creditBought,
   },
   {
     operator: 'createLimiter',

@@ -163,6 +163,7 @@ export interface SavedLimits {
   readonly pausedForMs: number;
   readonly rates: readonly {
     readonly unit: string;
+    /** -1 for a window without an end. */
     readonly windowMs: number;
     readonly isStrict: boolean;
     readonly spent: readonly number[];
@@ -210,10 +211,13 @@ export interface ChildLimiterOptions extends LimiterLimits {
   readonly headroom?: number;
   /** In which order waiting jobs are granted: one line, `lanes([...])`, or `ranked(group, compare)`. @defaultValue first come, first served */
   readonly queue?: QueueRule<LimiterJob> | GrantQueueRule<LimiterJob>;
-  /** Most jobs waiting; `acquireAsync` and `runAsync` wait for room. 0 rejects instead of waiting. @defaultValue Infinity */
-  readonly maxQueued?: number;
-  /** What happens at the bound. @defaultValue 'error' */
-  readonly overflow?: Overflow;
+  /**
+   * Most jobs waiting; `acquireAsync` and `runAsync` wait for room. 0 rejects instead of waiting. A function is asked for each job that has to wait.
+   * @defaultValue Infinity
+   */
+  readonly maxQueued?: number | (() => number);
+  /** What happens at the bound. A function is asked each time. @defaultValue 'error' */
+  readonly overflow?: Overflow | (() => Overflow);
   /** What is learned from the responses given to `observe`: `fromHeaders()`. @defaultValue nothing */
   readonly learn?: LearnRule;
   /**

@@ -53,7 +53,9 @@ export const TEXT_HINTS: Readonly<Record<string, string>> = {
 };
 
 /** What is the same for every client. */
-export interface EmbedderRules extends Pick<BatcherOptions<string>, 'maxSize' | (typeof BATCH_RULES)[number]> {
+export interface EmbedderRules extends Pick<BatcherOptions<string>, 'maxSize' | Exclude<(typeof BATCH_RULES)[number], 'maxQueued'>> {
+  /** Most texts waiting. @defaultValue 10000 */
+  readonly maxQueued?: number;
   /** One made by `createAccount` or `createLimiter`, shared with others: slots, rates, budget, records. @defaultValue none, `concurrency` slots of its own */
   readonly limiter?: Limiter;
   /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
@@ -97,7 +99,8 @@ export interface TextClient {
 export interface TextBatches {
   /** For the batcher. */
   readonly options: BatcherOptions<string> &
-    Required<Pick<BatcherOptions<string>, 'maxSize' | 'maxQueued' | 'maxWeight' | 'weigh'>> & {
+    Required<Pick<BatcherOptions<string>, 'maxSize' | 'maxWeight' | 'weigh'>> & {
+      readonly maxQueued: number;
       readonly queue: ReturnType<typeof lanes<string>>;
     };
   /** Calls at a time. */

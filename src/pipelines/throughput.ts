@@ -22,8 +22,8 @@ export interface StageLoad {
 /** What the request level allows: options of `createAccount`, of which the rates and `concurrency` count here. */
 export type RequestLimits = Pick<
   AccountOptions,
-  'concurrency' | 'requestsPerMinute' | 'burst' | 'tokensPerMinute' | 'burstSeconds' | 'headroom' | 'maxQueued' | 'lanes'
->;
+  'concurrency' | 'requestsPerMinute' | 'burst' | 'tokensPerMinute' | 'burstSeconds' | 'headroom' | 'lanes'
+> & { readonly maxQueued?: number };
 
 /**
  * What is to be done, and under which limits.

@@ -3,6 +3,7 @@ import { fromNative, type NativeObservable, type ToNativeOptions, toNative } fro
 import {
   type BackpressureOptions,
   backpressure,
+  type CacheMap,
   type CoalesceOptions,
   type ConflateWhileBusyOptions,
   coalesce,
@@ -82,6 +83,8 @@ same<Intake<Token>>()(intake.shutdownOn(new AbortController().signal, draining))
 const bounds: LruCacheOptions = { ttlMs: 1000 };
 const bounded: LoadCache = lruCache(100, bounds);
 const lengths = (items: readonly string[]) => of(items.map(({ length }) => length));
+const own: CacheMap<number> = new Map<string, number>();
+same<Promise<number>>()(createBatcher(lengths, { cache: own }).loadAsync('a'));
 same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { dedupe: (item) => item }).loadManyAsync(['a']));
 same<number>()(createBatcher(lengths, { dedupe: (item) => item, cache: bounded }).prime('a', 1).snapshot().cached);
 

@@ -51,7 +51,7 @@ same<Observable<Text>>()(of({ tokens: 5 } as Text).pipe(rateLimit(limiter, ({ to
 // Limits inside limits
 const account: Limiter = createLimiter({ concurrency: 4 });
 const small: ChildLimiterOptions = { concurrency: 1 };
-const perKey: KeyedLimiterOptions = { ...small, maxKeys: 100 };
+const perKey: KeyedLimiterOptions = { ...small, maxKeys: 100, perKey: (key) => (key === 'search' ? { concurrency: 5 } : undefined) };
 const model: Limiter = childOf(account, small);
 const tools: KeyedLimiter = keyedLimiter(account, perKey);
 const job = { key: 'search' };

@@ -129,7 +129,7 @@ const batchMapOptions: BatchMapOptions<Ticket, number> = {
 };
 same<Observable<Settled<Ticket, number>>>()(tickets.pipe(batchMap(lengths, batchMapOptions)));
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(batchMap((items) => of(items.map(({ text }) => text)))));
-const gated = { concurrency: of(1, 2), maxQueued: 10 };
+const gated = { concurrency: of(1, 2), maxQueued: () => 10, overflow: () => overflow };
 const measured: OperatorFunction<Ticket, Settled<Ticket, number>> = batchMap(lengths, gated);
 same<Observable<Settled<Ticket, number>>>()(tickets.pipe(measured));
 const partly = [1, new Error('2')];
@@ -141,7 +141,7 @@ batchMap(lengths, { window: 'sometimes' });
 // batchMapFrom
 const pulled: PullSource<Ticket> = [{ id: '3', text: 'hi', urgent: false }];
 const stream = new ReadableStream<Ticket>();
-const fromOptions: BatchMapFromOptions<Ticket, number> = { maxQueued: 100 };
+const fromOptions: BatchMapFromOptions<Ticket, number> = { maxQueued: () => 100 };
 same<Observable<Settled<Ticket, number>>>()(batchMapFrom(pulled, lengths, fromOptions));
 same<Observable<Settled<Ticket, number>>>()(batchMapFrom(stream, lengths));
 

@@ -16,6 +16,7 @@ const bad: MisuseTable['rows'] = [
   ...badly('maxQueued', zero, 0),
   { option: 'maxQueued', value: 0, expected: zero, besides: { overflow: 'dropOldest' } },
   { option: 'maxQueued', value: -1, expected: 'a whole number >= 0 or Infinity', besides: { overflow: 'latest' } },
+  { option: 'maxQueued', value: () => 5, expected: 'a whole number >= 0 or Infinity', besides: { overflow: 'latest' } },
   { option: 'maxQueued', value: NaN, expected: 'a whole number >= 0 or Infinity', besides: { overflow: 'dropNewest' } },
   ...badly('overflow', overflows, 'block', '', null, 0, true, {}),
   ...badly('overflow', overflows, 'dropLowest'),

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { createBatcher, lanes } from '../../operators/index.js';
+import { createBatcher, lanes, lruCache } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly, unknown, wrong } from '../support/misuse.js';
 import { BATCH_OPTIONS, batchRows, overflowRows } from './batch-options.js';
@@ -43,7 +43,11 @@ export const rows: MisuseTable = {
     ...batchRows,
     ...overflowRows,
     ...badly('dedupe', 'a function', true, 'id', NaN, 0, 1.5, Infinity, null, {}),
-    ...badly('cache', 'lruCache(maxEntries)', NaN, 0, -1, 1.5, Infinity, 'on', true, false, null, { maxEntries: 1 }, new Map()),
+    ...badly(
+      'cache',
+      'lruCache(maxEntries), or a cache with `get`, `set`, `delete` and `clear`',
+      ...[NaN, 0, -1, 1.5, Infinity, 'on', true, false, null, { maxEntries: 1 }, new WeakMap(), new Set(), lruCache],
+    ),
     ...badly('operator', 'a non-empty string', '', 0, null, {}),
     ...wrong('job', '`{option}` needs `limiter`', 'Add it, or remove `{option}`.', { model: 'm' }),
     ...unknown('onSourceError', known, 'abort'),

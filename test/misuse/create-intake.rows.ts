@@ -21,7 +21,7 @@ export const rows: MisuseTable = {
   create: (options: Readonly<Record<string, unknown>>) => createIntake(options),
   calls,
   rows: [
-    ...badly('maxQueued', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '16', null, {}),
+    ...badly('maxQueued', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '16', null, {}, () => 5),
     ...badly('highWater', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '8', null),
     ...badly('highWater', 'at most `maxQueued` (16)', 17, Infinity),
     ...badly('lowWater', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, '4', null),

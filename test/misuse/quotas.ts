@@ -8,8 +8,7 @@ export function quotas(known: string, isBucket: boolean): MisuseRow[] {
     ...wrong('unit', '`slots` are not counted per window', 'Use `concurrency`.', 'slots'),
     ...badly('amount', 'a number >= 0 or Infinity', -1, NaN, '60', null),
     ...badly('windowMs', 'a number > 0 or Infinity', 0, -1, NaN, '1000', null),
-    ...badly('windowMs', 'a finite number > 0', Infinity),
-    ...(isBucket ? buckets : []),
+    ...(isBucket ? [...badly('windowMs', 'a finite number > 0', Infinity), ...buckets] : []),
     ...unknown('discipline', known, 'sliding'),
   ];
 }

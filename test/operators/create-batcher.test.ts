@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import fc from 'fast-check';
 import type { Observable } from 'rxjs';
-import { asyncScheduler, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { asyncScheduler, config, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { BatcherOptions, BatchWork, FlowEvent } from '../../operators/index.js';
 import {
@@ -559,6 +559,134 @@ describe('cache', () => {
   });
 });
 
+describe('a cache of your own', () => {
+  async function answered<V>(load: Promise<V>): Promise<V> {
+    await vi.advanceTimersByTimeAsync(10);
+    return load;
+  }
+
+  /** A `Map` with one method that throws. */
+  function broken(method: 'get' | 'set' | 'delete' | 'clear', cause: Error): Map<unknown, string> {
+    return Object.assign(new Map<unknown, string>(), {
+      [method]: () => {
+        throw cause;
+      },
+    });
+  }
+
+  it('answers what is in a Map, and keeps values in it by key', async () => {
+    const cache = new Map<string, string>([['known', 'K']]);
+    const { batcher, sent } = shouting({ cache, dedupe: (item) => item.toLowerCase() });
+    expect(watch(batcher.load('KNOWN')).seen).toEqual(['K', 'complete']);
+    expect(await answered(Promise.all([batcher.loadAsync('a'), batcher.loadAsync('A')]))).toEqual(['A', 'A']);
+    expect([...cache]).toEqual([
+      ['known', 'K'],
+      ['a', 'A'],
+    ]);
+    expect(batcher.snapshot().cached).toBe(2);
+    expect(sent()).toEqual(['a']);
+  });
+
+  it('clears and primes it', async () => {
+    const cache = new Map<string, string>();
+    const { batcher, sent } = shouting({ cache });
+    batcher.prime('a', 'primed').prime('a', 'twice').prime('b', 'too');
+    expect(await batcher.loadAsync('a')).toBe('primed');
+    batcher.clear('a').prime('a', 'again');
+    expect([...cache]).toEqual([
+      ['b', 'too'],
+      ['a', 'again'],
+    ]);
+    batcher.clearAll();
+    expect(cache.size).toBe(0);
+    await answered(batcher.loadAsync('a'));
+    expect(sent()).toEqual(['a']);
+  });
+
+  it('is shared by the batchers that have it', async () => {
+    const cache = new Map<string, string>();
+    const [one, other] = [shouting({ cache }), shouting({ cache })];
+    await answered(one.batcher.loadAsync('a'));
+    expect(await other.batcher.loadAsync('a')).toBe('A');
+    expect(other.sent()).toEqual([]);
+  });
+
+  it('remembers no failure, and no undefined', async () => {
+    const cache = new Map<string, string>();
+    const { batcher } = shouting({ cache }, () => badRequest);
+    await expect(answered(batcher.loadAsync('a'))).rejects.toBe(badRequest);
+    expect(cache.size).toBe(0);
+    let calls = 0;
+    const nothing = createBatcher((items: readonly string[]) => of(items.map(() => void calls++)), { cache: new Map<string, undefined>() });
+    await nothing.loadAsync('a');
+    await nothing.loadAsync('a');
+    expect(calls).toBe(2);
+  });
+
+  it('makes a call when the cache has evicted the value', async () => {
+    const cache = new Map<string, string>();
+    const { batcher, sent } = shouting({ cache });
+    await answered(batcher.loadAsync('a'));
+    cache.delete('a');
+    await answered(batcher.loadAsync('a'));
+    expect(sent()).toEqual(['a', 'a']);
+  });
+
+  it('rejects a load whose value cannot be read, and only that', async () => {
+    const cause = new Error('down');
+    const { batcher, sent } = shouting({ cache: broken('get', cause) });
+    const wanted = { code: 'FLOW_CALLBACK', callback: 'cache', cause };
+    await expect(batcher.loadAsync('a')).rejects.toMatchObject(wanted);
+    expect(await batcher.loadManyAsync(['a'])).toMatchObject([{ status: 'rejected', index: -1, reason: wanted }]);
+    expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+    expect(sent()).toEqual([]);
+    for (const method of ['delete', 'clear'] as const) {
+      const { batcher: other } = shouting({ cache: broken(method, cause) });
+      expect(() => (method === 'clear' ? other.clearAll() : other.clear('a'))).toThrow('createBatcher: `cache` threw');
+    }
+  });
+
+  it('refuses one that answers with promises', async () => {
+    const cache = Object.assign(new Map<string, string>(), { get: async () => undefined });
+    const { batcher } = shouting({ cache: cache as never });
+    await expect(batcher.loadAsync('a')).rejects.toThrow('createBatcher: `cache` must return a value, not a promise, returned a object');
+  });
+
+  it('answers loads whose value cannot be stored, and reports why', async () => {
+    const cause = new Error('full');
+    const { batcher } = shouting({ cache: broken('set', cause) });
+    const reported: unknown[] = [];
+    config.onUnhandledError = (error) => reported.push(error);
+    expect(await answered(Promise.all([batcher.loadAsync('a'), batcher.loadAsync('b')]))).toEqual(['A', 'B']);
+    await vi.advanceTimersByTimeAsync(1);
+    config.onUnhandledError = null;
+    expect(reported).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'cache', cause }, { cause }]);
+  });
+
+  it('may close the batcher, or send more, while it is asked', async () => {
+    const closing = new Map<string, string>();
+    const get = (): undefined => {
+      batcher.close();
+    };
+    const { batcher } = shouting({ cache: Object.assign(closing, { get }) });
+    await expect(batcher.loadAsync('a')).rejects.toBeInstanceOf(ClosedError);
+    const eager = new Map<string, string>();
+    let more: Promise<string> | undefined;
+    const keep = eager.set.bind(eager);
+    const { batcher: other, sent } = shouting({
+      cache: Object.assign(eager, {
+        set: (key: string, value: string) => {
+          more ??= other.loadAsync('b');
+          return keep(key, value);
+        },
+      }),
+    });
+    expect(await answered(other.loadAsync('a'))).toBe('A');
+    expect(await answered(more as Promise<string>)).toBe('B');
+    expect(sent()).toEqual(['a', 'b']);
+  });
+});
+
 describe('loadManyAsync', () => {
   it('tells what became of each item, in their order', async () => {
     const { batcher } = shouting({ maxSize: 2 }, (items) => (items.includes('x') ? badRequest : undefined));
@@ -876,6 +1004,16 @@ describe('a frame', () => {
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), options, async (script, { cache, scheduler, ...rest }) => {
         const given = { ...rest, ...(cache && { cache }), ...(scheduler && { scheduler }) };
         expect(await play(script, given)).toEqual(await play(script, given, () => undefined));
+      }),
+      { numRuns: sized(100, 300) },
+    );
+  });
+
+  it('does the same with a Map as with a cache of its own without a bound', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (script) => {
+        const [own, map] = [lruCache(Infinity), new Map<never, never>()];
+        expect(await play(script, { cache: map })).toEqual(await play(script, { cache: own }));
       }),
       { numRuns: sized(100, 300) },
     );

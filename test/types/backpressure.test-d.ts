@@ -41,6 +41,11 @@ describe('backpressure', () => {
     backpressure({ ready: of(1) });
     // @ts-expect-error there are no lanes
     backpressure({ ready: NEVER, overflow: 'dropLowest' });
+    // @ts-expect-error there are no lanes, whenever it is asked
+    backpressure({ ready: NEVER, overflow: () => 'dropLowest' as const });
+    // @ts-expect-error its marks are parts of it
+    backpressure({ ready: NEVER, maxQueued: () => 5 });
+    backpressure({ ready: NEVER, overflow: () => (Math.random() < 0.5 ? 'error' : 'dropOldest') });
     // @ts-expect-error nobody can be made to wait
     backpressure({ ready: NEVER, overflow: 'block' });
     // @ts-expect-error not an option

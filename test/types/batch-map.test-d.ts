@@ -117,6 +117,7 @@ describe('batchMap', () => {
     batchMap(work, { weigh: (text: string) => text });
     // @ts-expect-error not a policy
     batchMap(work, { overflow: 'block' });
+    batchMap(work, { maxQueued: () => 5, overflow: () => 'latest' });
     const join = (parts: readonly string[]) => parts.join('');
     // @ts-expect-error parts are items
     batchMap(work, { oversize: splitItem((count: number) => [count], join) });

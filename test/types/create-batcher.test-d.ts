@@ -61,8 +61,12 @@ describe('createBatcher', () => {
     lruCache(100, { ttl: 1000 });
     // @ts-expect-error a cache has a bound
     lruCache({ ttlMs: 1000 });
-    // @ts-expect-error keeps its values itself
-    createBatcher(lengths, { cache: new Map<string, number>() });
+    // @ts-expect-error values of another type
+    createBatcher(lengths, { cache: new Map<string, string>() });
+    // @ts-expect-error values that have to be waited for
+    createBatcher(lengths, { cache: new Map<string, Promise<number>>() });
+    // @ts-expect-error cannot be cleared
+    createBatcher(lengths, { cache: new WeakMap<object, number>() });
     // @ts-expect-error not a value of the work
     void batcher.prime('a', 'one');
     // @ts-expect-error not a list of items

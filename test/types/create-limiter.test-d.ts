@@ -137,6 +137,11 @@ describe('createLimiter', () => {
     createLimiter({ learn: true });
     // @ts-expect-error not a policy of a queue that does not block
     createLimiter({ overflow: 'block' });
+    // @ts-expect-error no policy
+    createLimiter({ overflow: () => 'block' });
+    // @ts-expect-error a number is wanted at once
+    createLimiter({ maxQueued: async () => 5 });
+    createLimiter({ maxQueued: () => 5, overflow: () => 'dropLowest' });
     // @ts-expect-error not an option
     createLimiter({ maxConcurrency: 4 });
     // @ts-expect-error lanes have names
@@ -163,6 +168,11 @@ describe('createLimiter', () => {
     expectTypeOf(createAccount({ requestsPerMinute: 60, lanes: ['now', { name: 'later', floor: 0 }] })).toEqualTypeOf<Limiter>();
     const keyed = keyedLimiter(limiter, { concurrency: 1 });
     expectTypeOf(keyed.of('a')).toEqualTypeOf<Limiter>();
+    keyedLimiter({ perKey: (key) => (key === 'gold' ? { concurrency: 5, rates: [perMinute('requests', 60)] } : undefined) });
+    // @ts-expect-error limits are objects
+    keyedLimiter({ perKey: () => 5 });
+    // @ts-expect-error no limit
+    keyedLimiter({ perKey: () => ({ maxQueued: 5 }) });
     // @ts-expect-error of which key
     keyed.tryAcquire({});
     // @ts-expect-error a child has the clock of the limiter above

@@ -39,7 +39,7 @@ export const BUGS: readonly WaitingBug[] = [
     'backpressure by weight',
     'conflateWhileBusy',
   ]),
-  bug('room for one item too many', BOUNDS, 'return maxQueued - queued;', 'return maxQueued - queued + 1;', ['createIntake']),
+  bug('room for one item too many', BOUNDS, 'return now(maxQueued) - queued;', 'return now(maxQueued) - queued + 1;', ['createIntake']),
   bug('the newest evicted instead of the oldest', BOUNDS, "policy === 'dropOldest' ? Math.min(length, most) : 0", '0', EVICTING),
   bug(
     'the oldest evicted instead of the newest',

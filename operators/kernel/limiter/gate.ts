@@ -1,7 +1,7 @@
 import type { Charge } from '../limits/limit.js';
-import type { GrantQueue, GrantQueueRule, LaneRule, Overflow, Waiter } from '../queues/queue.js';
+import type { GrantQueue, GrantQueueRule, LaneRule, Waiter } from '../queues/queue.js';
 import type { Bounds, Refusal } from '../waiting/bounds.js';
-import { boundsOf, evictable, mayNotWait, refusal } from '../waiting/bounds.js';
+import { boundsOf, evictable, isUnbounded, mayNotWait, refusal } from '../waiting/bounds.js';
 import { Deadlines, LongMark } from '../waiting/deadlines.js';
 import type { Paid, Rates } from './rates.js';
 
@@ -34,8 +34,8 @@ export interface GateJob<J> extends GatePermit, Waiter<J> {
 export interface GateRules {
   readonly concurrency: number;
   readonly queue: GrantQueueRule<never>;
-  readonly maxQueued: number;
-  readonly overflow: Overflow;
+  readonly maxQueued: Bounds['maxQueued'];
+  readonly overflow: Bounds['overflow'];
   readonly enforce: boolean;
   readonly abortGraceMs: number;
 }
@@ -90,7 +90,7 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
   constructor(rules: GateRules, above?: Gate<J, P>) {
     this.rules = rules;
     this.bounds = boundsOf({ ...rules, lanes: rules.queue.lanes });
-    this.isBounded = rules.queue.lanes.some((_, lane) => refusal(this.bounds, Number.MAX_VALUE, lane) !== undefined);
+    this.isBounded = !isUnbounded(this.bounds) || rules.queue.lanes.some(({ maxQueued = Infinity }) => maxQueued < Infinity);
     this.above = above;
     this.queue = rules.queue.create<J>(1);
     this.inLane = rules.queue.lanes.map(() => 0);

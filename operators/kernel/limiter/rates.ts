@@ -76,6 +76,8 @@ export interface RateLevel {
 
 /** What a rate has spent, to continue from another time. */
 export interface SavedRate extends RateKey {
+  /** -1 for a window without an end, which JSON has no number for. */
+  readonly windowMs: number;
   readonly spent: readonly number[];
 }
 
@@ -308,12 +310,20 @@ export class Rates {
   /** What several processes share is saved where they share it. */
   save(now: number): SavedRate[] {
     const own = this.all.filter(({ meter }) => !meter?.isShared);
-    return own.map(({ rule: { unit, windowMs, isStrict }, meter }) => ({ unit, windowMs, isStrict, spent: meter?.save(now) ?? [] }));
+    return own.map(({ rule: { unit, windowMs, isStrict }, meter }) => ({
+      unit,
+      windowMs: windowMs === Infinity ? -1 : windowMs,
+      isStrict,
+      spent: meter?.save(now) ?? [],
+    }));
   }
 
   /** Goes on from what was saved so long ago. */
   restore(saved: readonly SavedRate[], elapsedMs: number, now: number): void {
-    for (const rate of saved) this.find(rate)?.meter?.load(rate.spent, elapsedMs, now);
+    for (const rate of saved) {
+      const windowMs = rate.windowMs === -1 ? Infinity : rate.windowMs;
+      this.find({ ...rate, windowMs })?.meter?.load(rate.spent, elapsedMs, now);
+    }
   }
 
   private find(rule: RateKey): Rate | undefined {

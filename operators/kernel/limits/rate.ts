@@ -28,7 +28,8 @@ export class Rate {
   constructor(rule: RateSpec, headroom: number, now: number, reserve?: ReserveRule) {
     this.rule = rule;
     this.headroom = headroom;
-    this.reserve = reserve;
+    // Of an amount that is spent once nothing comes back to a lane.
+    this.reserve = rule.windowMs === Infinity ? undefined : reserve;
     this.resize(now);
   }
 
@@ -36,6 +37,7 @@ export class Rate {
   get name(): string {
     const { unit, windowMs } = this.rule;
     if (windowMs === DAY_MS) return `${unit}PerDay`;
+    if (windowMs === Infinity) return `${unit} in all`;
     return windowMs === MINUTE_MS ? `${unit}PerMinute` : `${unit} per ${String(windowMs)} ms`;
   }
 
@@ -151,6 +153,7 @@ export class Rate {
 
   /** What comes in within so many ms. */
   refillIn(spanMs: number): number {
+    if (spanMs === Infinity) return this.amount * this.headroom;
     return (this.perMinute * this.headroom * spanMs) / MINUTE_MS;
   }
 

@@ -15,6 +15,8 @@ interface Entry {
  *
  * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most. It is told of no time before one
  * that it was told of.
+ *
+ * A window without an end, where `perMinute` is 0, is an amount that is spent once. It keeps one entry.
  */
 export class SlidingWindow implements Meter {
   private span = 0;
@@ -69,7 +71,8 @@ export class SlidingWindow implements Meter {
   pay(cost: number, now: number): void {
     this.forget(now);
     // Of what costs nothing as well: it may be corrected.
-    if (this.entry(this.size - 1)?.at !== now) this.log.push({ at: now, cost: 0 });
+    const at = this.timeOf(now);
+    if (this.entry(this.size - 1)?.at !== at) this.log.push({ at, cost: 0 });
     this.change(this.size - 1, cost);
   }
 
@@ -80,8 +83,9 @@ export class SlidingWindow implements Meter {
   correct(delta: number, paidAt: number, now: number): void {
     this.forget(now);
     if (paidAt + this.span <= now) return;
-    const index = this.find(paidAt);
-    if (this.entry(index)?.at === paidAt) this.change(index, delta);
+    const at = this.timeOf(paidAt);
+    const index = this.find(at);
+    if (this.entry(index)?.at === at) this.change(index, delta);
     else if (delta > 0) this.pay(delta, now);
   }
 
@@ -103,9 +107,14 @@ export class SlidingWindow implements Meter {
     this.log = [];
     this.gone = 0;
     for (let i = 0; i + 1 < saved.length; i += 2)
-      this.log.push({ at: now - (saved[i] as number) - elapsedMs, cost: saved[i + 1] as number });
+      this.log.push({ at: this.timeOf(now - (saved[i] as number) - elapsedMs), cost: saved[i + 1] as number });
     this.addUp();
     this.forget(now);
+  }
+
+  /** In a window without an end all times are one. */
+  private timeOf(at: number): number {
+    return this.span === Infinity ? 0 : at;
   }
 
   /** Entries in the window. */

@@ -17,10 +17,20 @@ import type { GrantQueue, LaneRule, Overflow, Waiter } from '../queues/queue.js'
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 export const MOST_HELD = 1000;
 
-/** What the options of an operator say about waiting, checked and with defaults. */
+/** A value, or a function that is asked for it each time. It does not throw. */
+export type Asked<V> = V | (() => V);
+
+/** The value as it is now. */
+export function now<V extends string | number>(value: Asked<V>): V {
+  return typeof value === 'function' ? value() : value;
+}
+
+/**
+ * What the options of an operator say about waiting, checked and with defaults. A `maxQueued` that is lowered evicts nothing: it counts for newcomers.
+ */
 export interface Bounds {
-  readonly maxQueued: number;
-  readonly overflow: Overflow;
+  readonly maxQueued: Asked<number>;
+  readonly overflow: Asked<Overflow>;
   readonly maxWeight: number;
   readonly maxKeys: number;
   /** Where a lane has bounds of its own, it says so here. */
@@ -51,7 +61,8 @@ export function boundsOf(options: { readonly [K in keyof Bounds]?: Bounds[K] | u
 
 /** Why one more may not wait where so many entries do, and so many of them in its lane; undefined when it may. */
 export function refusal(bounds: Bounds, queued: number, lane = 0, inLane = queued): Refusal | undefined {
-  const { maxQueued, lanes } = bounds;
+  const { lanes } = bounds;
+  const maxQueued = now(bounds.maxQueued);
   const rule = lane < lanes.length ? lanes[lane] : undefined;
   const most = rule?.maxQueued ?? Infinity;
   if (queued < maxQueued && inLane < most) return undefined;
@@ -59,7 +70,7 @@ export function refusal(bounds: Bounds, queued: number, lane = 0, inLane = queue
   return {
     bound: isLaneFull ? 'maxQueued' : bounds.bound,
     limit: isLaneFull ? most : maxQueued,
-    policy: rule?.overflow ?? bounds.overflow,
+    policy: rule?.overflow ?? now(bounds.overflow),
     isLaneFull,
     excess: 1 + Math.max(queued - maxQueued, inLane - most),
   };
@@ -67,37 +78,38 @@ export function refusal(bounds: Bounds, queued: number, lane = 0, inLane = queue
 
 /** Why no entry may wait that makes the total weight this; undefined when it may. */
 export function overweight({ maxWeight, overflow }: Bounds, weight: number): Refusal | undefined {
-  return weight > maxWeight ? { bound: 'maxWeight', limit: maxWeight, policy: overflow, isLaneFull: false, excess: 1 } : undefined;
+  return weight > maxWeight ? { bound: 'maxWeight', limit: maxWeight, policy: now(overflow), isLaneFull: false, excess: 1 } : undefined;
 }
 
 /** Why no entry with a new key may come where so many keys are in use; undefined when it may. */
 export function tooManyKeys({ maxKeys, overflow }: Bounds, keys: number): Refusal | undefined {
-  return keys >= maxKeys ? { bound: 'maxKeys', limit: maxKeys, policy: overflow, isLaneFull: false, excess: 1 } : undefined;
+  return keys >= maxKeys ? { bound: 'maxKeys', limit: maxKeys, policy: now(overflow), isLaneFull: false, excess: 1 } : undefined;
 }
 
 /** Whether nothing may wait in the lane: what cannot start at once is refused. */
 export function mayNotWait({ maxQueued, lanes }: Bounds, lane = 0): boolean {
-  return maxQueued === 0 || lanes[lane]?.maxQueued === 0;
+  return now(maxQueued) === 0 || lanes[lane]?.maxQueued === 0;
 }
 
-/** Whether any number of entries may wait, so that a long queue is to be reported. */
+/** Whether any number of entries may wait, whatever happens, so that a long queue is to be reported. */
 export function isUnbounded({ maxQueued }: Bounds): boolean {
   return maxQueued === Infinity;
 }
 
 /** How many more a consumer that pulls may ask for where so many entries wait. */
 export function room({ maxQueued }: Bounds, queued: number): number {
-  return maxQueued - queued;
+  return now(maxQueued) - queued;
 }
 
 /** Whether a producer that can wait waits for room, instead of failing: only where entries are bounded and none is evicted. */
 export function waitsForRoom({ maxQueued, overflow }: Bounds): boolean {
-  return maxQueued < Infinity && overflow === 'error';
+  return now(maxQueued) < Infinity && now(overflow) === 'error';
 }
 
 /** Whether so many results are held back that only the one they wait for may start. */
 export function holdsTooMuch({ maxQueued }: Bounds, held: number): boolean {
-  return held > 0 && held >= (maxQueued === Infinity ? MOST_HELD : maxQueued);
+  const most = now(maxQueued);
+  return held > 0 && held >= (most === Infinity ? MOST_HELD : most);
 }
 
 // ---- which entries go -----------------------------------------------------------------------------------------------

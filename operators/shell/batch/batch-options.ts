@@ -20,6 +20,7 @@ import { callback, check, checked, count, durationMs, madeBy, misused, oneOf, po
 import type { SplitItem } from '../../options/oversize.js';
 import type { Permits } from '../../options/permits.js';
 import type { BatchResult, CallContext, WorkResult } from '../../options/types.js';
+import { asked } from '../calls/asked.js';
 import { concurrencyOption, notifier } from '../streams/notifier.js';
 import { schedulerOption } from '../time/alarm.js';
 
@@ -72,10 +73,16 @@ export interface GateOptions<T, R = never> {
   readonly flush?: ObservableInput<unknown>;
   /** Lanes of different urgency, with {@link lanes}. @defaultValue one line for all */
   readonly queue?: QueueRule<T>;
-  /** Most items waiting; those between two attempts count. Without a bound `queueLong` is told at 10,000. @defaultValue Infinity */
-  readonly maxQueued?: number;
-  /** What happens at the bound: `'error'` fails the operator, the others drop an item, whose caller gets an `OverflowError`. @defaultValue 'error' */
-  readonly overflow?: Overflow;
+  /**
+   * Most items waiting; those between two attempts count. Without a bound `queueLong` is told at 10,000. A function is asked for each item that has to wait.
+   * @defaultValue Infinity
+   */
+  readonly maxQueued?: number | (() => number);
+  /**
+   * What happens at the bound: `'error'` fails the operator, the others drop an item, whose caller gets an `OverflowError`. A function is asked each time.
+   * @defaultValue 'error'
+   */
+  readonly overflow?: Overflow | (() => Overflow);
   /** In which order results go out: {@link inputOrder} or {@link orderPerKey}. @defaultValue as calls end */
   readonly order?: Order<T>;
   /** How long a batch that is not full is held while a permit is free: {@link natural}, {@link fixed}, {@link graded}, or a function. @defaultValue `graded(100)` */
@@ -125,8 +132,8 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     oversize: madeBy('cut', "'alone', 'reject' or splitItem(into, join)", 'alone', 'reject'),
     flush: notifier,
     queue: check<unknown>('lanes([…])', isBatchQueue),
-    maxQueued: count,
-    overflow: oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+    maxQueued: asked(count, Infinity),
+    overflow: asked(oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'), 'error'),
     order: madeBy('lines', 'inputOrder() or orderPerKey(key)', undefined),
     window: windowOption,
     concurrency: concurrencyOption,

@@ -2,6 +2,10 @@ import type { SchedulerLike } from 'rxjs';
 import { noop } from 'rxjs';
 import type { Linked } from '../../kernel/queues/line.js';
 import { Chain } from '../../kernel/queues/line.js';
+import { unusable } from '../../options/answers.js';
+import { ask } from '../../options/ask.js';
+import { isPromise } from '../calls/call.js';
+import { report } from '../calls/report.js';
 import { Alarm } from '../time/alarm.js';
 
 /**
@@ -12,9 +16,72 @@ export interface LoadCache {
   create(...args: never[]): object;
 }
 
-/** The same to whoever goes by it. */
+/** Internal side of {@link LoadCache}. */
 export interface LoadCacheRule extends LoadCache {
   create<R>(scheduler: SchedulerLike): KeptValues<R>;
+}
+
+/**
+ * A cache of your own for a batcher, in memory: a `Map`, or what a library makes with these methods, as DataLoader takes it for `cacheMap`. It keeps values,
+ * not promises. Its bound, its clock and what it evicts are its own.
+ * @beta
+ */
+export interface CacheMap<V> {
+  /** The value of a key; undefined when there is none. */
+  get(key: unknown): V | undefined;
+  set(key: unknown, value: V): unknown;
+  delete(key: unknown): unknown;
+  clear(): unknown;
+  /** Told as `cached` in snapshots. */
+  readonly size?: number;
+}
+
+/** What a batcher remembers. */
+export interface Values<R> {
+  readonly size: number;
+  find(key: unknown): { readonly value: R } | undefined;
+  /** Keeps the value of a key that has none. */
+  keep(key: unknown, value: R): void;
+  forget(key: unknown): void;
+  clear(): void;
+}
+
+/** Values in a cache of the user. What its methods throw is a `CallbackError`; a value that cannot be stored is reported, because its loads have it. */
+export class OwnValues<R> implements Values<R> {
+  constructor(
+    private readonly operator: string,
+    private readonly cache: CacheMap<R>,
+  ) {}
+
+  get size(): number {
+    return this.cache.size ?? 0;
+  }
+
+  find(key: unknown): { readonly value: R } | undefined {
+    const value = this.ask((cache) => cache.get(key));
+    if (isPromise(value)) throw unusable(this.operator, 'cache', 'a value, not a promise', value);
+    return value === undefined ? undefined : { value };
+  }
+
+  keep(key: unknown, value: R): void {
+    try {
+      this.ask((cache) => cache.set(key, value));
+    } catch (error) {
+      report(error);
+    }
+  }
+
+  forget(key: unknown): void {
+    this.ask((cache) => cache.delete(key));
+  }
+
+  clear(): void {
+    this.ask((cache) => cache.clear());
+  }
+
+  private ask<V>(call: (cache: CacheMap<R>) => V): V {
+    return ask(this.operator, 'cache', call, this.cache);
+  }
 }
 
 /** A value that is remembered. */
@@ -25,7 +92,7 @@ interface Kept<R> extends Linked<Kept<R>> {
 }
 
 /** Values by key, up to a bound. */
-export class KeptValues<R> {
+export class KeptValues<R> implements Values<R> {
   private readonly byKey = new Map<unknown, Kept<R>>();
   /** The one not asked for longest first. A `Map` has an order too, but whoever asks it for the first steps over the places of all that are gone. */
   private readonly inUse = new Chain<Kept<R>>();
@@ -57,7 +124,6 @@ export class KeptValues<R> {
     return found;
   }
 
-  /** Keeps the value of a key that has none. */
   keep(key: unknown, value: R): void {
     const kept: Kept<R> = { key, value, expiresAt: this.clock.now() + this.ttlMs, previous: undefined, next: undefined };
     this.byKey.set(key, kept);

@@ -13,6 +13,7 @@ import type { Check, Checked } from '../../options/options.js';
 import { checked, count, countFromZero, madeBy, ofKeys, oneOf, optional, positive, unchecked } from '../../options/options.js';
 import type { Permits } from '../../options/permits.js';
 import type { ItemContext, WorkResult } from '../../options/types.js';
+import { asked } from '../calls/asked.js';
 import { concurrencyOption } from '../streams/notifier.js';
 import { schedulerOption } from '../time/alarm.js';
 
@@ -27,14 +28,14 @@ export interface ItemOptions<T> {
   /**
    * Most items waiting, over all keys; results held back by `order` count. 0 = what cannot start at once overflows. Without a bound `onEvent` is
    * told of the first 10,000 (`queueLong`), and an `order` holds back 1,000 results at most: nothing more is started then, until the item
-   * that they wait for is over. @defaultValue Infinity
+   * that they wait for is over. A function is asked for each item that has to wait. @defaultValue Infinity
    */
-  readonly maxQueued?: number;
+  readonly maxQueued?: number | (() => number);
   /**
    * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`. `'latest'` leaves only
-   * the newest of its key waiting. @defaultValue 'error'
+   * the newest of its key waiting. A function is asked each time. @defaultValue 'error'
    */
-  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
+  readonly overflow?: Exclude<Overflow, 'dropLowest'> | (() => Exclude<Overflow, 'dropLowest'>);
   /**
    * Results go out in the order of the items with `inputOrder()`, in that order for equal keys with `orderPerKey()`. @defaultValue as inner
    * streams have them
@@ -62,8 +63,8 @@ export const ITEM_CHECKS = /* @__PURE__ */ (() => ({
   concurrency: concurrencyOption,
   limiter: unchecked,
   maxKeys: optional(count),
-  maxQueued: countFromZero,
-  overflow: oneOf('error', 'dropOldest', 'dropNewest', 'latest'),
+  maxQueued: asked(countFromZero, Infinity),
+  overflow: asked(oneOf('error', 'dropOldest', 'dropNewest', 'latest'), 'error'),
   order: madeBy<OrderRule<never> | undefined>('lines', 'inputOrder() or orderPerKey()', undefined),
   errors: oneOf('settle', 'propagate'),
   timeoutMs: positive,

@@ -28,6 +28,7 @@ import {
   startingRate,
 } from '../../options/options.js';
 import { requiredSignal } from '../calls/abort.js';
+import { asked } from '../calls/asked.js';
 import { schedulerOption } from '../time/alarm.js';
 
 /** What the limiter calls itself in errors and events. */
@@ -53,8 +54,8 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   rates: ratesOption,
   headroom: (operator: string, option: string, value: number) => ratio(operator, option, value, 0.01),
   queue: madeBy<GrantQueueRule<LimiterJob>>('create', 'lanes([…])'),
-  maxQueued: countFromZero,
-  overflow: oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+  maxQueued: asked(countFromZero, Infinity),
+  overflow: asked(oneOf('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'), 'error'),
   learn: madeBy<LearnRule | undefined>('addTo', 'fromHeaders()', undefined),
   refunds: flag,
   enforce: flag,
