@@ -52,6 +52,7 @@ const LATER = {
     ConfiguredStages: 'what `stagesOptions` returns',
     ConfiguredWork: 'what `stagesOptions` takes for a stage',
     FileJournal: 'what `fileJournal` opens',
+    BudgetRefusal: 'what a refused call has asked of which limit',
     Credit: 'the port of a store: what it grants',
     CreditCorrection: 'the port of a store: what a credit has cost',
     CreditCorrections: 'the port of a store: the same of one owner',

@@ -16,7 +16,7 @@ export function reservationOf(budget: BudgetPort, call: BudgetCall): Reserving {
     return defer(() => {
       const reserving = budget.reserve(call);
       return isObservable(reserving) ? reserving : of(reserving);
-    }).pipe(retry({ delay: (refusal) => freedBy(refusal) ?? throwError(() => refusal) }));
+    }).pipe(retry({ delay: (refusal: Error) => freedBy(refusal) ?? throwError(() => refusal) }));
   }
 }
 

@@ -107,7 +107,10 @@ describe('`--max-usd`', () => {
       let kills = random() < 0.4 ? 3 : 0;
       for (let runs = 0; runs < 6; runs++) {
         const abort = new AbortController();
-        if (kills-- > 0) setTimeout(() => void abort.abort(), 20 + random() * 60);
+        const kill = (): void => {
+          abort.abort();
+        };
+        if (kills-- > 0) setTimeout(kill, 20 + random() * 60);
         const summary = await run(cap, abort.signal).catch(() => undefined);
         expect(chat.billedUsd).toBeLessThanOrEqual(cap + 1e-9);
         if (summary === undefined || abort.signal.aborted) continue;
