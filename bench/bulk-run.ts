@@ -131,10 +131,10 @@ async function run(
     look(job.view().rows.done);
   }, 50);
   const before = { at: performance.now(), cpu: process.cpuUsage() };
-  const { exitCode, items } = await job.run();
+  const { exitCode, results } = await job.run();
   const { user, system } = process.cpuUsage(before.cpu);
   clearInterval(looking);
-  if (exitCode !== 0 || items.written !== rows) throw new Error(`${items.written} of ${rows} rows, exit code ${exitCode}`);
+  if (exitCode !== 0 || results.written !== rows) throw new Error(`${results.written} of ${rows} rows, exit code ${exitCode}`);
   return { rows, ms: performance.now() - before.at, cpuMicros: user + system };
 }
 

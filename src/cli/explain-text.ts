@@ -1,7 +1,7 @@
 import type { Spelling } from '../edge/config/spelling.js';
 import type { Throughput, ThroughputLevel, ThroughputPlan } from '../pipelines/throughput.js';
 import type { Advice } from './explain-advice.js';
-import { formatCount, formatRate } from './format.js';
+import { counted, formatCount, formatRate } from './format.js';
 
 /** What bounds a configuration, and what to change, for people. */
 export interface Explained {
@@ -15,12 +15,7 @@ export interface Explained {
 
 export function explainText({ plan, assumed, throughput: explained, advice, spelled }: Explained): string {
   const { documents, items, calls, tokens, makespanMs, bottleneck, raise } = explained;
-  const work = [
-    `${formatCount(documents)} documents`,
-    `${formatCount(items)} results`,
-    `${formatCount(calls)} calls`,
-    `${formatCount(tokens)} tokens`,
-  ];
+  const work = [counted(documents, 'document'), counted(items, 'result'), counted(calls, 'call'), counted(tokens, 'token')];
   const rows = explained.levels.map((level) => [
     spelled(level.setting).name,
     limitText(plan, level, spelled(level.setting)),

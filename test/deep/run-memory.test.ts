@@ -62,10 +62,10 @@ async function measure(rows: number): Promise<{ readonly rows: number; readonly 
     const { heapUsed, external } = process.memoryUsage();
     bytes = Math.max(bytes, heapUsed + external);
   }, 5);
-  const { exitCode, items } = await job.run().finally(() => {
+  const { exitCode, results } = await job.run().finally(() => {
     clearInterval(looking);
   });
-  expect([exitCode, items.written]).toEqual([0, rows]);
+  expect([exitCode, results.written]).toEqual([0, rows]);
   return { rows, bytes };
 }
 

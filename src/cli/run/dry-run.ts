@@ -4,7 +4,7 @@ import { estimateChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import { explainThroughput, type Throughput } from '../../pipelines/throughput.js';
 import { formatTime } from '../explain-text.js';
-import { formatCount } from '../format.js';
+import { counted, formatCount } from '../format.js';
 import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
 import { visibleName } from '../visible.js';
@@ -125,9 +125,9 @@ export function dryRunText({
     `rows: ${formatCount(rows)} to do${failing}${before}`,
     ...stages.map(
       (stage) =>
-        `${stage.stage}: ${formatCount(stage.items)} items, ${formatCount(stage.calls)} calls, ${formatCount(stage.inputTokens)} tokens sent, ${formatCount(stage.outputTokens)} received`,
+        `${stage.stage}: ${counted(stage.items, 'item')}, ${counted(stage.calls, 'call')}, ${counted(stage.inputTokens, 'token')} sent, ${formatCount(stage.outputTokens)} received`,
     ),
-    `in all: ${formatCount(calls)} calls, ${formatCount(tokens)} tokens; cost: ${formatUsd(costUsd)}`,
+    `in all: ${counted(calls, 'call')}, ${counted(tokens, 'token')}; cost: ${formatUsd(costUsd)}`,
     ...(throughput === undefined ? [] : [timeLine(throughput)]),
     ...assumed.map((text) => `assumed: ${text}`),
     'dry run: nothing was sent, nothing was written',

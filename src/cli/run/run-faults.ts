@@ -1,4 +1,5 @@
-import { type BudgetExceededError, isFlowError } from '../../../operators/index.js';
+import type { BudgetExceededError } from '../../../operators/index.js';
+import { isFlowError } from '../../../operators/index.js';
 import type { StageItem } from '../../pipelines/stages/stages-types.js';
 import { CliError, EXIT, exitCodeOf } from '../exit.js';
 import { explainFailure, type ProviderWords } from '../provider.js';

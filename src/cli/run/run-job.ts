@@ -14,6 +14,7 @@ import type { Budget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
 import type { DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
 import { EXIT, type ExitCode } from '../exit.js';
+import { counted } from '../format.js';
 import { OWN_FOLDER_MODE } from '../own-file.js';
 import { classifyWhile } from '../provider.js';
 import { AnswerCache } from './answer-cache.js';
@@ -100,7 +101,7 @@ export class RunJob implements StageHost {
 
   view(): RunView {
     const nowMs = performance.now();
-    const { rows, retries, splits } = this.#tally;
+    const { rows, retries, expanded } = this.#tally;
     const { resultsPerMinute, callsPerMinute, tokensPerMinute } = this.#tally.look(nowMs);
     const share = this.#source?.share() ?? 0;
     return {
@@ -113,7 +114,7 @@ export class RunJob implements StageHost {
       callsPerMinute,
       tokensPerMinute,
       retries,
-      splits,
+      expanded,
       costUsd: this.#usd(this.cost.costUsd),
     };
   }
@@ -132,7 +133,7 @@ export class RunJob implements StageHost {
       const journal = await readState(this.#plan, this.#options);
       if (isLimited(this.#plan, this.#options.maxUsd) && journal.hasAnswers && !existsSync(paths.budget))
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
-      if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
+      if (journal.damagedLines > 0) this.#notes.push(skippedNote(journal.damagedLines, 'journal'));
       const events = await this.#openEvents();
       const cache = await this.#openCache();
       if (journal.change !== undefined) {
@@ -199,8 +200,8 @@ export class RunJob implements StageHost {
   }
 
   expanded(items: number): void {
-    this.#tally.splits += 1;
-    this.#tally.splitInto += items;
+    this.#tally.expanded += 1;
+    this.#tally.expandedInto += items;
   }
 
   // ---- the work -------------------------------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ export class RunJob implements StageHost {
     const { paths, config } = this.#plan;
     if (paths.cache === undefined) return undefined;
     const cache = await AnswerCache.open(paths.cache, shownCache(config) ?? paths.cache);
-    if (cache.damagedLines > 0) this.#notes.push(`${String(cache.damagedLines)} damaged lines of the cache were skipped`);
+    if (cache.damagedLines > 0) this.#notes.push(skippedNote(cache.damagedLines, 'cache'));
     return cache;
   }
 
@@ -403,13 +404,13 @@ export class RunJob implements StageHost {
       failuresFile: this.#shownFailures,
       journal: `${shownOutput}.journal`,
       rows: { ...tally.rows },
-      items: { ...tally.items },
+      results: { ...tally.items },
       calls,
       retries: tally.retries,
       recalled: tally.recalled,
       cached: tally.cached,
-      splits: tally.splits,
-      splitInto: tally.splitInto,
+      expanded: tally.expanded,
+      expandedInto: tally.expandedInto,
       rowsPerSecond: ((ok + partial + failed) / durationMs) * 1000,
       ...sums,
       meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
@@ -431,6 +432,10 @@ async function closing(file: { close(): Promise<void> }, work: () => Promise<voi
   } finally {
     await file.close();
   }
+}
+
+function skippedNote(lines: number, of: string): string {
+  return `${counted(lines, 'damaged line')} of the ${of} ${lines === 1 ? 'was' : 'were'} skipped`;
 }
 
 /** In the order of the configuration, those that ask somebody. */

@@ -1,7 +1,7 @@
 import type { Distribution } from '../../metrics/histogram.js';
 import type { ExitCode } from '../exit.js';
 import { formatTime } from '../explain-text.js';
-import { formatCount, formatMs, formatShare } from '../format.js';
+import { counted, formatCount, formatMs, formatShare } from '../format.js';
 import { visibleName } from '../visible.js';
 import type { SpentBudget } from './run-budget.js';
 
@@ -31,7 +31,7 @@ export interface RunSummary {
     readonly earlierFailed: number;
   };
   /** Items in the output and in the failures, of this run. */
-  readonly items: { readonly written: number; readonly failed: number };
+  readonly results: { readonly written: number; readonly failed: number };
   /** Calls that were sent, tried again, and answers taken from the journal instead. */
   readonly calls: number;
   readonly retries: number;
@@ -39,8 +39,8 @@ export interface RunSummary {
   /** Answers of equal requests, of this run or an earlier one. */
   readonly cached: number;
   /** How often a row, or an item of it, became several, and how many. */
-  readonly splits: number;
-  readonly splitInto: number;
+  readonly expanded: number;
+  readonly expandedInto: number;
   readonly rowsPerSecond: number;
   /** Items written. */
   readonly resultsPerMinute: number;
@@ -67,19 +67,31 @@ export interface RunSummary {
 
 /** What a run did, for people. */
 export function runSummaryText(summary: RunSummary): string {
-  const { rows, items, calls, retries, recalled, cached, splits, splitInto, stages, promptTokens, completionTokens, estimatedCalls } =
-    summary;
-  const byEstimate = estimatedCalls === 0 ? '' : `, of ${formatCount(estimatedCalls)} calls by estimate: no \`usage\` in their answers`;
+  const {
+    rows,
+    results,
+    calls,
+    retries,
+    recalled,
+    cached,
+    expanded,
+    expandedInto,
+    stages,
+    promptTokens,
+    completionTokens,
+    estimatedCalls,
+  } = summary;
+  const byEstimate = estimatedCalls === 0 ? '' : `, estimated for ${counted(estimatedCalls, 'call')} without a \`usage\``;
   const known = [
-    ...(recalled === 0 ? [] : [`, ${formatCount(recalled)} answers from the journal`]),
-    ...(cached === 0 ? [] : [`, ${formatCount(cached)} answers from the cache`]),
+    ...(recalled === 0 ? [] : [`, ${counted(recalled, 'answer')} from the journal`]),
+    ...(cached === 0 ? [] : [`, ${counted(cached, 'answer')} from the cache`]),
   ].join('');
   return [
     ...summary.notes.map((note) => `note: ${visibleName(note)}`),
-    `rows: ${formatCount(rows.ok)} done, ${formatCount(rows.partial)} in part, ${formatCount(rows.failed)} failed, ${formatCount(rows.earlier)} done and ${formatCount(rows.earlierFailed)} failed in earlier runs; items: ${formatCount(items.written)} written, ${formatCount(items.failed)} failed`,
+    `rows: ${formatCount(rows.ok)} done, ${formatCount(rows.partial)} in part, ${formatCount(rows.failed)} failed, ${formatCount(rows.earlier)} done and ${formatCount(rows.earlierFailed)} failed in earlier runs; results: ${formatCount(results.written)} written, ${formatCount(results.failed)} failed`,
     `throughput: ${perSecond(summary.rowsPerSecond)} rows/s, ${formatCount(summary.resultsPerMinute)} results/min, ${formatCount(summary.callsPerMinute)} calls/min, ${formatCount(summary.tokensPerMinute)} tokens/min; rows in progress ${formatShare(summary.meanFill)} full`,
     ...stages.map(stageLine),
-    `calls: ${formatCount(calls)}, retries: ${formatCount(retries)}, splits: ${formatCount(splits)}${splits === 0 ? '' : ` into ${formatCount(splitInto)}`}${known}`,
+    `calls: ${formatCount(calls)}, retries: ${formatCount(retries)}, expanded: ${formatCount(expanded)}${expanded === 0 ? '' : ` into ${counted(expandedInto, 'item')}`}${known}`,
     `tokens: ${formatCount(promptTokens)} sent, ${formatCount(completionTokens)} received${byEstimate}`,
     `cost: ${costText(summary)}`,
     `took ${formatMs(summary.durationMs)}`,
@@ -89,7 +101,10 @@ export function runSummaryText(summary: RunSummary): string {
 
 /** With a cent's hundredth: single calls cost less than a cent. */
 export function formatUsd(usd: number | undefined): string {
-  return usd === undefined ? 'unknown (no `prices`)' : `$${usd.toFixed(4)}`;
+  if (usd === undefined) return 'unknown (no `prices`)';
+  // Two digits that count.
+  const digits = usd <= 0 || usd >= 0.001 ? 4 : Math.min(9, 1 - Math.floor(Math.log10(usd)));
+  return `$${usd.toFixed(digits)}`;
 }
 
 function costText({ costUsd, estimatedUsd = 0, failedUsd = 0 }: RunSummary): string {
@@ -103,14 +118,14 @@ function amountText(amount: number, unit: SpentBudget['unit']): string {
 }
 
 function stageLine({ stage, calls, failures, latencyMs: { p50, p95, p99 } }: StageSummary): string {
-  return `${stage}: ${formatCount(calls)} calls, ${formatCount(failures)} failed; p50 ${formatMs(p50)}, p95 ${formatMs(p95)}, p99 ${formatMs(p99)}`;
+  return `${stage}: ${counted(calls, 'call')}, ${formatCount(failures)} failed; p50 ${formatMs(p50)}, p95 ${formatMs(p95)}, p99 ${formatMs(p99)}`;
 }
 
 function perSecond(rate: number): string {
   return rate < 10 ? rate.toFixed(2) : formatCount(rate);
 }
 
-function outcome({ stopped, spent, output, failuresFile, journal, items, rows, exitCode }: RunSummary): string {
+function outcome({ stopped, spent, output, failuresFile, journal, results, rows, exitCode }: RunSummary): string {
   if (stopped === 'interrupted') return `interrupted: what is done is kept in ${journal}, run the same command again to go on`;
   if (spent !== undefined) {
     const [left, limit, asked] = [spent.left, spent.limit, spent.asked].map((amount) => amountText(amount, spent.unit)) as [
@@ -121,7 +136,9 @@ function outcome({ stopped, spent, output, failuresFile, journal, items, rows, e
     const repair = spent.resetsInMs === undefined ? 'give more' : `wait ${formatTime(spent.resetsInMs)}, or give more`;
     return `stopped: ${left} of ${limit} is left, and the next call may cost ${asked}; what is done is kept in ${journal}, ${repair} and run the same command again to go on`;
   }
-  const wrote = `wrote ${output}: ${formatCount(items.written)} items`;
+  const wrote = `wrote ${output}: ${counted(results.written, 'result')}`;
   if (exitCode === 0) return wrote;
-  return `${wrote}; ${formatCount(rows.failed + rows.partial + rows.earlierFailed)} rows are in ${failuresFile}, take them up again with --retry-failed`;
+  const failed = rows.failed + rows.partial + rows.earlierFailed;
+  const [are, them] = failed === 1 ? ['is', 'it'] : ['are', 'them'];
+  return `${wrote}; ${counted(failed, 'row')} ${are} in ${failuresFile}, take ${them} up again with --retry-failed`;
 }

@@ -35,8 +35,8 @@ export class RunTally {
   /** Answers of equal requests. */
   cached = 0;
   retries = 0;
-  splits = 0;
-  splitInto = 0;
+  expanded = 0;
+  expandedInto = 0;
   /** Calls whose tokens are estimates. */
   estimatedCalls = 0;
   /** Time that rows were in progress, of all of them together. */

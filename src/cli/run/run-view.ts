@@ -1,6 +1,6 @@
 import type { Stages } from '../../pipelines/stages/stages-types.js';
 import { formatTime } from '../explain-text.js';
-import { formatCount, formatShare } from '../format.js';
+import { counted, formatCount, formatShare } from '../format.js';
 import { visibleName } from '../visible.js';
 import { formatUsd } from './run-summary.js';
 
@@ -30,7 +30,7 @@ export interface RunView {
   readonly callsPerMinute: number;
   readonly tokensPerMinute: number;
   readonly retries: number;
-  readonly splits: number;
+  readonly expanded: number;
   /** Undefined where a model has no price. */
   readonly costUsd: number | undefined;
 }
@@ -47,7 +47,7 @@ export function levelsOf(pipeline: Pick<Stages<never, unknown>, 'snapshot'>): Le
   return [
     { level: 'rows', ...documents },
     ...Object.entries(stages).map(([level, load]) => ({ level, ...load })),
-    { level: 'requests', ...requests },
+    { level: 'calls', ...requests },
   ];
 }
 
@@ -90,7 +90,7 @@ function headLine(view: RunView, columns: number, paint: (text: string) => strin
 function rowsText({ rows: { done, failed, earlier }, etaMs }: RunView): string {
   const before = earlier === 0 ? '' : `, ${formatCount(earlier)} from earlier runs`;
   const eta = etaMs === undefined ? '' : `, ETA ${formatTime(Math.ceil(etaMs / 1000) * 1000)}`;
-  return `${formatCount(done)} rows done, ${formatCount(failed)} failed${before}${eta}`;
+  return `${counted(done, 'row')} done, ${formatCount(failed)} failed${before}${eta}`;
 }
 
 function tableLine(level: LevelView, width: number): string {
@@ -101,7 +101,7 @@ function tableLine(level: LevelView, width: number): string {
   return [level.level.padEnd(width), ...cells].join('  ').trimEnd();
 }
 
-function ratesLine({ resultsPerMinute, callsPerMinute, tokensPerMinute, retries, splits, costUsd }: RunView): string {
+function ratesLine({ resultsPerMinute, callsPerMinute, tokensPerMinute, retries, expanded, costUsd }: RunView): string {
   const cost = costUsd === undefined ? '' : `, ${formatUsd(costUsd)}`;
-  return `per min: ${formatCount(resultsPerMinute)} results, ${formatCount(callsPerMinute)} requests, ${formatCount(tokensPerMinute)} tokens; retries ${formatCount(retries)}, splits ${formatCount(splits)}${cost}`;
+  return `per min: ${formatCount(resultsPerMinute)} results, ${formatCount(callsPerMinute)} calls, ${formatCount(tokensPerMinute)} tokens; ${counted(retries, 'retry', 'retries')}, ${formatCount(expanded)} expanded${cost}`;
 }

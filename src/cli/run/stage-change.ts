@@ -1,4 +1,4 @@
-import { formatCount } from '../format.js';
+import { counted } from '../format.js';
 import type { StageKey } from './run-plan.js';
 
 /** Answers of one stage. */
@@ -59,7 +59,7 @@ export function changeNote({ changed, added, removed, kept, again }: StageChange
   const names = (stages: readonly string[], what: string): string[] =>
     stages.length === 0 ? [] : [`${stages.map((name) => `\`${name}\``).join(', ')} ${stages.length === 1 ? 'is' : 'are'} ${what}`];
   const counts = (stages: readonly StageAnswers[], what: string): string[] =>
-    stages.map(({ stage, answers }) => `${formatCount(answers)} answers of \`${stage}\` are ${what}`);
+    stages.map(({ stage, answers }) => `${counted(answers, 'answer')} of \`${stage}\` ${answers === 1 ? 'is' : 'are'} ${what}`);
   const about = [...names(changed, 'changed'), ...names(added, 'new'), ...names(removed, 'removed')].join(', ');
   const answers = [...counts(kept, 'kept'), ...counts(again, 'asked again')].join(', ');
   return `the stages are not those of the last run (${about}): ${answers}; the output begins anew, and \`${output}.before\` has what stood in it`;

@@ -79,5 +79,5 @@ function withQuestions(stages: readonly StageConfig[], questions: number | undef
 }
 
 function filled(prompt: string, placeholder: string, value: number): string {
-  return prompt.replaceAll(new RegExp(`\\{\\{\\s*${placeholder}\\s*\\}\\}`, 'g'), String(value));
+  return prompt.replaceAll(/\{\{([^{}]*)\}\}/g, (all, name: string) => (name.trim() === placeholder ? String(value) : all));
 }

@@ -6,7 +6,7 @@ export function noticesOf(file: ConfigFile, { stages = [] }: Config): Finding[] 
   const pool: Path = ['concurrency', 'request_level', 'connection_pool'];
   const hasPool = file.concurrency?.request_level?.connection_pool !== undefined;
   const untold = stages.flatMap(({ name, prompt, listLength }, i): Finding[] => {
-    if (listLength === undefined || prompt === undefined || new RegExp(`(?<!\\d)${String(listLength)}(?!\\d)`).test(prompt)) return [];
+    if (listLength === undefined || prompt === undefined || prompt.match(/\d+/g)?.includes(String(listLength)) === true) return [];
     const isOwn = file.stages?.[i]?.listLength !== undefined;
     const placeholder = isOwn ? 'listLength' : 'questions_per_batch';
     const path: Path = isOwn ? ['stages', i, 'listLength'] : ['concurrency', 'batch_level', placeholder];

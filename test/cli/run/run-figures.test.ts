@@ -73,7 +73,13 @@ function run(plan: RunPlan, maxUsd?: number): Promise<RunSummary> {
 
 it('a job of 11 rows costs what its answers say: 41 calls, of which one is refused', async () => {
   const summary = await run(await planned({ maxTokens: 400 }));
-  expect(summary).toMatchObject({ rows: { ok: 10, failed: 1 }, items: { written: 30, failed: 1 }, calls: 41, retries: 0, estimatedUsd: 0 });
+  expect(summary).toMatchObject({
+    rows: { ok: 10, failed: 1 },
+    results: { written: 30, failed: 1 },
+    calls: 41,
+    retries: 0,
+    estimatedUsd: 0,
+  });
   expect(summary.costUsd).toBeCloseTo(ALL_USD, 9);
   // A filter may have read the one that was refused.
   expect(summary.failedUsd).toBeGreaterThan(usd(100, 400));

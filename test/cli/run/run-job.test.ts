@@ -80,7 +80,7 @@ describe('a run goes by all that its configuration says', () => {
     ] as const;
     expect(await run(planOf({ model, stages }, ROWS.slice(0, 1)))).toMatchObject({
       rows: { partial: 1 },
-      items: { written: 1, failed: 1 },
+      results: { written: 1, failed: 1 },
     });
   });
 });
@@ -472,7 +472,7 @@ describe('a run whose journal is damaged', () => {
     const calls = chat?.calls;
     const all = itemsOf('out.jsonl');
     // Behind the last end that is known, the output is cut and written again.
-    expect(await run(plan)).toMatchObject({ calls: 0, rows: { ok: 9, earlierFailed: 3 }, items: { written: 8 } });
+    expect(await run(plan)).toMatchObject({ calls: 0, rows: { ok: 9, earlierFailed: 3 }, results: { written: 8 } });
     expect([chat?.calls, itemsOf('out.jsonl')]).toEqual([calls, all]);
   });
 

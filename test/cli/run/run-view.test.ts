@@ -17,7 +17,7 @@ const view: RunView = {
   callsPerMinute: 1240,
   tokensPerMinute: 96_500,
   retries: 12,
-  splits: 680,
+  expanded: 680,
   costUsd: 0.4199,
 };
 
@@ -33,7 +33,7 @@ describe('the view of a run', () => {
         'rows           0             0             0          3   678       2',
         'answer        20            12             8          5  13,560       0',
         'requests      20            12             8         10',
-        'per min: 480 results, 1,240 requests, 96,500 tokens; retries 12, splits 680, $0.4199',
+        'per min: 480 results, 1,240 calls, 96,500 tokens; 12 retries, 680 expanded, $0.4199',
       ]
         .map((line) => line.slice(0, 100))
         .join('\n'),
@@ -69,7 +69,7 @@ describe('the view of a run', () => {
       'running 34 %, 678 rows done, 2 failed, 1,200 from earlier runs, ETA 3 min 20 s; ' +
         'rows: 0 queued, 0 held by rate, 0 held by slot, 3 executing; answer: 20 queued, 12 held by rate, 8 held by slot, 5 executing; ' +
         'requests: 20 queued, 12 held by rate, 8 held by slot, 10 executing; ' +
-        'per min: 480 results, 1,240 requests, 96,500 tokens; retries 12, splits 680, $0.4199',
+        'per min: 480 results, 1,240 calls, 96,500 tokens; 12 retries, 680 expanded, $0.4199',
     );
   });
 });

@@ -78,7 +78,7 @@ describe('sluice run', () => {
       { id: 'a', row: 1, item: '0.1', parts: 'short text', ideas: { two: 2 }, reply: 'short text / {"two":2} / T' },
     ]);
     const summary = JSON.parse(readFileSync(join(cwd, 'summary.json'), 'utf8')) as unknown;
-    expect(summary).toMatchObject({ exitCode: 0, calls: 3, splits: 2, splitInto: 3, rows: { ok: 1 }, items: { written: 2 } });
+    expect(summary).toMatchObject({ exitCode: 0, calls: 3, expanded: 2, expandedInto: 3, rows: { ok: 1 }, results: { written: 2 } });
     expect(summary).not.toHaveProperty('costUsd');
     expect(first.stdout).toMatch(/\nreply: 2 calls, 0 failed; p50 /);
     const recorded = replay(importRecording(readFileSync(join(cwd, 'events.jsonl'), 'utf8')));
@@ -164,7 +164,7 @@ describe('sluice run', () => {
       expect(chat.open).toBeGreaterThan(0);
     }, PATIENT);
     vi.advanceTimersByTime(5000);
-    await first.prints(/running \d+ %, 0 rows done, 0 failed; rows: .*; reply: .* executing; requests: .*\n/);
+    await first.prints(/running \d+ %, 0 rows done, 0 failed; rows: .*; reply: .* executing; calls: .*\n/);
     first.kill('SIGINT');
     first.kill('SIGINT');
     expect((await first.ended).stderr).not.toContain('\u001b');

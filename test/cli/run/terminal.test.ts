@@ -68,7 +68,7 @@ async function screen(name: string, as: string, pattern: RegExp, ...flags: reado
   return text;
 }
 
-const VIEW = /running \[[#.]{24}\].*\nlevel +queued +held by rate.*\nrows .*\nreply .*\nrequests .*\nper min: .* requests.*splits 0/;
+const VIEW = /running \[[#.]{24}\].*\nlevel +queued +held by rate.*\nrows .*\nreply .*\ncalls .*\nper min: .* calls.* 0 expanded/;
 
 it('shows a run in a terminal: in colour, in any width, drained by one interrupt', async () => {
   open('drained');
@@ -79,7 +79,7 @@ it('shows a run in a terminal: in colour, in any width, drained by one interrupt
   tmux('resize-window', '-t', 'drained', '-x', '120', '-y', '30');
   const again = await screen('drained', 'wide-again', VIEW);
   // One view, whatever the terminal has made of the ones before.
-  for (const text of [narrow, again]) expect(text.match(/^requests /gm)).toHaveLength(1);
+  for (const text of [narrow, again]) expect(text.match(/^calls /gm)).toHaveLength(1);
   tmux('send-keys', '-t', 'drained', 'C-c');
   await screen('drained', 'stopping', /stopping: waiting for the calls under way[\s\S]*stopping \[/);
   release();
