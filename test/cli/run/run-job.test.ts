@@ -67,9 +67,11 @@ describe('a run goes by all that its configuration says', () => {
 
   it('of the time of an item in a stage, which is that of the stage before that of the model', async () => {
     const model = { ...(await serve({ until: new Promise(() => undefined) })), deadlineMs: 60_000, retry: false } as const;
-    const stages = [{ name: 'reply', prompt: 'say {{text}}', deadlineMs: 60 }];
+    const stages = [{ name: 'reply', prompt: 'say {{text}}', deadlineMs: 300 }];
     expect(await run(planOf({ model, stages }, ROWS))).toMatchObject({ exitCode: 1, rows: { failed: 3 } });
-    expect(linesOf('out.jsonl.failures.jsonl').map(({ error }) => error)).toEqual(Array(3).fill(expect.stringContaining('60 ms')));
+    expect(linesOf('out.jsonl.failures.jsonl').map(({ error }) => error)).toEqual(
+      Array(3).fill(expect.stringMatching(/within (2\d\d|300) ms/)),
+    );
   });
 
   it('of items that a stage may lose, also where it asks nobody', async () => {
@@ -315,8 +317,8 @@ describe('a run whose calls take too long', () => {
   it.each([1, 2])('makes room with each that is given up: %i at a time', async (concurrency) => {
     let silent = concurrency;
     const model = {
-      ...(await serve({ delayMs: () => (silent-- > 0 ? 5000 : 0) })),
-      timeoutMs: 200,
+      ...(await serve({ delayMs: () => (silent-- > 0 ? 20_000 : 0) })),
+      timeoutMs: 1500,
       retry: { maxAttempts: 2, delayMs: 5 },
     };
     const { exitCode, rows, retries } = await run(planOf({ model, limits: { concurrency } }, ROWS));
