@@ -56,6 +56,18 @@ const ALSO: Readonly<Record<string, readonly unknown[]>> = {
   'hedge.delayMs': [doNothing],
   'hedging.delayMs': [doNothing],
   'retryFailed.delayMs': [doNothing],
+  ...Object.fromEntries(
+    ['batchMap', 'batchMapFrom', 'bulkheadMap', 'createBatcher', 'createLimiter', 'rateLimit'].map((name) => [
+      `${name}.maxQueued`,
+      [doNothing],
+    ]),
+  ),
+  ...Object.fromEntries(
+    ['backpressure', 'batchMap', 'bulkheadMap', 'createBatcher', 'createLimiter', 'rateLimit'].map((name) => [
+      `${name}.overflow`,
+      [doNothing],
+    ]),
+  ),
   perKey: [doNothing, RECORD],
   'fairness.priority': [doNothing],
   // An arrow function is no class; nothing but calling it tells.

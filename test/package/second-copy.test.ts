@@ -17,7 +17,7 @@ const exempt: Readonly<Record<string, string>> = {
   'src/cli/inspect/read-url.ts CliError': 'the command is one bundle, and nobody imports it',
   'src/cli/run/run-outcome.ts AnswerError': 'the command is one bundle, and no module outside imports it',
   'src/adapters/fetch/from-event-stream.ts Ending': 'made by the stream that asks, and never handed out',
-  'src/cli/run/run-faults.ts CliError': 'the command is one bundle, and no module outside imports it',
+  'src/cli/run/conversation.ts AnswerError': 'the command is one bundle, and no module outside imports it',
 };
 
 const sources = sourcesOf('operators', 'src');

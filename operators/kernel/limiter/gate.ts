@@ -1,7 +1,7 @@
 import type { Charge } from '../limits/limit.js';
 import type { GrantQueue, GrantQueueRule, LaneRule, Waiter } from '../queues/queue.js';
 import type { Bounds, Refusal } from '../waiting/bounds.js';
-import { boundsOf, evictable, isUnbounded, mayNotWait, refusal } from '../waiting/bounds.js';
+import { boundsOf, evictable, mayNotWait, mayRefuse, refusal } from '../waiting/bounds.js';
 import { Deadlines, LongMark } from '../waiting/deadlines.js';
 import type { Paid, Rates } from './rates.js';
 
@@ -90,7 +90,7 @@ export class Gate<J extends GateJob<J>, P extends GatePermit = J> {
   constructor(rules: GateRules, above?: Gate<J, P>) {
     this.rules = rules;
     this.bounds = boundsOf({ ...rules, lanes: rules.queue.lanes });
-    this.isBounded = !isUnbounded(this.bounds) || rules.queue.lanes.some(({ maxQueued = Infinity }) => maxQueued < Infinity);
+    this.isBounded = mayRefuse(this.bounds);
     this.above = above;
     this.queue = rules.queue.create<J>(1);
     this.inLane = rules.queue.lanes.map(() => 0);

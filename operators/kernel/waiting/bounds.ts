@@ -96,6 +96,11 @@ export function isUnbounded({ maxQueued }: Bounds): boolean {
   return maxQueued === Infinity;
 }
 
+/** Whether a bound on all entries, or on those of a lane, may refuse a newcomer. */
+export function mayRefuse(bounds: Bounds): boolean {
+  return !isUnbounded(bounds) || bounds.lanes.some(({ maxQueued = Infinity }) => maxQueued < Infinity);
+}
+
 /** How many more a consumer that pulls may ask for where so many entries wait. */
 export function room({ maxQueued }: Bounds, queued: number): number {
   return now(maxQueued) - queued;

@@ -162,6 +162,10 @@ export class RunJob implements StageHost {
     return this.#stop.aborted;
   }
 
+  get isCharged(): boolean {
+    return this.#budget !== undefined;
+  }
+
   get hasRoom(): boolean {
     return this.#inFlight.hasRoom;
   }

@@ -35,6 +35,8 @@ export interface RunDocument extends Row {
 export interface StageHost {
   /** Whether nothing new may be sent. */
   readonly isStopping: boolean;
+  /** Whether a budget counts what calls cost. */
+  readonly isCharged: boolean;
   /** What calls have cost. */
   readonly cost: RunCost;
   /** Whether another request may go out: no more may be paid twice after a crash than may be under way. */
@@ -61,8 +63,6 @@ export interface StageHost {
 interface RunRequest {
   readonly body: ChatRequest;
   readonly facts: CallFacts;
-  /** What no call with this body goes beyond. */
-  readonly mostTokens: CallFacts['tokens'];
 }
 
 /** Makes the calls: one attempt each, under the permit that a stage has taken. */
@@ -85,39 +85,49 @@ class RunCalls {
     const { inputTokens, outputTokens: maxOutputTokens } = estimateChat(body, model);
     const tokens = { inputTokens, maxOutputTokens };
     const estimate = () => ledger.estimate(provider, model, tokens);
-    // No token is shorter than a byte.
-    const mostTokens = { ...tokens, inputTokens: Buffer.byteLength(JSON.stringify(body)) };
-    return { body, mostTokens, facts: { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate } };
+    return { body, facts: { name: stage, model, lane: '', key: undefined, provider, tokens, charged: estimate(), estimate } };
   }
 
   /** Sends it, when the budget and the journal have room. */
   send(request: RunRequest, permit: RequestContext, item: StageItem<RunDocument>): WorkResult<ChatCompletion> {
     const { host, ledger } = this;
-    const { facts, mostTokens } = request;
-    const reserving = ledger.reserveFor({ ...facts, tokens: mostTokens }, noop);
-    return withReservation(reserving, { pauseTimeout: permit.pauseTimeout, giveBack: undefined }, (reservation) => {
-      const cost = reservation && new CallCost(reservation, priceOfModel(this.config, facts.model), host.cost);
-      let isSent = false;
-      const sendNow = (): WorkResult<ChatCompletion> => {
-        // What is not sent waits for the end of the run, so that the rest of its document stays.
-        if (host.isStopping) return NEVER;
-        isSent = true;
-        host.sent(item);
-        return this.#attempt(request, permit, item, cost);
-      };
-      const unsent = (): void => {
-        if (!isSent) cost?.release();
-      };
-      if (host.hasRoom) {
-        const answer = sendNow();
-        unsent();
-        return answer;
-      }
-      return host.room().pipe(
-        switchMap(() => sendNow() as Promise<ChatCompletion>),
-        finalize(unsent),
-      );
-    });
+    if (!host.isCharged) return this.#whenRoom(request, permit, item, undefined);
+    const { body, facts } = request;
+    // No token is shorter than a byte.
+    const tokens = { ...facts.tokens, inputTokens: Buffer.byteLength(JSON.stringify(body)) };
+    const reserving = ledger.reserveFor({ ...facts, tokens }, noop);
+    return withReservation(reserving, { pauseTimeout: permit.pauseTimeout, giveBack: undefined }, (reservation) =>
+      this.#whenRoom(request, permit, item, reservation && new CallCost(reservation, priceOfModel(this.config, facts.model), host.cost)),
+    );
+  }
+
+  #whenRoom(
+    request: RunRequest,
+    permit: RequestContext,
+    item: StageItem<RunDocument>,
+    cost: CallCost | undefined,
+  ): WorkResult<ChatCompletion> {
+    const { host } = this;
+    let isSent = false;
+    const sendNow = (): WorkResult<ChatCompletion> => {
+      // What is not sent waits for the end of the run, so that the rest of its document stays.
+      if (host.isStopping) return NEVER;
+      isSent = true;
+      host.sent(item);
+      return this.#attempt(request, permit, item, cost);
+    };
+    const unsent = (): void => {
+      if (!isSent) cost?.release();
+    };
+    if (host.hasRoom) {
+      const answer = sendNow();
+      if (cost) unsent();
+      return answer;
+    }
+    return host.room().pipe(
+      switchMap(() => sendNow() as Promise<ChatCompletion>),
+      finalize(unsent),
+    );
   }
 
   async #attempt(
