@@ -25,6 +25,8 @@ export interface PaidChatOptions {
   /** Whether it counts a prompt cache. */
   readonly caches: boolean;
   readonly delayMs: number;
+  /** What an answer says in place of its usage. @defaultValue nothing else */
+  readonly reports?: () => object | undefined;
 }
 
 export interface PaidChat {
@@ -57,7 +59,7 @@ export async function startPaidChat(options: PaidChatOptions): Promise<PaidChat>
       return;
     }
     const bytes = Buffer.byteLength(body.messages.map(({ content }) => content).join(''));
-    const completion = Math.min(length(), body.max_tokens ?? maxOutputTokens);
+    const completion = Math.max(1, Math.min(length(), body.max_tokens ?? maxOutputTokens));
     const isWhole = completion < (body.max_tokens ?? maxOutputTokens);
     const usage = usageOf(Math.ceil(bytes / bytesPerToken) + 8, completion);
     if (end === 'silent') return;
@@ -66,7 +68,7 @@ export async function startPaidChat(options: PaidChatOptions): Promise<PaidChat>
       return;
     }
     const choice = { index: 0, finish_reason: isWhole ? 'stop' : 'length', message: { role: 'assistant', content: 'a word '.repeat(5) } };
-    const json = JSON.stringify({ choices: [choice], ...(end !== 'noUsage' && { usage }) });
+    const json = JSON.stringify({ choices: [choice], ...(end !== 'noUsage' && { usage: { ...usage, ...options.reports?.() } }) });
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(end === 'cut' ? json.slice(0, 40) : json);
   };

@@ -237,7 +237,7 @@ class StageTally {
         ? [`a call of \`${name}\` takes ${String(EXPECT_DEFAULTS.secondsPerCall)} s (\`expect.secondsPerCall\`)`]
         : []),
       ...((expect?.outputTokens ?? all?.outputTokens) === undefined
-        ? [`an answer of \`${name}\` has ${String(EXPECT_DEFAULTS.outputTokens)} tokens (\`expect.outputTokens\`)`]
+        ? [`an answer of \`${name}\` has ${counted(assumedOutputTokens(this.#plan.config, this.stage), 'token')} (\`expect.outputTokens\`)`]
         : []),
       ...(isLong
         ? [
@@ -272,7 +272,12 @@ function askedFor(stages: readonly PlannedStage[]): ReadonlySet<string> {
 }
 
 function outputTokens({ config }: RunPlan, stage: PlannedStage | undefined): number {
-  return stage?.expect?.outputTokens ?? config.expect?.outputTokens ?? EXPECT_DEFAULTS.outputTokens;
+  return stage?.expect?.outputTokens ?? config.expect?.outputTokens ?? assumedOutputTokens(config, stage);
+}
+
+/** No answer is longer than it may be. */
+function assumedOutputTokens({ model }: RunPlan['config'], stage: PlannedStage | undefined): number {
+  return Math.min(EXPECT_DEFAULTS.outputTokens, stage?.maxTokens ?? model?.maxTokens ?? Infinity);
 }
 
 /** Of what a later stage is told: the answer, or one of its parts. */

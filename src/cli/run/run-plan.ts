@@ -69,8 +69,20 @@ export function refusalsOf(config: Config, maxUsd?: number): RunProblem[] {
       const message = `\`${path}\` needs the price of the model \`${name}\`. Add it to \`prices\` in the configuration.`;
       return runProblem(path, `no price of the model \`${name}\``, 'Add it to `prices`.', message);
     }),
+    ...[...models].flatMap((name) => halfPriced(config, name, path)),
     ...(unpriced.length > 0 ? [] : unboundedStages(config, path)),
   ];
+}
+
+/** A price that leaves out a part of what a call costs, which would count as free. */
+function halfPriced(config: Config, model: string, limit: string): RunProblem[] {
+  const price = priceOfModel(config, model);
+  if (price === undefined || price.usdPerCall !== undefined) return [];
+  const missing = (['inputUsdPerMillion', 'outputUsdPerMillion'] as const).find((field) => price[field] === undefined);
+  if (missing === undefined) return [];
+  const repair = `Add it to \`prices\`; 0 if it costs nothing.`;
+  const message = `\`${limit}\` needs \`${missing}\` of the model \`${model}\`. ${repair}`;
+  return [runProblem(`prices.${model}.${missing}`, 'nothing', repair, message)];
 }
 
 /** Stages whose answers may have any length, so that no limit could be kept. */

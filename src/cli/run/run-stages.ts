@@ -164,10 +164,12 @@ class RunCalls {
 /** No call takes so many tokens: what says so cannot count. */
 const MOST_TOKENS = 1_000_000_000;
 
-/** What the provider says that a call took; undefined when that is not all. */
+/** What the provider says that a call took; undefined when that is not all, or cannot be: no prompt and no text is made of nothing. */
 function countedIn(completion: ChatCompletion): Usage | undefined {
   const usage = readUsage(completion);
-  return isCount(usage?.inputTokens) && isCount(usage.outputTokens) ? usage : undefined;
+  if (!isCount(usage?.inputTokens) || !isCount(usage.outputTokens)) return undefined;
+  const isNothing = usage.inputTokens === 0 || (usage.outputTokens === 0 && contentOf(completion) !== '');
+  return isNothing ? undefined : usage;
 }
 
 function isCount(tokens: unknown): tokens is number {

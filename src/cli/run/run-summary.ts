@@ -134,7 +134,7 @@ function outcome({ stopped, spent, output, failuresFile, journal, results, rows,
       string,
     ];
     const repair = spent.resetsInMs === undefined ? 'give more' : `wait ${formatTime(spent.resetsInMs)}, or give more`;
-    return `stopped: ${left} of ${limit} is left, and the next call may cost ${asked}; what is done is kept in ${journal}, ${repair} and run the same command again to go on`;
+    return `stopped: ${spent.unit === 'usd' ? `${left} of ${limit} is left` : `${formatCount(spent.left)} of ${limit} are left`}, and the next call may cost ${asked}; what is done is kept in ${journal}, ${repair} and run the same command again to go on`;
   }
   const wrote = `wrote ${output}: ${counted(results.written, 'result')}`;
   if (exitCode === 0) return wrote;

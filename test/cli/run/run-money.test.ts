@@ -172,6 +172,30 @@ describe('`--max-usd`', () => {
     expect(runSummaryText(summary)).toMatch(/^stopped: \$0\.0010 of \$0\.0010 is left, and the next call may cost \$0\.006\d; /m);
   });
 
+  it('holds at a provider that says its answers took nothing', async () => {
+    let at = 0;
+    const { run, chat } = await world(
+      3,
+      { reports: () => [{ prompt_tokens: 0 }, { completion_tokens: 0 }][at++ % 2] },
+      { maxTokens: 200, timeoutMs: 30_000 },
+      rowsOf(60, seededRandom(3)),
+    );
+    const summary = await run(0.1);
+    await chat.close();
+    expect(summary).toMatchObject({ stopped: 'budget', estimatedCalls: summary.calls });
+    expect(chat.billedUsd).toBeLessThanOrEqual(0.1);
+  });
+
+  it('is refused for a price that leaves out a part', () => {
+    const config = { model: { model: 'm', maxTokens: 5 }, stages: [{ name: 'one', prompt: 'first {{text}}' }] };
+    const refusal = (price: object): unknown => refusalsOf({ ...config, prices: { m: price } }, 1)[0]?.message;
+    expect(refusal({ inputUsdPerMillion: 3 })).toBe(
+      '`--max-usd` needs `outputUsdPerMillion` of the model `m`. Add it to `prices`; 0 if it costs nothing.',
+    );
+    expect(refusal({})).toContain('`inputUsdPerMillion`');
+    expect([refusal({ usdPerCall: 1 }), refusal({ inputUsdPerMillion: 0, outputUsdPerMillion: 0 })]).toEqual([undefined, undefined]);
+  });
+
   it('and `budget` are refused for answers of any length, with the stage and the repair', () => {
     const stages = [{ name: 'one', prompt: 'first {{text}}' }];
     const config = { model: { model: 'm' }, stages, prices: { m: price } };
