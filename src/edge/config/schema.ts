@@ -98,7 +98,9 @@ const modelSchema = /* @__PURE__ */ schema(() =>
       temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
       maxTokens: whole().optional().describe('The longest answer, in tokens.'),
       options: z.record(z.string(), z.unknown()).optional().describe('Whatever else the provider takes: put into the body as it is.'),
-      timeoutMs: positive().optional().describe('The longest time for one attempt, in ms; 30000 by default.'),
+      timeoutMs: positive()
+        .optional()
+        .describe('The longest time for one attempt, in ms; 120000 by default in `sluice run`, 30000 in a model caller.'),
       deadlineMs: positive().optional().describe('The longest time for a call with all its attempts, from asking to the answer, in ms.'),
       retry: z
         .union([z.literal(false), retrySchema])
