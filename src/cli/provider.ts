@@ -28,6 +28,8 @@ export interface ProviderWords {
   readonly keys: string;
   /** Options that name the model and its address. */
   readonly options: string;
+  /** The same for an address that has no such model. */
+  readonly address: string;
   /** What to do when no server is there. */
   readonly start: string;
 }
@@ -44,7 +46,10 @@ export function explainFailure(
   if (status === 401 || status === 403) {
     return stop(`${address} refuses the key: ${message}. Set ${words.keys} to a valid one`);
   }
-  if (status === 404) return stop(`${address} does not know the model \`${model}\`: ${message}. Check ${words.options}`);
+  if (status === 404)
+    return stop(
+      `${address} does not know the model \`${model}\`, or is not the whole address of the API: ${message}. Check ${words.address}`,
+    );
   if (code !== undefined && UNREACHABLE.has(code)) {
     return stop(`cannot reach ${address} (${code}): ${words.start}`);
   }

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { onDisk } from '../journal/file-error.js';
 import { loadConfig } from './config-file.js';
-import { CliError, EXIT } from './exit.js';
+import { CliError, EXIT, exitCodeOf } from './exit.js';
 import { type Host, pathOf } from './host.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, wholeNumber } from './options.js';
@@ -11,7 +11,7 @@ import { checkRun, problemsText } from './run/check-run.js';
 import { dryRun, dryRunText } from './run/dry-run.js';
 import { RunJob } from './run/run-job.js';
 import type { RunPlan } from './run/run-plan.js';
-import { type RunSummary, runSummaryText } from './run/run-summary.js';
+import { runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
 import { visible, visibleName } from './visible.js';
 
@@ -54,12 +54,10 @@ async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
     await report(dryRunText(estimate), estimate, flags.json, host);
     return;
   }
-  const summary = await runJob(plan, flags, host);
-  await report(runSummaryText(summary), summary, flags.json, host);
-  host.exitCode = summary.exitCode;
+  await runJob(plan, flags, host);
 }
 
-async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, events }: RunFlags, host: Host): Promise<RunSummary> {
+async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, events, json }: RunFlags, host: Host): Promise<void> {
   const signals = onInterrupt(host, () => {
     display.note('stopping: waiting for the calls under way (interrupt again to abort them)');
   });
@@ -72,11 +70,33 @@ async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, ev
     line: () => runViewLine(job.view()),
   });
   try {
-    return await job.run();
+    const summary = await job
+      .run()
+      .catch((error: unknown) => {
+        throw withKept(error, job, host);
+      })
+      .finally(() => {
+        display.stop();
+      });
+    await report(runSummaryText(summary), summary, json, host);
+    host.exitCode = summary.exitCode;
   } finally {
-    display.stop();
     signals.dispose();
   }
+}
+
+/** An error that has ended a run, with what is kept of the run and how to continue it. */
+function withKept(error: unknown, job: RunJob, { argv }: Host): unknown {
+  const exitCode = exitCodeOf(error);
+  const { kept } = job;
+  if (exitCode === undefined || kept === undefined) return error;
+  const command = ['sluice', ...argv.slice(2)].map(shellWord).join(' ');
+  return new CliError(exitCode, `${(error as Error).message}\nkept: ${kept}. To continue, repair that and run \`${command}\` again`, error);
+}
+
+/** As a shell reads it. */
+function shellWord(word: string): string {
+  return /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 /** Standard output stays pure JSON when it is asked for it. */

@@ -5,7 +5,7 @@ import { shownOf } from '../../src/cli/secrets.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 
 const provider = { shown: shownOf({ baseUrl: 'http://host/v1' }), model: 'm' };
-const words = { keys: 'THE_KEY', options: '`model`', start: 'is the server running?' };
+const words = { keys: 'THE_KEY', options: '`model`', address: '`m` and its address', start: 'is the server running?' };
 
 function explainFailure(error: unknown): Failure {
   return explain(error, provider, words);
@@ -27,7 +27,11 @@ describe('explainFailure', () => {
       'http://host/v1 refuses the key: 401 Incorrect API key. Set THE_KEY to a valid one',
     ],
     ['a forbidden model', status(403, 'no access'), 'http://host/v1 refuses the key: 403 no access. Set THE_KEY to a valid one'],
-    ['a missing model', status(404, 'no such model'), 'http://host/v1 does not know the model `m`: 404 no such model. Check `model`'],
+    [
+      'a missing model',
+      status(404, 'no such model'),
+      'http://host/v1 does not know the model `m`, or is not the whole address of the API: 404 no such model. Check `m` and its address',
+    ],
     ['a server that is down', socket('ECONNREFUSED'), 'cannot reach http://host/v1 (ECONNREFUSED): is the server running?'],
     ['an unknown host', socket('ENOTFOUND'), 'cannot reach http://host/v1 (ENOTFOUND): is the server running?'],
     [

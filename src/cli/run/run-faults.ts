@@ -28,6 +28,7 @@ export function faultOf(
   const words: ProviderWords = {
     keys: config.model?.apiKeyEnv ?? 'SLUICE_API_KEY or OPENAI_API_KEY',
     options: '`model` in the configuration',
+    address: `the name of the model, \`${model}\`, and \`model.baseUrl\`, ${shown.address}`,
     start: 'is the server running, and `model.baseUrl` its address?',
   };
   const failure = explainFailure(error, { shown, model }, words);

@@ -84,6 +84,7 @@ export class RunJob implements StageHost {
   readonly #doubts = new Doubts((outcome) => {
     this.#write(outcome);
   });
+  #hasBegun = false;
   #taken = 0;
   /** How much of the input earlier runs were through with. */
   #shareBefore = 0;
@@ -119,6 +120,13 @@ export class RunJob implements StageHost {
     };
   }
 
+  /** What a run that has failed leaves for the next one; undefined when it had not begun. */
+  get kept(): string | undefined {
+    if (!this.#hasBegun) return undefined;
+    const { ok, partial } = this.#tally.rows;
+    return `${counted(ok + partial, 'row')} of this run in \`${this.#plan.shownOutput}\`, and all answers so far in \`${this.#plan.shownOutput}.journal\``;
+  }
+
   /** @throws CliError when the run cannot be finished; what was answered stays in the journal. */
   async run(): Promise<RunSummary> {
     const { paths, shownOutput, input } = this.#plan;
@@ -142,6 +150,7 @@ export class RunJob implements StageHost {
       }
       try {
         await journal.begin();
+        this.#hasBegun = true;
         const output = await RunOutput.open(paths, journal, this.#fail);
         this.#output = output;
         await closing(output, () => this.#work(journal, output, events, cache));
@@ -195,6 +204,8 @@ export class RunJob implements StageHost {
   }
 
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean {
+    // The user has aborted it: that says nothing about the provider.
+    if (this.#signals.abort.aborted) return true;
     const fault = faultOf(this.#plan, this.#doubts, item, model, error);
     if (fault?.kind === 'spent') {
       this.#refusal ??= fault.refusal;

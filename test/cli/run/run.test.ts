@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
+import { EventEmitter } from 'node:events';
 import { existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { onInterrupt } from '../../../src/cli/interrupt.js';
 import { importRecording, replay } from '../../../src/inspector/recording.js';
 import { buildCli, type Cli, type CliResult, runHere, startHere } from '../../support/cli.js';
 import { type FakeChat, type FakeChatOptions, startFakeChat } from '../../support/fake-chat-api.js';
@@ -142,16 +144,31 @@ describe('sluice run', () => {
 
   it('aborts at the second', async () => {
     await serve({ until: new Promise(() => undefined) });
-    write();
+    // As many as would make the provider one that answers nothing.
+    write({ batches: { concurrency: 20 } }, rowsOf(20));
     const first = startHere(['run', 'run.json'], { cwd });
-    await expect.poll(() => chat.open, PATIENT).toBeGreaterThan(0);
+    await expect.poll(() => chat.open, PATIENT).toBe(20);
     first.kill('SIGINT');
     await first.prints(/stopping/);
     first.kill('SIGINT');
-    // A third one is for the process, should anything hold it up.
+    // The same key press may arrive again.
+    expect(first.kill('SIGINT')).toBe(true);
+    const { code, stdout, stderr } = await first.ended;
+    expect([code, stderr]).toEqual([130, 'stopping: waiting for the calls under way (interrupt again to abort them)\n']);
+    expect(stdout).toContain('interrupted: what is done is kept in out.jsonl.journal');
     expect(first.kill('SIGINT')).toBe(false);
-    expect((await first.ended).code).toBe(130);
     expect(readdirSync(cwd).sort()).toEqual(['in.jsonl', 'out.jsonl.journal', 'run.json']);
+  });
+
+  it('can be ended by a third interrupt when its end takes more than a second', () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const host = new EventEmitter();
+    const signals = onInterrupt(host, () => undefined);
+    for (let i = 0; i < 3; i += 1) expect(host.emit('SIGINT')).toBe(true);
+    expect([signals.stop.aborted, signals.abort.aborted]).toEqual([true, true]);
+    vi.advanceTimersByTime(1000);
+    expect(host.emit('SIGINT')).toBe(false);
   });
 
   it('writes a line now and then where there is no terminal', async () => {
@@ -245,7 +262,9 @@ describe('sluice run', () => {
       rmSync(join(disk, 'others'));
       write({ output: { path: 'disk/out.jsonl' } }, rowsOf(60));
       const full = await run();
-      expect(full.stderr).toMatch(/^sluice: cannot write the (journal|output) `.*`: the disk is full \(ENOSPC\)\n$/);
+      expect(full.stderr).toMatch(
+        /^sluice: cannot write the (journal|output) `.*`: the disk is full \(ENOSPC\)\nkept: \d+ rows of this run in .*\. To continue, repair that and run `sluice run run\.json` again\n$/,
+      );
       expect(full.code).toBe(4);
       const paid = chat.calls;
       execFileSync('mount', ['-o', 'remount,size=1m', disk], { stdio: 'ignore' });
@@ -336,13 +355,13 @@ describe('sluice run says in a sentence what is wrong', () => {
       what: 'a wrong key',
       server: { apiKey: 'right' },
       code: 3,
-      says: /refuses the key: 401 .* Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one$/,
+      says: /refuses the key: 401 .* Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one\nkept: 0 rows of this run in `out\.jsonl`, and all answers so far in `out\.jsonl\.journal`\. To continue, repair that and run `sluice run run\.json` again$/,
     },
     {
       what: 'a wrong model',
       server: { model: 'other' },
       code: 3,
-      says: /does not know the model `m`: 404 .* Check `model` in the configuration$/,
+      says: /does not know the model `m`, or is not the whole address of the API: 404 .* Check the name of the model, `m`, and `model\.baseUrl`, http:\/\/127\.0\.0\.1:\d+\/v1$/m,
     },
     { what: 'no server', settings: closedServer, code: 3, says: /cannot reach .* \(ECONNREFUSED\): is the server running/ },
     {
@@ -351,7 +370,7 @@ describe('sluice run says in a sentence what is wrong', () => {
       settings: () => ({ model: { baseUrl: chat.baseUrl, model: 'm', retry: false } }),
       rows: rowsOf(30),
       code: 3,
-      says: /has answered nothing of use with `m` so far: 500 boom\. Check `model` in the configuration$/,
+      says: /has answered nothing of use with `m` so far: 500 boom\. Check `model` in the configuration$/m,
     },
     {
       what: 'a port that nobody may ask',

@@ -95,5 +95,5 @@ it('has no colours with NO_COLOR, and ends at once at the second interrupt', asy
   tmux('send-keys', '-t', 'aborted', 'C-c');
   await screen('aborted', 'stopping-again', /stopping: waiting/);
   tmux('send-keys', '-t', 'aborted', 'C-c');
-  await screen('aborted', 'aborted', /exit 130/);
+  expect(await screen('aborted', 'aborted', /exit 130/)).toContain('interrupted: what is done is kept in aborted.jsonl.journal');
 });
