@@ -5,12 +5,15 @@ const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 export class PromptTemplate {
   /** What the placeholders name, each as its steps: `['question', 'text']` for `{{question.text}}`. An empty step is a mistake of who wrote it. */
   readonly placeholders: readonly (readonly string[])[];
+  /** Whether a `{{` begins no placeholder. */
+  readonly isUnclosed: boolean;
   /** What stands before, between and behind them. */
   readonly #texts: readonly string[];
 
   constructor(text: string) {
     const pieces = text.split(PLACEHOLDER);
     this.#texts = pieces.filter((_, i) => i % 2 === 0);
+    this.isUnclosed = this.#texts.some((part) => part.includes('{{'));
     this.placeholders = pieces.filter((_, i) => i % 2 === 1).map((name) => name.split('.').map((step) => step.trim()));
   }
 

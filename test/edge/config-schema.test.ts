@@ -36,6 +36,8 @@ const BEYOND = [
   /names a stage that has no answer yet/,
   /names a part of an answer that is a text/,
   /`\{\{\}\}` is empty/,
+  /opens a placeholder that does not end/,
+  /ends in the path of a request/,
   /no stage has this name/,
   /invalid URL/,
   /the URL contains a user or a password/,

@@ -245,6 +245,54 @@ describe('the length of a list', () => {
   });
 });
 
+describe('notices', () => {
+  const noticesOf = (text: string): string[] => {
+    const parsed = parseConfig(text);
+    return 'value' in parsed ? (parsed.notices ?? []).map(({ message }) => message) : messagesOf(text);
+  };
+
+  it('tell of a prompt that is the same for every row, where a run sends it', () => {
+    const stages = 'stages: [{ name: ask, prompt: hi }, { name: reply, prompt: "{{ask}}" }]';
+    expect(noticesOf(stages)).toEqual([]);
+    expect(noticesOf(`${stages}\ninput: { path: in.jsonl }`)).toEqual([
+      '`stages[0].prompt`, line 1: every row sends the same prompt, for it has no placeholder. Name a field of the row: `{{field}}`.',
+    ]);
+  });
+
+  it('tell of options that are settings as well', () => {
+    expect(noticesOf('model: { options: { maxTokens: 5, max_tokens: 5, seed: 1 } }')).toEqual([
+      '`model.options.maxTokens`, line 1: `options` are sent as they are, and APIs know no `maxTokens`. Write `maxTokens` of `model` or of a stage.',
+    ]);
+    for (const text of ['maxTokens: 9 }', ' }\nstages: [{ name: ask, maxTokens: 9 }]'])
+      expect(noticesOf(`model: { options: { max_tokens: 5 }, ${text}`)).toEqual([
+        '`model.options.max_tokens`, line 1: `max_tokens` is sent beside `maxTokens`, or in its place. Remove one of them.',
+      ]);
+  });
+});
+
+describe('placeholders without quotes', () => {
+  const bare = (place: string): string[] => [
+    `${place}: \`{{…}}\` without quotes is a mapping in YAML. Put the whole text in quotes: \`"… {{…}} …"\`.`,
+  ];
+
+  it.each([
+    ['stages:\n  - name: ask\n    prompt: {{text}} in short\n', 'line 3, column 13'],
+    ['stages:\n  - name: ask\n    prompt: {{ text }}, and {{title}}\n', 'line 3, column 13'],
+    ['stages: [{ name: ask, prompt: {{text}} }]\n', 'line 1, column 31'],
+    ['stages: [{ name: ask, prompt: say {{text}} }]\n', 'line 1, column 35'],
+    ["name: 'a: {{b}}'\nlane: {{text}}\n", 'line 2, column 7'],
+  ])('are told of: %s', (text, place) => {
+    expect(messagesOf(text)).toEqual(bare(place));
+  });
+
+  it('are right within a text, and blamed for nothing else', () => {
+    expect(parseConfig('stages:\n  - name: ask\n    prompt: say {{text}}\n')).toMatchObject({
+      value: { stages: [{ prompt: 'say {{text}}' }] },
+    });
+    expect(messagesOf('stages: [{ name: ask, prompt: "say {{text}}" ]\n')).toEqual([expect.stringContaining('invalid YAML')]);
+  });
+});
+
 describe('variables', () => {
   const env = { CALLS: '12', URL: 'https://host/v1', RATE: '2.5', YES: 'true', EMPTY: '', NOTHING: undefined };
   const read = (text: string) => parseConfig(text, { env });
@@ -389,6 +437,7 @@ describe('what is wrong', () => {
       'limits.lanes',
       'model',
       'model.apiKey',
+      'model.apiKeyEnv',
       'model.baseUrl',
       'model.retry',
       'model.options',

@@ -119,7 +119,24 @@ stages: [{ name: cut, chunk: { field: text } }, { name: ask, timeoutMs: 5000 }, 
     ['work that is none', LEVELS, { generation: 5, answering: same, grading: same }, 'expected `work.generation` to be a function, got '],
     ['no stages', { limits: {} }, {}, 'expected `config.stages` to be a list of at least one stage, got '],
     ['no configuration', undefined, {}, 'expected `config.stages` to be a list of at least one stage, got '],
-    ['no work at all', LEVELS, undefined as never, 'expected `work` to be an object, got '],
+    ['no work at all', LEVELS, undefined as never, 'there is no `work`. Pass an object that has a function for each stage, by its name.'],
+    ['work that is no object', LEVELS, 5 as never, 'expected `work` to be an object, got '],
+    ...['papers.yaml', 'stages: [{ name: ask }]'].map(
+      (text) =>
+        [
+          `the text ${text}`,
+          text,
+          {},
+          '`config` is a text. Read the file, and pass `value` of what `parseConfig(text)` answers: `stagesOptions(parsed.value, work)`.',
+        ] as const,
+    ),
+    [
+      'the whole answer of `parseConfig`',
+      parseConfig('stages: [{ name: ask }]'),
+      {},
+      '`config` is the whole answer of `parseConfig`. Pass its `value`.',
+    ],
+    ['problems', parseConfig('stages: []'), {}, '`config` has problems. Correct what '],
     [
       'work that every object has',
       configOf('stages: [{ name: toString }]'),

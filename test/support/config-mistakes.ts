@@ -154,4 +154,28 @@ export const configMistakes: readonly { readonly text: string; readonly messages
   },
   { text: 'name: "papers\n', messages: ['line 2, column 1: invalid YAML: a closing quote or bracket is missing. Add it.'] },
   { text: '- limits\n', messages: ['line 1, column 1: expected a mapping, got a list'] },
+  {
+    text: 'stages: [{ name: ask, prompt: "{{text" }]\n',
+    messages: [
+      '`stages[0].prompt`, line 1: `{{` opens a placeholder that does not end. Close it with `}}`; put a space between two braces that are text.',
+    ],
+  },
+  {
+    text: 'stages:\n  - name: ask\n    prompt: {{text}}\n',
+    messages: ['line 3, column 13: `{{…}}` without quotes is a mapping in YAML. Put the whole text in quotes: `"… {{…}} …"`.'],
+  },
+  {
+    text: 'model: { apiKeyEnv: sk-1234 }\n',
+    messages: [
+      '`model.apiKeyEnv`, line 1: expected the name of an environment variable, such as `OPENAI_API_KEY`, and not the key itself, got a text',
+    ],
+  },
+  {
+    text: 'model: { baseUrl: "https://host/v1/chat/completions" }\n',
+    messages: ['`model.baseUrl`, line 1: the URL ends in the path of a request, which is added to it. Write `https://host/v1`.'],
+  },
+  {
+    text: 'budget: { windowMs: 60000 }\n',
+    messages: ['`budget.windowMs`, line 1: `windowMs` alone limits nothing. Add `usd` or `tokens`, or remove it.'],
+  },
 ];

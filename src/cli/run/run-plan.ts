@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import { variable } from '../../edge/config/env.js';
+import { withoutOperation } from '../../edge/config/patterns.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import type { ModelPrice } from '../../pipelines/create-budget.js';
 import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
@@ -101,6 +102,9 @@ function unboundedStages(config: Config, limit: string): RunProblem[] {
   });
 }
 
+/** Names of variables that cannot be a key written in their place: words in capitals. */
+const SHOWN_VARIABLE = /^[A-Z][A-Z0-9]{0,19}(_[A-Z0-9]{1,20})+$/;
+
 /** What a configuration and the environment lack for a run. */
 export function lacksOf({ model = {}, stages, input, output }: Config, env: Host['env']): RunProblem[] {
   const lacks: RunProblem[] = [];
@@ -113,7 +117,17 @@ export function lacksOf({ model = {}, stages, input, output }: Config, env: Host
   if (stages?.some((stage) => stage.prompt !== undefined && (stage.model ?? model.model) === undefined)) needs('model.model');
   if (input === undefined) needs('input.path');
   if (output === undefined) needs('output.path');
-  if ((model.baseUrl ?? env['SLUICE_BASE_URL']) === undefined) needs('model.baseUrl', ' (or SLUICE_BASE_URL)');
+  const baseUrl = model.baseUrl ?? env['SLUICE_BASE_URL'];
+  if (baseUrl === undefined) needs('model.baseUrl', ' (or SLUICE_BASE_URL)');
+  else if (withoutOperation(baseUrl) !== undefined)
+    lacks.push(
+      runProblem(
+        'model.baseUrl',
+        'the path of a request',
+        'End it before that.',
+        'SLUICE_BASE_URL ends in the path of a request, which is added to it. End it before `/chat/completions` or `/embeddings`.',
+      ),
+    );
   const { apiKeyEnv } = model;
   if (apiKeyEnv !== undefined && variable(env, apiKeyEnv) === undefined)
     lacks.push(
@@ -121,7 +135,9 @@ export function lacksOf({ model = {}, stages, input, output }: Config, env: Host
         'model.apiKeyEnv',
         'not set',
         'Set it.',
-        `\`model.apiKeyEnv\`: the environment variable \`${apiKeyEnv}\` is not set. Set it.`,
+        SHOWN_VARIABLE.test(apiKeyEnv)
+          ? `\`model.apiKeyEnv\`: the environment variable \`${apiKeyEnv}\` is not set. Set it.`
+          : '`model.apiKeyEnv`: no environment variable has this name. Write the name of the variable that holds the key, not the key itself.',
       ),
     );
   return lacks;

@@ -1,10 +1,14 @@
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import { type Finding, type Path, told } from './finding.js';
-import { HTTP_URL } from './patterns.js';
+import { HTTP_URL, withoutOperation } from './patterns.js';
 import { valueAt } from './problems.js';
 
-/** What values have to do with each other. It looks at a value that may be wrong in itself, so that everything can be said at once. */
-export function crossChecks(value: unknown): Finding[] {
+/**
+ * What values have to do with each other. It looks at a value that may be wrong in itself, so that everything can be said at once.
+ *
+ * @param isOfVariable - whether a variable has filled in a part of what stands at a path
+ */
+export function crossChecks(value: unknown, isOfVariable: (path: string) => boolean): Finding[] {
   const findings: Finding[] = [];
   const isGiven = (...path: Path): boolean => valueAt(value, path) !== undefined;
   const wrong = (path: Path, problem: string, repair: string): void => void findings.push({ path, ...told(problem, repair) });
@@ -20,6 +24,13 @@ export function crossChecks(value: unknown): Finding[] {
     const { username, password } = new URL(baseUrl);
     if (username !== '' || password !== '')
       wrong(['model', 'baseUrl'], 'the URL contains a user or a password', 'Use `apiKeyEnv` or `headers` instead.');
+    const repaired = withoutOperation(baseUrl);
+    if (repaired !== undefined)
+      wrong(
+        ['model', 'baseUrl'],
+        'the URL ends in the path of a request, which is added to it',
+        isOfVariable('model.baseUrl') ? 'End it before `/chat/completions` or `/embeddings`.' : `Write \`${repaired}\`.`,
+      );
   }
   const headers = valueAt(value, ['model', 'headers']);
   for (const [name, header] of Object.entries(typeof headers === 'object' ? (headers ?? {}) : {})) {
@@ -55,6 +66,8 @@ export function crossChecks(value: unknown): Finding[] {
       : 'Use `user`, `normal` or `background`, or declare it in `limits.lanes`.';
     wrong(['lane'], 'unknown lane', repair);
   }
+  if (isGiven('budget', 'windowMs') && !isGiven('budget', 'usd') && !isGiven('budget', 'tokens'))
+    wrong(['budget', 'windowMs'], '`windowMs` alone limits nothing', 'Add `usd` or `tokens`, or remove it.');
   checkStages();
   return findings;
 
@@ -97,7 +110,10 @@ export function crossChecks(value: unknown): Finding[] {
     function checkNames(path: Path, templateOf: (value: string) => string, at: number, shown: string): void {
       const given = valueAt(value, path);
       if (typeof given !== 'string') return;
-      for (const steps of new PromptTemplate(templateOf(given)).placeholders) {
+      const template = new PromptTemplate(templateOf(given));
+      if (template.isUnclosed)
+        wrong(path, '`{{` opens a placeholder that does not end', 'Close it with `}}`; put a space between two braces that are text.');
+      for (const steps of template.placeholders) {
         const [first = ''] = steps;
         if (steps.includes('')) wrong(path, '`{{}}` is empty', 'Name a field or an earlier stage.');
         else if (names.includes(first, at))

@@ -78,7 +78,10 @@ export function parseWithOrigins(input: unknown, options: ParseConfigOptions): R
   const { success, data, error } = configSchema.safeParse(filled.value);
   // What is wrong with the place of a variable that is not there says nothing more.
   const missing = new Set(filled.faults.map(({ path }) => showPath(path)));
-  const others = [...(error?.issues ?? []).flatMap((issue) => findingsOf(issue, filled, VALUE_SCHEMA)), ...crossChecks(filled.value)];
+  const others = [
+    ...(error?.issues ?? []).flatMap((issue) => findingsOf(issue, filled, VALUE_SCHEMA)),
+    ...crossChecks(filled.value, (path) => filled.origins.has(path)),
+  ];
   const findings = [...filled.faults, ...others.filter(({ path }) => !missing.has(showPath(path)))];
   const { origins } = filled;
   if (success && findings.length === 0) {

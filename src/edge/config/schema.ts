@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ANSWER_FAULTS } from '../../pipelines/finish-reason.js';
 import { schema } from '../zod.js';
-import { HTTP_URL, NAME } from './patterns.js';
+import { HTTP_URL, NAME, VARIABLE_NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
 const whole = (least = 1) => z.int().min(least);
@@ -92,7 +92,11 @@ const modelSchema = /* @__PURE__ */ schema(() =>
         .optional()
         .describe('The API, up to and with its version; the variable `SLUICE_BASE_URL` by default.'),
       model: text().optional().describe('Name of the model.'),
-      apiKeyEnv: name().optional().describe('The variable that holds the key; `SLUICE_API_KEY`, then `OPENAI_API_KEY` by default.'),
+      apiKeyEnv: z
+        .string()
+        .regex(VARIABLE_NAME)
+        .optional()
+        .describe('The name of the variable that holds the key; `SLUICE_API_KEY`, then `OPENAI_API_KEY` by default.'),
       headers: z.record(z.string(), z.string()).optional().describe('Sent with every request.'),
       system: text().optional().describe('The system prompt of stages that have none of their own.'),
       temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
@@ -356,8 +360,11 @@ export const configSchema = /* @__PURE__ */ schema(() =>
           windowMs: positive().optional().describe('In so many ms; in all by default.'),
           warnAt: z.number().min(0).max(1).optional().describe('The part of it at which an event says so; 0.8 by default.'),
         })
-        .optional()
-        .describe('What may be spent.'),
+        .meta({
+          description: 'What may be spent.',
+          dependentSchemas: { windowMs: { anyOf: [{ required: ['usd'] }, { required: ['tokens'] }] } },
+        })
+        .optional(),
       expect: z
         .strictObject({ documents: whole(0).optional().describe('Documents in all.'), ...expectationSchema })
         .optional()

@@ -106,7 +106,7 @@ export function readText(given: string, format: 'yaml' | 'json'): Source {
           faults.push({ ...told(`the key \`${PROTOTYPE}\` is not allowed`, 'Rename it.'), place: place(offsetOf(key) ?? 0) });
       },
     });
-    if (faults.length > 0) return faulty(...faults);
+    if (faults.length > 0) return faulty(...(bareFaults(text, faults) ?? faults));
     const { value, faults: others } = plainSource(document.toJS());
     const pairOf = pairs();
     return { value, faults: others, placeOf: (path) => placeIn(document, path, pairOf, place) };
@@ -118,6 +118,22 @@ export function readText(given: string, format: 'yaml' | 'json'): Source {
 function placeAt(text: string, offset: number): Place {
   const before = text.slice(0, offset).split('\n');
   return { line: before.length, column: (before.at(-1) as string).length + 1 };
+}
+
+/** A placeholder without quotes, on a line where something is wrong: YAML reads it as a mapping. */
+function bareFaults(text: string, faults: readonly Fault[]): readonly Fault[] | undefined {
+  const lines = text.split('\n');
+  for (const line of new Set(faults.map(({ place }) => place?.line ?? 0))) {
+    const before = /^(.*?)\{\{/.exec(lines[line - 1] ?? '')?.[1];
+    if (before === undefined || /["'][^"']*$/.test(before.replaceAll(/"[^"]*"|'[^']*'/g, ''))) continue;
+    return [
+      {
+        ...told('`{{…}}` without quotes is a mapping in YAML', 'Put the whole text in quotes: `"… {{…}} …"`.'),
+        place: { line, column: before.length + 1 },
+      },
+    ];
+  }
+  return undefined;
 }
 
 function faulty(...faults: readonly Fault[]): Source {

@@ -54,6 +54,7 @@ export interface ConfiguredStages<Doc> {
  * ```
  */
 export function stagesOptions<Doc = unknown>(config: Config, work: Readonly<Record<string, ConfiguredWork<Doc>>>): ConfiguredStages<Doc> {
+  checkArguments(config, work);
   const { stages, limits, batches, lane, name, model } = Object(config) as Config;
   if (stages === undefined) throw new FlowConfigError(NAME, 'config.stages', 'a list of at least one stage', stages);
   check.onlyKnown(
@@ -72,6 +73,23 @@ export function stagesOptions<Doc = unknown>(config: Config, work: Readonly<Reco
       ...(batches && { batches: batchRules<Doc>(batches, (document, field) => (Object(document) as Record<string, unknown>)[field]) }),
     },
   };
+}
+
+/** What is easily given in place of a configuration, or left out. */
+function checkArguments(config: unknown, work: unknown): void {
+  const refuse = (problem: string, repair: string): never => {
+    throw check.misused(NAME, 'config', problem, repair);
+  };
+  if (typeof config === 'string')
+    refuse(
+      '`config` is a text',
+      'Read the file, and pass `value` of what `parseConfig(text)` answers: `stagesOptions(parsed.value, work)`.',
+    );
+  if (Object.hasOwn(Object(config) as object, 'value')) refuse('`config` is the whole answer of `parseConfig`', 'Pass its `value`.');
+  if (Object.hasOwn(Object(config) as object, 'problems'))
+    refuse('`config` has problems', 'Correct what `problems` of the answer of `parseConfig` say, and pass its `value`.');
+  if (work === undefined)
+    throw check.misused(NAME, 'work', 'there is no `work`', 'Pass an object that has a function for each stage, by its name.');
 }
 
 function workOf<Doc>(name: string, all: Readonly<Record<string, ConfiguredWork<Doc>>>): object {

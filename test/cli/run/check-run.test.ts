@@ -76,6 +76,27 @@ const BROKEN: readonly Broken[] = [
     config: { model: { baseUrl: 'http://127.0.0.1:9', model: 'm', apiKeyEnv: 'NO_SUCH_KEY' } },
     says: ['`model.apiKeyEnv`: the environment variable `NO_SUCH_KEY` is not set. Set it.'],
   },
+  ...['gsk_0123456789', 'AKIAIOSFODNN7EXAMPLE'].map((key) => ({
+    what: `a key where the name of a variable belongs: ${key}`,
+    config: { model: { baseUrl: 'http://127.0.0.1:9', model: 'm', apiKeyEnv: key } },
+    says: [
+      '`model.apiKeyEnv`: no environment variable has this name. Write the name of the variable that holds the key, not the key itself.',
+    ],
+  })),
+  {
+    what: 'the path of a request in a variable',
+    config: { model: { model: 'm' } },
+    env: { SLUICE_BASE_URL: 'http://127.0.0.1:9/v1/embeddings' },
+    says: ['SLUICE_BASE_URL ends in the path of a request, which is added to it. End it before `/chat/completions` or `/embeddings`.'],
+  },
+  {
+    what: 'the path of a request in a variable that the file names',
+    config: { model: { model: 'm', baseUrl: '${HERE}/chat/completions/' } },
+    env: { HERE: 'http://127.0.0.1:9/v1' },
+    says: [
+      '`model.baseUrl`, line 1: the URL ends in the path of a request, which is added to it. End it before `/chat/completions` or `/embeddings`.',
+    ],
+  },
   {
     what: 'a key that cannot be sent',
     env: { SLUICE_API_KEY: 'a\nb' },
