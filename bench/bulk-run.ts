@@ -128,7 +128,8 @@ async function run(
   const plan = planRun(config, join(folder, 'run.yaml'), { env: {}, cwd: () => folder });
   const job = new RunJob({ plan, limit: rows, maxUsd: undefined, retryFailed: false, events: undefined }, { stop: never, abort: never });
   const looking = setInterval(() => {
-    look(job.view().rows.done);
+    const { progress, earlier } = job.view();
+    look(progress.finished - earlier);
   }, 50);
   const before = { at: performance.now(), cpu: process.cpuUsage() };
   const { exitCode, results } = await job.run();

@@ -24,3 +24,25 @@ export function formatRate(value: number): string {
   if (value === Infinity) return 'any';
   return value >= 1000 ? formatCount(value) : String(Number(value.toPrecision(3)));
 }
+
+/** Lines of that length at most, parted between words; what continues a line is indented. A longer word stays whole. */
+export function wrapped(text: string, columns: number): string {
+  const indent = '  ';
+  return text
+    .split('\n')
+    .flatMap((line) => {
+      if (line.length <= columns) return [line];
+      const [, start = '', rest = ''] = /^( *\S*)(.*)$/.exec(line) ?? [];
+      const lines: string[] = [];
+      let current = start;
+      for (const word of rest.split(' ').slice(1)) {
+        if (current.length + 1 + word.length <= columns) current += ` ${word}`;
+        else {
+          lines.push(current);
+          current = `${indent}${word}`;
+        }
+      }
+      return [...lines, current];
+    })
+    .join('\n');
+}

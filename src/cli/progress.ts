@@ -8,8 +8,8 @@ const LOG_INTERVAL_MS = 5000;
 
 /** What there is to show. */
 export interface Shown {
-  /** On a terminal of that width. */
-  readonly live: (columns: number, colour: boolean) => string;
+  /** On a terminal of that width and height. */
+  readonly live: (columns: number, rows: number, colour: boolean) => string;
   /** In a log. */
   readonly line: () => string;
 }
@@ -21,10 +21,14 @@ export interface Display {
 }
 
 const DEFAULT_COLUMNS = 80;
+const DEFAULT_ROWS = 24;
 
-/** Shows what is going on until it is stopped: a live display on a terminal, a line every few seconds elsewhere. */
+/**
+ * Shows what is going on until it is stopped: a live display on a terminal, a line every few seconds elsewhere, and on a terminal that cannot move its
+ * cursor (`TERM=dumb`).
+ */
 export function showProgress({ stderr: stream, terminal = stream, env }: Pick<Host, 'env' | 'stderr' | 'terminal'>, shown: Shown): Display {
-  const display = terminal.isTTY ? new LiveDisplay(terminal, env, shown.live) : undefined;
+  const display = terminal.isTTY && env['TERM'] !== 'dumb' ? new LiveDisplay(terminal, env, shown.live) : undefined;
   const show = (): void => {
     if (display === undefined) stream.write(`${shown.line()}\n`);
     else display.show();
@@ -59,7 +63,7 @@ class LiveDisplay {
   }
 
   show(): void {
-    const text = this.#text(this.#columns, hasColour(this.#stream, this.#env));
+    const text = this.#text(this.#columns, this.#stream.rows || DEFAULT_ROWS, hasColour(this.#stream, this.#env));
     this.#update(text);
     this.#lines = stripVTControlCharacters(text).split('\n');
   }

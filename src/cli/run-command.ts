@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { onDisk } from '../journal/file-error.js';
 import { loadConfig } from './config-file.js';
 import { CliError, EXIT, exitCodeOf } from './exit.js';
+import { wrapped } from './format.js';
 import { type Host, pathOf } from './host.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, wholeNumber } from './options.js';
@@ -66,7 +67,7 @@ async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, ev
     signals,
   );
   const display = showProgress(host, {
-    live: (columns, colour) => runViewText(job.view(), { columns, colour }),
+    live: (columns, rows, colour) => runViewText(job.view(), { columns, rows, colour }),
     line: () => runViewLine(job.view()),
   });
   try {
@@ -102,7 +103,9 @@ function shellWord(word: string): string {
 /** Standard output stays pure JSON when it is asked for it. */
 async function report(text: string, summary: object, json: string | true | undefined, host: Host): Promise<void> {
   const lines = visible(`${JSON.stringify(summary, undefined, 2)}\n`);
-  (json === true ? host.stderr : host.stdout).write(`${text}\n`);
+  const to = json === true ? host.stderr : host.stdout;
+  const { isTTY = false, columns = Infinity } = to as Partial<NodeJS.WriteStream>;
+  to.write(`${isTTY ? wrapped(text, columns) : text}\n`);
   if (json === true) host.stdout.write(lines);
   else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeOwnFile(pathOf(host, json), lines));
 }

@@ -56,7 +56,7 @@ async function measure(rows: number): Promise<{ readonly rows: number; readonly 
   let bytes = 0;
   const marks = [0.3, 0.6, 0.9];
   const looking = setInterval(() => {
-    if (job.view().share < (marks[0] ?? Infinity)) return;
+    if (job.view().progress.share < (marks[0] ?? Infinity)) return;
     marks.shift();
     collectNow();
     const { heapUsed, external } = process.memoryUsage();

@@ -8,6 +8,8 @@ import { isTooDeep, MOST_NESTED } from './nesting.js';
 export interface AnswerRules extends Pick<StageConfig, 'fixAnswer' | 'gleaning'> {
   readonly answer: AnswerKind;
   readonly accept: readonly AnswerFault[];
+  /** What the text of an answer stands for. @throws AnswerError when it is not what it was to be */
+  readonly read?: (text: string) => unknown;
 }
 
 /** A request that is made of the messages so far. Resolves to the text of its answer, which `kind` says how to read. */
@@ -57,13 +59,13 @@ class Chat {
 
   /** What the model answers, which is asked again as often as `fixAnswer` says. */
   async answer(): Promise<unknown> {
-    const { answer, accept, fixAnswer } = this.#rules;
+    const { answer, accept, fixAnswer, read = (text: string) => readAnswer(answer, text) } = this.#rules;
     const rounds = fixAnswer?.rounds ?? 0;
     for (let round = 0; ; round++) {
       const text = await this.#ask([...this.#messages], answer, accept);
       this.#messages.push({ role: 'assistant', content: text });
       try {
-        return readAnswer(answer, text);
+        return read(text);
       } catch (error) {
         if (!(error instanceof AnswerError)) throw error;
         if (round === rounds) throw rounds === 0 ? error : stillWrong(error, rounds);

@@ -33,6 +33,10 @@ export class FolderRows implements RowSource {
     }
   }
 
+  get count(): number | undefined {
+    return this.#files === 0 ? undefined : this.#files;
+  }
+
   share(): number {
     return this.#files === 0 ? 0 : Math.min(1, this.#read / this.#files);
   }

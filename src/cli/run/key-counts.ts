@@ -10,11 +10,14 @@ export class KeyCounts {
   /** One more than there are; 0 where no key has ever been. */
   #counts = new Uint32Array(LEAST_SLOTS);
   #filled = 0;
+  /** All of them, each as often as it was seen. */
+  total = 0;
 
   add(key: string): void {
     if (this.#filled >= MOST_FILLED * this.#high.length) this.#grow();
     const [high, low] = halves(key);
     this.#put(high, low, 1);
+    this.total += 1;
   }
 
   /** Takes one away; false when there is none. */
@@ -23,6 +26,7 @@ export class KeyCounts {
     const slot = this.#find(high, low);
     if ((this.#counts[slot] as number) <= 1) return false;
     (this.#counts[slot] as number)--;
+    this.total -= 1;
     return true;
   }
 

@@ -25,6 +25,8 @@ export interface RowSource {
   readonly fields: readonly string[] | undefined;
   /** How much of the input has been read, from 0 to 1. */
   share(): number;
+  /** How many rows it has, where that is known before all are read. */
+  readonly count?: number | undefined;
 }
 
 export function keyOf(id: string, content: string): string {

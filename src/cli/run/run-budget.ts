@@ -36,19 +36,40 @@ export function isPriced({ config, stages }: RunPlan): boolean {
   return stages.every(({ prompt, model }) => prompt === undefined || priceOfModel(config, model) !== undefined);
 }
 
-/** The limit that has stopped a run: what the next call may cost, in USD or tokens, and what is left. */
-export interface SpentBudget {
+/** One limit, in USD or tokens: what all runs have spent of it, and what is left. */
+export interface BudgetState {
+  /** How the user has set it: `--max-usd`. */
+  readonly name: string;
   readonly unit: 'usd' | 'tokens';
   readonly limit: number;
+  readonly spent: number;
   readonly left: number;
+  /** Undefined where it holds for ever. */
+  readonly windowMs: number | undefined;
+}
+
+/** The limits that the user has set. */
+export function budgetStates(budget: Budget, maxUsd: number | undefined): BudgetState[] {
+  return budget.snapshot().limits.flatMap(({ unit, limit, spent, inFlight, left, windowMs }) => {
+    if (limit === (unit === 'usd' ? MOST_USD : MOST_TOKENS)) return [];
+    const isForEver = windowMs === Infinity;
+    const name = unit === 'usd' && isForEver && maxUsd !== undefined ? '--max-usd' : `budget.${unit}`;
+    return [{ name, unit, limit, spent: spent + inFlight, left, windowMs: isForEver ? undefined : windowMs }];
+  });
+}
+
+/** The limit that has stopped a run, and what the next call may cost. */
+export interface SpentBudget extends BudgetState {
   readonly asked: number;
   /** How long until it begins anew; undefined when it never does. */
   readonly resetsInMs: number | undefined;
 }
 
-/** What is left at the end of the run, when the calls under way are over. */
-export function spentBudget({ unit, limit, asked, resetsInMs }: BudgetExceededError, budget: Budget): SpentBudget {
-  const limits = budget.snapshot().limits.filter((each) => each.unit === unit && each.limit === limit);
-  const left = Math.min(...limits.map((each) => each.left));
-  return { unit, limit, left, asked, resetsInMs: resetsInMs === Infinity ? undefined : resetsInMs };
+/** @param limits at the end of the run, when the calls under way are over. */
+export function spentBudget(
+  { unit, limit, asked, resetsInMs }: BudgetExceededError,
+  limits: readonly BudgetState[],
+): SpentBudget | undefined {
+  const [state] = limits.filter((each) => each.unit === unit && each.limit === limit).sort((one, other) => one.left - other.left);
+  return state && { ...state, asked, resetsInMs: resetsInMs === Infinity ? undefined : resetsInMs };
 }

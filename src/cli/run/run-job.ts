@@ -3,8 +3,8 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Observable } from 'rxjs';
 import { onAbort } from '../../../operators/build.js';
-import type { BudgetExceededError, FlowEvent } from '../../../operators/index.js';
-import { createAccount } from '../../../operators/index.js';
+import type { BudgetExceededError, FlowEvent, Limiter } from '../../../operators/index.js';
+import { createAccount, isFlowError } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
 import { batchRules } from '../../edge/config/stages-options.js';
 import { onDisk } from '../../journal/file-error.js';
@@ -24,7 +24,7 @@ import { ListLengths } from './list-lengths.js';
 import { openRows } from './open-rows.js';
 import { type FieldPlaceholder, fieldPlaceholders, lackOfRow } from './placeholders.js';
 import type { BadRow, Row, RowSource } from './row.js';
-import { isLimited, isPriced, openBudget, spentBudget } from './run-budget.js';
+import { budgetStates, isLimited, isPriced, openBudget, spentBudget } from './run-budget.js';
 import { RunCost } from './run-cost.js';
 import { Doubts } from './run-doubts.js';
 import { faultOf } from './run-faults.js';
@@ -33,6 +33,7 @@ import type { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
 import { type FailureLine, type FinishedDocument, keepOutput, RunOutput } from './run-output.js';
 import type { RunPlan } from './run-plan.js';
+import { type Progress, progressOf } from './run-progress.js';
 import { type RunDocument, type StageHost, stagesOf } from './run-stages.js';
 import type { RunSummary, StageSummary } from './run-summary.js';
 import { RunTally } from './run-tally.js';
@@ -84,11 +85,14 @@ export class RunJob implements StageHost {
   readonly #doubts = new Doubts((outcome) => {
     this.#write(outcome);
   });
+  #limiter: Limiter | undefined;
+  #journal: RunJournal | undefined;
   #hasBegun = false;
+  #read = 0;
+  #isRead = false;
   #taken = 0;
-  /** How much of the input earlier runs were through with. */
-  #shareBefore = 0;
-  #firstTakenAtMs: number | undefined;
+  /** Documents in progress that have answers of an earlier run. */
+  readonly #resumed = new Set<string>();
 
   constructor(options: RunJobOptions, signals: RunJobSignals) {
     this.#options = options;
@@ -102,21 +106,20 @@ export class RunJob implements StageHost {
 
   view(): RunView {
     const nowMs = performance.now();
-    const { rows, retries, expanded } = this.#tally;
-    const { resultsPerMinute, callsPerMinute, tokensPerMinute } = this.#tally.look(nowMs);
-    const share = this.#source?.share() ?? 0;
+    const { rows, retries, expanded, reasons } = this.#tally;
+    const pace = this.#tally.look(nowMs);
     return {
       phase: this.isStopping && this.#phase === 'running' ? 'stopping' : this.#phase,
-      share,
-      rows: { done: rows.ok + rows.partial, failed: rows.failed, earlier: rows.earlier + rows.earlierFailed },
-      etaMs: this.#etaMs(share, nowMs),
+      progress: this.#progress(this.#phase === 'running' ? pace.rowsPerMinute : 0),
+      failed: rows.failed,
+      earlier: rows.earlier + rows.earlierFailed,
       levels: this.#stages === undefined ? [] : levelsOf(this.#stages),
-      resultsPerMinute,
-      callsPerMinute,
-      tokensPerMinute,
+      ...pace,
       retries,
       expanded,
       costUsd: this.#usd(this.cost.costUsd),
+      pausedForMs: this.#limiter?.snapshot().pausedForMs ?? 0,
+      lastFailure: reasons.last,
     };
   }
 
@@ -139,6 +142,7 @@ export class RunJob implements StageHost {
     const release = await takeLocks(paths);
     try {
       const journal = await readState(this.#plan, this.#options);
+      this.#journal = journal;
       if (isLimited(this.#plan, this.#options.maxUsd) && journal.hasAnswers && !existsSync(paths.budget))
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
       if (journal.damagedLines > 0) this.#notes.push(skippedNote(journal.damagedLines, 'journal'));
@@ -195,6 +199,10 @@ export class RunJob implements StageHost {
     this.#settled(item);
   }
 
+  unusable(stage: string): void {
+    this.#tally.unusable(stage);
+  }
+
   cached(): void {
     this.#tally.cached += 1;
   }
@@ -233,6 +241,7 @@ export class RunJob implements StageHost {
       }
     };
     const limiter = createAccount({ ...limits, onEvent });
+    this.#limiter = limiter;
     this.#inFlight.most = limiter.concurrency;
     const onRecord = (record: CallRecord): void => {
       if (record.status === 'success') this.#doubts.answered(record.model);
@@ -246,7 +255,10 @@ export class RunJob implements StageHost {
       ...(name !== undefined && { name }),
       id: ({ documentId }: RunDocument) => documentId,
       journal: this.#kept(journal),
-      classify: (error, context) => classifyWhile(this.#doubts.hasAnswer, error, context),
+      classify: (error, context) => {
+        if (isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) this.#tally.unsent();
+        return classifyWhile(this.#doubts.hasAnswer, error, context);
+      },
       onEvent,
     });
     this.#stages = stages;
@@ -287,15 +299,13 @@ export class RunJob implements StageHost {
     const source = this.#source as RowSource;
     for await (const row of source.rows()) {
       if (this.isStopping || this.#taken >= this.#options.limit) return;
+      this.#read += 1;
       const known = journal.endOf(row);
       if (known !== undefined) {
         this.#tally.rows[known] += 1;
         continue;
       }
-      if (this.#firstTakenAtMs === undefined) {
-        this.#firstTakenAtMs = performance.now();
-        this.#shareBefore = source.share();
-      }
+      if (this.#taken === 0) this.#tally.begin(performance.now());
       this.#taken += 1;
       const documentId = journal.nameOf(row);
       const lack = 'problem' in row ? { error: row.problem } : lackOfRow(this.#placeholders, row.fields);
@@ -303,6 +313,7 @@ export class RunJob implements StageHost {
       else if ('fields' in row) yield { ...row, documentId, hasFailed: journal.hasFailed(documentId), startedAtMs: performance.now() };
       await output.room();
     }
+    this.#isRead = true;
   }
 
   /** A row that is none, or lacks a field that a stage names: nothing is sent for it. */
@@ -313,6 +324,7 @@ export class RunJob implements StageHost {
   #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal): void {
     const { document, documentId } = result;
     this.#tally.busyMs += performance.now() - document.startedAtMs;
+    if (!this.#resumed.delete(documentId)) this.#tally.finished += 1;
     const outcome = outcomeOf(result, (stage, item) => journal.isWritten(documentId, stage, item), this.isStopping, this.#plan.shown.hide);
     // Its answers are in the journal; the next run goes on with them.
     if (outcome !== undefined) this.#doubts.finished(outcome);
@@ -323,6 +335,7 @@ export class RunJob implements StageHost {
     this.#tally.rows[outcome.status] += 1;
     this.#tally.items.written += output.length;
     this.#tally.items.failed += failures.length;
+    for (const { error } of failures) this.#tally.reasons.add(error);
   }
 
   /** Counts what was known, and knows what is safe. */
@@ -331,6 +344,7 @@ export class RunJob implements StageHost {
       recall: async (documentId) => {
         const known = await journal.recall(documentId);
         this.#tally.recalled += known.length;
+        if (known.length > 0) this.#resumed.add(documentId);
         return known;
       },
       append: async (entry: JournalEntry) => {
@@ -376,18 +390,14 @@ export class RunJob implements StageHost {
     return cache;
   }
 
-  #etaMs(share: number, nowMs: number): number | undefined {
-    const gained = share - this.#shareBefore;
-    const { ok, partial, failed } = this.#tally.rows;
-    if (
-      this.#firstTakenAtMs === undefined ||
-      gained <= 0 ||
-      ok + partial + failed === 0 ||
-      this.#phase !== 'running' ||
-      this.#options.limit !== Infinity
-    )
-      return undefined;
-    return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
+  #progress(rowsPerMinute: number): Progress {
+    const { ok, partial, failed, earlier, earlierFailed } = this.#tally.rows;
+    const [share, count] = [this.#source?.share() ?? 0, this.#source?.count];
+    return progressOf({
+      ...{ read: this.#read, share, isRead: this.#isRead, count },
+      ...{ earlier: earlier + earlierFailed, earlierToCome: this.#journal?.rowsToCome ?? 0 },
+      ...{ taken: this.#taken, finished: ok + partial + failed, limit: this.#options.limit, rowsPerMinute },
+    });
   }
 
   /** Undefined where a model has no price. */
@@ -409,6 +419,8 @@ export class RunJob implements StageHost {
     const { ok, partial, failed, earlierFailed } = tally.rows;
     const { attempts: calls, ...sums } = tally.totals(nowMs);
     const { costUsd, estimatedUsd, failedUsd } = this.cost;
+    const rowConcurrency = this.#stages?.snapshot().documents.concurrency ?? 1;
+    const limits = this.#budget === undefined ? [] : budgetStates(this.#budget, this.#options.maxUsd);
     const stopped = this.#signals.stop.aborted ? 'interrupted' : this.#spent.signal.aborted ? 'budget' : undefined;
     const exits = { interrupted: EXIT.interrupted, budget: EXIT.budget } as const;
     const exitCode: ExitCode = stopped === undefined ? (failed + partial + earlierFailed > 0 ? EXIT.incomplete : EXIT.ok) : exits[stopped];
@@ -428,14 +440,17 @@ export class RunJob implements StageHost {
       expandedInto: tally.expandedInto,
       rowsPerSecond: ((ok + partial + failed) / durationMs) * 1000,
       ...sums,
-      meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
+      meanFill: tally.busyMs / (durationMs * rowConcurrency),
+      rowConcurrency,
       stages: sorted(tally.stages(), stages),
       estimatedCalls: tally.estimatedCalls,
       costUsd: this.#usd(costUsd),
       estimatedUsd: this.#usd(estimatedUsd),
       failedUsd: this.#usd(failedUsd),
-      spent: this.#refusal && this.#budget && spentBudget(this.#refusal, this.#budget),
-      notes: [...this.#notes, ...this.#lengths.notes()],
+      budget: limits,
+      spent: this.#refusal && spentBudget(this.#refusal, limits),
+      ...tally.reasons.snapshot(),
+      notes: [...this.#notes, ...(this.#isRead && this.#read === 0 ? ['the input has no rows'] : []), ...this.#lengths.notes()],
       durationMs,
     };
   }

@@ -157,6 +157,11 @@ export class RunJournal implements StageJournal {
     return this.#scan.failed.take(key) ? 'earlierFailed' : undefined;
   }
 
+  /** Rows that an earlier run was through with, and that {@link endOf} was not asked for yet. */
+  get rowsToCome(): number {
+    return this.#scan.done.total + this.#scan.failed.total;
+  }
+
   /** The name by which a row that is not done is known here: the one it had in an earlier run, if some of it is known from there. */
   nameOf({ number, key }: Row | BadRow): string {
     const known = this.#scan.openByKey.get(key)?.shift();

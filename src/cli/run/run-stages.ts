@@ -14,7 +14,7 @@ import type { AnyStage, RequestContext, StageItem, StageRules, StepsContext } fr
 import { estimatorFor } from '../../tokenizers/estimate.js';
 import { exitCodeOf } from '../exit.js';
 import { evidence } from '../provider.js';
-import { type AnswerKind, contentOf, isFaultless, isOfKind, textOf } from './answer.js';
+import { AnswerError, type AnswerKind, contentOf, isFaultless, isOfKind, readAnswer, textOf } from './answer.js';
 import type { AnswerCache, AskedAnswer } from './answer-cache.js';
 import { type Ask, converse } from './conversation.js';
 import { partsOf } from './parts.js';
@@ -53,6 +53,8 @@ export interface StageHost {
   goesOn(item: StageItem<RunDocument>): void;
   /** It will not be made again. @returns whether the run stops because of that, and the item is to wait for its end */
   gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean;
+  /** An answer of a stage that came, and is of no use. */
+  unusable(stage: string): void;
   /** An answer has come from the cache, and costs nothing. */
   cached(): void;
   /** An item has become several. */
@@ -280,7 +282,7 @@ function asking(
         const body = { ...first, messages };
         const send = async (): Promise<AskedAnswer> => {
           const completion = await completionOf(body, context);
-          return { text: textOf(completion, accepted), isFaultless: isFaultless(completion) };
+          return { text: usable(() => textOf(completion, accepted)), isFaultless: isFaultless(completion) };
         };
         if (cache === undefined) return (await send()).text;
         try {
@@ -298,12 +300,21 @@ function asking(
           throw error;
         }
       };
-      const rules = { ...stage, answer, accept };
+      const rules = { ...stage, answer, accept, read: (text: string) => usable(() => readAnswer(answer, text)) };
       const value = await converse(rules, first.messages, ask, (prompt) => new PromptTemplate(prompt).fill(scope));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);
       return value;
     },
   };
+
+  function usable<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof AnswerError) host.unusable(stage.name);
+      throw error;
+    }
+  }
 
   /** One request with all its attempts. Pending for good when the run stops because of it. */
   async function completionOf(body: ChatRequest, context: StepsContext<RunDocument>): Promise<ChatCompletion> {

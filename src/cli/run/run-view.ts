@@ -2,6 +2,7 @@ import type { Stages } from '../../pipelines/stages/stages-types.js';
 import { formatTime } from '../explain-text.js';
 import { counted, formatCount, formatShare } from '../format.js';
 import { visibleName } from '../visible.js';
+import type { Progress } from './run-progress.js';
 import { formatUsd } from './run-summary.js';
 
 /** What waits and runs at one level. */
@@ -19,12 +20,13 @@ export interface LevelView {
 /** What is going on right now. */
 export interface RunView {
   readonly phase: 'reading the journal' | 'running' | 'stopping' | 'writing';
-  /** How much of the input is through, from 0 to 1. */
-  readonly share: number;
-  readonly rows: { readonly done: number; readonly failed: number; readonly earlier: number };
-  /** Undefined while it cannot be known. */
-  readonly etaMs: number | undefined;
+  readonly progress: Progress;
+  /** Rows that failed in this run. */
+  readonly failed: number;
+  /** Rows that earlier runs were through with. */
+  readonly earlier: number;
   readonly levels: readonly LevelView[];
+  readonly rowsPerMinute: number;
   /** Items that came through the last stage. */
   readonly resultsPerMinute: number;
   readonly callsPerMinute: number;
@@ -33,11 +35,17 @@ export interface RunView {
   readonly expanded: number;
   /** Undefined where a model has no price. */
   readonly costUsd: number | undefined;
+  /** How much longer the provider has asked to wait; 0 when it has not. */
+  readonly pausedForMs: number;
+  /** Why the latest row or item failed. */
+  readonly lastFailure: string | undefined;
 }
 
 export interface ViewOptions {
   /** Longer lines are cut: a line that is wrapped could not be written over. */
   readonly columns: number;
+  /** Lines of the terminal. With few of them, or few columns, the view has no table. */
+  readonly rows: number;
   readonly colour: boolean;
 }
 
@@ -51,22 +59,30 @@ export function levelsOf(pipeline: Pick<Stages<never, unknown>, 'snapshot'>): Le
   ];
 }
 
-const BAR_WIDTH = 24;
+const BAR_WIDTH = { most: 24, least: 8 };
 const COLUMNS = ['queued', 'held by rate', 'held by slot', 'executing', 'done', 'failed'] as const;
+/** What the table needs. */
+const LEAST = { columns: 60, rows: 12 };
+
+interface Line {
+  readonly text: string;
+  readonly code?: number;
+}
 
 /** The live display. Pure: the terminal is the printer's business. */
-export function runViewText(view: RunView, { columns, colour }: ViewOptions): string {
-  const paint = (code: number, text: string): string => (colour && text !== '' ? `\u001b[${String(code)}m${text}\u001b[0m` : text);
+export function runViewText(view: RunView, { columns, rows, colour }: ViewOptions): string {
+  const paint = (code: number | undefined, text: string): string =>
+    colour && code !== undefined && text !== '' ? `\u001b[${String(code)}m${text}\u001b[0m` : text;
   const cut = (text: string): string => text.slice(0, Math.max(1, columns));
-  const levels = view.levels.map((level) => ({ ...level, level: visibleName(level.level) }));
-  const width = Math.max(...levels.map(({ level }) => level.length), 'level'.length);
-  const table = levels.map((level) => ({ text: cut(tableLine(level, width)), failed: (level.failed ?? 0) > 0 }));
-  return [
-    headLine(view, columns, (text) => paint(32, text)),
-    ...(table.length === 0 ? [] : [paint(2, cut(['level'.padEnd(width), ...COLUMNS].join('  ')))]),
-    ...table.map(({ text, failed }) => (failed ? paint(31, text) : text)),
-    ...(table.length === 0 ? [] : [cut(ratesLine(view))]),
-  ].join('\n');
+  const isSmall = columns < LEAST.columns || rows < LEAST.rows;
+  const wide = isSmall ? [] : [...tableLines(view), ...paceLines(view), ...troubleLines(view)];
+  // The line below the last one has the cursor.
+  if (isSmall || wide.length + 1 >= rows)
+    return smallLines(view)
+      .slice(0, Math.max(1, rows - 1))
+      .map(({ text, code }) => paint(code, cut(text)))
+      .join('\n');
+  return [headLine(view, columns, (text) => paint(32, text)), ...wide.map(({ text, code }) => paint(code, cut(text)))].join('\n');
 }
 
 /** The same on one line, for logs. */
@@ -75,22 +91,41 @@ export function runViewLine(view: RunView): string {
     const held = `${String(queued)} queued, ${String(heldByRate)} held by rate, ${String(heldBySlot)} held by slot`;
     return `${visibleName(level)}: ${held}, ${String(executing)} executing`;
   });
-  return [`${view.phase} ${formatShare(view.share)}, ${rowsText(view)}`, ...levels, ratesLine(view)].join('; ');
+  return [headText(view), ...levels, ...[...paceLines(view), ...troubleLines(view)].map(({ text }) => text)].join('; ');
+}
+
+function headText({ phase, progress, ...view }: RunView): string {
+  return `${phase} ${formatShare(progress.share)}, ${rowsText({ progress, ...view })}`;
 }
 
 function headLine(view: RunView, columns: number, paint: (text: string) => string): string {
-  const full = Math.round(Math.min(1, view.share) * BAR_WIDTH);
-  const bar = `${'#'.repeat(full)}${'.'.repeat(BAR_WIDTH - full)}`;
-  const [before, after] = [`${view.phase} [`, `] ${formatShare(view.share)}  ${rowsText(view)}`];
-  const room = columns - before.length;
-  if (room < bar.length) return `${before}${bar}${after}`.slice(0, Math.max(1, columns));
-  return `${before}${paint(bar)}${after.slice(0, room - bar.length)}`;
+  const { phase, progress } = view;
+  const [before, after] = [`${phase} [`, `] ${formatShare(progress.share)}  ${rowsText(view)}`];
+  const free = columns - before.length - after.length;
+  const width = Math.min(BAR_WIDTH.most, Math.max(BAR_WIDTH.least, free));
+  const full = Math.round(Math.min(1, progress.share) * width);
+  const room = Math.max(0, columns - before.length - width);
+  return `${before}${paint(`${'#'.repeat(full)}${'.'.repeat(width - full)}`)}${after.slice(0, room)}`;
 }
 
-function rowsText({ rows: { done, failed, earlier }, etaMs }: RunView): string {
-  const before = earlier === 0 ? '' : `, ${formatCount(earlier)} from earlier runs`;
-  const eta = etaMs === undefined ? '' : `, ETA ${formatTime(Math.ceil(etaMs / 1000) * 1000)}`;
-  return `${counted(done, 'row')} done, ${formatCount(failed)} failed${before}${eta}`;
+function rowsText({ progress: { finished, total, isEstimate, etaMs }, failed }: Pick<RunView, 'failed' | 'progress'>): string {
+  const of =
+    total === undefined ? counted(finished, 'row') : `${formatCount(finished)} of ${isEstimate ? 'about ' : ''}${counted(total, 'row')}`;
+  return `${of}, ${formatCount(failed)} failed${etaText(etaMs)}`;
+}
+
+function etaText(etaMs: number | undefined): string {
+  return etaMs === undefined ? '' : `, ETA ${formatTime(Math.ceil(etaMs / 1000) * 1000)}`;
+}
+
+function tableLines({ levels }: RunView): Line[] {
+  if (levels.length === 0) return [];
+  const named = levels.map((level) => ({ ...level, level: visibleName(level.level) }));
+  const width = Math.max(...named.map(({ level }) => level.length), 'level'.length);
+  return [
+    { text: ['level'.padEnd(width), ...COLUMNS].join('  '), code: 2 },
+    ...named.map((level) => ({ text: tableLine(level, width), ...((level.failed ?? 0) > 0 && { code: 31 }) })),
+  ];
 }
 
 function tableLine(level: LevelView, width: number): string {
@@ -101,7 +136,49 @@ function tableLine(level: LevelView, width: number): string {
   return [level.level.padEnd(width), ...cells].join('  ').trimEnd();
 }
 
-function ratesLine({ resultsPerMinute, callsPerMinute, tokensPerMinute, retries, expanded, costUsd }: RunView): string {
-  const cost = costUsd === undefined ? '' : `, ${formatUsd(costUsd)}`;
-  return `per min: ${formatCount(resultsPerMinute)} results, ${formatCount(callsPerMinute)} calls, ${formatCount(tokensPerMinute)} tokens; ${counted(retries, 'retry', 'retries')}, ${formatCount(expanded)} expanded${cost}`;
+function paceLines(view: RunView): Line[] {
+  if (view.levels.length === 0) return [];
+  const { rowsPerMinute, resultsPerMinute, callsPerMinute, tokensPerMinute, retries, expanded, earlier, costUsd } = view;
+  const pace = [
+    counted(rowsPerMinute, 'row'),
+    counted(resultsPerMinute, 'result'),
+    counted(callsPerMinute, 'call'),
+    counted(tokensPerMinute, 'token'),
+  ];
+  const sofar = [
+    counted(retries, 'retry', 'retries'),
+    ...(expanded === 0 ? [] : [`${formatCount(expanded)} split into several items`]),
+    ...(earlier === 0 ? [] : [`${counted(earlier, 'row')} of earlier runs`]),
+    ...(costUsd === undefined ? [] : [formatUsd(costUsd)]),
+  ];
+  return [{ text: `per minute: ${pace.join(', ')}` }, { text: `so far: ${sofar.join(', ')}` }];
+}
+
+function troubleLines({ pausedForMs, lastFailure }: RunView): Line[] {
+  return [
+    ...(pausedForMs > 0 ? [{ text: `paused by the provider (429 or retry-after), ${secondsText(pausedForMs)} left`, code: 33 }] : []),
+    ...(lastFailure === undefined ? [] : [{ text: `last failure: ${visibleName(lastFailure)}`, code: 31 }]),
+  ];
+}
+
+function secondsText(ms: number): string {
+  return formatTime(Math.ceil(ms / 1000) * 1000);
+}
+
+/** For a terminal that the table does not fit on: short lines, the most important first. */
+function smallLines(view: RunView): Line[] {
+  const { phase, progress, failed, levels, pausedForMs, lastFailure, resultsPerMinute, costUsd } = view;
+  const { finished, total, isEstimate, etaMs, share } = progress;
+  const of = total === undefined ? '' : ` of ${isEstimate ? 'about ' : ''}${formatCount(total)}`;
+  const calls = levels.at(-1);
+  return [
+    { text: `${phase} ${formatShare(share)}${etaText(etaMs)}` },
+    { text: `${formatCount(finished)}${of} rows, ${formatCount(failed)} failed` },
+    ...(pausedForMs > 0 ? [{ text: `paused by the provider, ${secondsText(pausedForMs)} left`, code: 33 }] : []),
+    ...(calls === undefined ? [] : [{ text: `calls: ${formatCount(calls.executing)} executing, ${formatCount(calls.queued)} queued` }]),
+    ...(calls === undefined
+      ? []
+      : [{ text: `${counted(resultsPerMinute, 'result')} per minute${costUsd === undefined ? '' : `, ${formatUsd(costUsd)}`}` }]),
+    ...(lastFailure === undefined ? [] : [{ text: `last failure: ${visibleName(lastFailure)}`, code: 31 }]),
+  ];
 }

@@ -69,7 +69,7 @@ describe('a run with a cache', () => {
     const prices = { m: { usdPerCall: 0.01 } };
     const summary = await run({ more: { prices, batches: { concurrency } } });
     expect(summary).toMatchObject({ exitCode: 0, rows: { ok: 4 }, calls: 2, cached: 2, costUsd: 0.02 });
-    expect(runSummaryText(summary)).toContain('calls: 2, retries: 0, expanded: 0, 2 answers from the cache');
+    expect(runSummaryText(summary)).toContain('calls: 2, retries: 0, 2 answers from the cache');
     const lines = linesOf('out.jsonl').toSorted((a, b) => Number(a['row']) - Number(b['row']));
     expect(lines.map(({ id, reply }) => [id, reply])).toEqual([
       ['r0', 'SAY A'],

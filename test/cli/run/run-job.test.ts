@@ -602,3 +602,109 @@ describe('a dry run', () => {
     );
   });
 });
+
+describe('what a run tells', () => {
+  const many = Array.from({ length: 40 }, (_, i) => ({ id: `r${String(i)}`, text: `t${String(i)}` }));
+
+  it('of its progress: rows that are over, not rows that were read, also after a restart and with a limit', async () => {
+    let open = (): void => undefined;
+    const model = await serve({ until: new Promise((resolve) => (open = resolve)) });
+    const stop = new AbortController();
+    const plan = planOf({ model, batches: { concurrency: 40 } }, many);
+    const first = start(plan, stop.signal);
+    const ended = first.run();
+    await vi.waitFor(() => {
+      expect(chat?.open).toBe(40);
+    });
+    expect(first.view().progress).toEqual({ finished: 0, total: 40, isEstimate: false, share: 0, etaMs: undefined });
+    stop.abort();
+    open();
+    await ended;
+    expect(first.view().progress).toMatchObject({ finished: 40, total: 40, share: 1 });
+
+    const other = planOf({ model, output: { path: 'other.jsonl' } }, many);
+    await run(other, { limit: 10 });
+    await chat?.close();
+    chat = await startFakeChat({ until: new Promise(() => undefined) }, Number(new URL(model.baseUrl).port));
+    const abort = new AbortController();
+    const options = { plan: other, limit: 20, maxUsd: undefined, retryFailed: false, events: undefined };
+    const second = new RunJob(options, { stop: new AbortController().signal, abort: abort.signal });
+    const aborted = second.run();
+    await vi.waitFor(() => {
+      expect(chat?.open).toBe(4);
+    });
+    const { progress, earlier, rowsPerMinute } = second.view();
+    expect([progress, earlier, rowsPerMinute]).toEqual([
+      { finished: 10, total: 30, isEstimate: false, share: 1 / 3, etaMs: undefined },
+      10,
+      0,
+    ]);
+    abort.abort();
+    await aborted;
+  });
+
+  it('of why rows fail, and of answers that are of no use', async () => {
+    const model = await serve({
+      answer: (prompt) => (prompt.endsWith('t1') ? '{}' : 'no JSON'),
+      fault: (prompt) => (prompt.endsWith('t2') ? { status: 400, message: 'not this one' } : undefined),
+    });
+    const plan = planOf({ model, stages: [{ name: 'reply', prompt: 'say {{text}}', answer: 'json' }] }, many.slice(0, 6));
+    const job = start(plan);
+    const summary = await job.run();
+    expect(summary).toMatchObject({
+      rows: { ok: 1, failed: 5 },
+      stages: [{ stage: 'reply', calls: 6, failures: 5, unusable: 4 }],
+      reasons: [
+        { reason: 'the answer is not JSON', count: 4 },
+        { reason: '400 not this one', count: 1 },
+      ],
+      otherReasons: 0,
+    });
+    expect(['the answer is not JSON', '400 not this one']).toContain(job.view().lastFailure);
+    const text = runSummaryText(summary);
+    expect(text).toContain('\nwhy rows or items failed:\n  4 x the answer is not JSON\n  1 x 400 not this one\n');
+    expect(text).toContain('\nreply: 6 calls, 5 failed (4 unusable answers); ');
+  });
+
+  it('of a pause that the provider has asked for', async () => {
+    const model = {
+      ...(await serve({ fault: () => ({ status: 429, message: 'slow down' }) })),
+      retry: { delayMs: 60_000, jitter: 'none' },
+    } as const;
+    const abort = new AbortController();
+    const options = { plan: planOf({ model }, ROWS), limit: Infinity, maxUsd: undefined, retryFailed: false, events: undefined };
+    const job = new RunJob(options, { stop: new AbortController().signal, abort: abort.signal });
+    const ended = job.run();
+    await vi.waitFor(() => {
+      expect(job.view().pausedForMs).toBeGreaterThan(0);
+    });
+    abort.abort();
+    await ended;
+  });
+
+  it('of the limit that has stopped it, of several', async () => {
+    const model = { ...(await serve()), maxTokens: 50 };
+    const prices = { m: { inputUsdPerMillion: 1, outputUsdPerMillion: 1 } };
+    const summary = await run(planOf({ model, prices, budget: { usd: 5, tokens: 200 }, batches: { concurrency: 1 } }, many));
+    expect(summary).toMatchObject({
+      exitCode: 6,
+      spent: { name: 'budget.tokens', limit: 200, windowMs: undefined },
+      budget: [
+        { name: 'budget.tokens', limit: 200 },
+        { name: 'budget.usd', limit: 5 },
+      ],
+      stages: [{ stage: 'reply', calls: summary.calls, failures: 0 }],
+    });
+    const text = runSummaryText(summary);
+    expect(text).toMatch(/\nlimit `budget\.tokens`: \d+ tokens of 200 tokens spent in all runs, \d+ tokens left\nlimit `budget\.usd`: /);
+    expect(text).toMatch(/\nstopped by the limit `budget\.tokens`: \d+ tokens left, and the next call may cost \d+ tokens; /);
+  });
+
+  it('of an input without rows, and of one that earlier runs were through with', async () => {
+    const plan = planOf({ model: await serve() }, []);
+    expect(await run(plan)).toMatchObject({ exitCode: 0, notes: ['the input has no rows'] });
+    const again = planOf({ model: await serve(), output: { path: 'again.jsonl' } }, ROWS);
+    await run(again);
+    expect(runSummaryText(await run(again))).toMatch(/\nnothing left to do: again\.jsonl has the results of earlier runs$/);
+  });
+});

@@ -156,7 +156,7 @@ describe('`--max-usd`', () => {
     // A limit keeps the most that a call without usage can have cost, and the summary says what it is likely to have.
     expect(charged()).toBeGreaterThan(costUsd + failedUsd);
     const text = runSummaryText(summary);
-    expect(text).toMatch(/^cost: \$\d\.\d+, \$\d\.\d+ of it by estimate; failed calls may have cost up to \$\d\.\d+ more$/m);
+    expect(text).toMatch(/^cost: \d\.\d+ USD, \d\.\d+ USD of it by estimate; failed calls may have cost up to \d\.\d+ USD more$/m);
   });
 
   it('says what is left, and what the next call may cost', async () => {
@@ -168,8 +168,16 @@ describe('`--max-usd`', () => {
     );
     const summary = await run(0.001);
     await chat.close();
-    expect(summary).toMatchObject({ exitCode: 6, stopped: 'budget', calls: 0, spent: { unit: 'usd', limit: 0.001, left: 0.001 } });
-    expect(runSummaryText(summary)).toMatch(/^stopped: \$0\.0010 of \$0\.0010 is left, and the next call may cost \$0\.006\d; /m);
+    expect(summary).toMatchObject({
+      exitCode: 6,
+      stopped: 'budget',
+      calls: 0,
+      spent: { name: '--max-usd', unit: 'usd', limit: 0.001, left: 0.001 },
+    });
+    expect(summary.stages).toEqual([]);
+    expect(runSummaryText(summary)).toMatch(
+      /^stopped by the limit `--max-usd`: 0\.0010 USD left, and the next call may cost 0\.006\d USD; /m,
+    );
   });
 
   it('holds at a provider that says its answers took nothing', async () => {

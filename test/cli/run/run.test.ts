@@ -181,7 +181,9 @@ describe('sluice run', () => {
       expect(chat.open).toBeGreaterThan(0);
     }, PATIENT);
     vi.advanceTimersByTime(5000);
-    await first.prints(/running \d+ %, 0 rows done, 0 failed; rows: .*; reply: .* executing; calls: .*\n/);
+    await first.prints(
+      /running 0 %, 0 of about \d+ rows, 0 failed; rows: .*; reply: .* executing; calls: .*; per minute: .*; so far: 0 retries\n/,
+    );
     first.kill('SIGINT');
     first.kill('SIGINT');
     expect((await first.ended).stderr).not.toContain('\u001b');
@@ -239,7 +241,9 @@ describe('sluice run', () => {
     write({ prices: { m: { usdPerCall: 0.01 } }, batches: { concurrency: 1 } });
     const first = await run(['--max-usd', '0.04']);
     expect([first.code, chat.calls, linesOf('out.jsonl').length]).toEqual([6, 4, 4]);
-    expect(first.stdout).toMatch(/cost: \$0\.0400\n(.*\n)+stopped: .* and the next call may cost \$0\.0100; /);
+    expect(first.stdout).toMatch(
+      /reply: 4 calls, 0 failed; (.*\n)+cost: 0\.0400 USD\nlimit `--max-usd`: 0\.0400 USD of 0\.0400 USD spent in all runs, 0\.0000 USD left\n(.*\n)+stopped by the limit `--max-usd`: 0\.0000 USD left, and the next call may cost 0\.0100 USD; what is done is kept in .*, raise it and run/,
+    );
     expect([(await run(['--max-usd', '0.06'])).code, chat.calls]).toEqual([6, 6]);
     expect([(await run()).code, chat.calls, linesOf('out.jsonl').length]).toEqual([0, 10, 10]);
     expect(existsSync(join(cwd, 'out.jsonl.failures.jsonl'))).toBe(false);

@@ -68,20 +68,29 @@ async function screen(name: string, as: string, pattern: RegExp, ...flags: reado
   return text;
 }
 
-const VIEW = /running \[[#.]{24}\].*\nlevel +queued +held by rate.*\nrows .*\nreply .*\ncalls .*\nper min: .* calls.* 0 expanded/;
+const VIEW =
+  /running \[[#.]{24}\] 0 %  0 of about \d+ rows, 0 failed\nlevel +queued +held by rate.*\nrows .*\nreply .*\ncalls .*\nper minute: 0 rows, 0 results, \d+ calls, .* tokens\nso far: 0 retries\n/;
 
 it('shows a run in a terminal: in colour, in any width, drained by one interrupt', async () => {
   open('drained');
   expect(await screen('drained', 'wide', VIEW)).not.toContain('\u001b');
   expect(await screen('drained', 'colour', /running/, '-e')).toContain('\u001b[2m');
   tmux('resize-window', '-t', 'drained', '-x', '40', '-y', '30');
-  const narrow = await screen('drained', 'narrow', /^running \[[#.]{24}\].{0,6}\nlevel +queued/m);
+  const narrow = await screen(
+    'drained',
+    'narrow',
+    /^running 0 %\n0 of about \d+ rows, 0 failed\ncalls: 4 executing, 0 queued\n0 results per minute\n/m,
+  );
   tmux('resize-window', '-t', 'drained', '-x', '120', '-y', '30');
   const again = await screen('drained', 'wide-again', VIEW);
+  tmux('resize-window', '-t', 'drained', '-x', '120', '-y', '9');
+  const low = await screen('drained', 'low', /^running 0 %\n0 of about/m);
+  tmux('resize-window', '-t', 'drained', '-x', '80', '-y', '24');
+  const usual = await screen('drained', 'usual', /0 failed\nlevel/);
   // One view, whatever the terminal has made of the ones before.
-  for (const text of [narrow, again]) expect(text.match(/^calls /gm)).toHaveLength(1);
+  for (const text of [narrow, again, low, usual]) expect(text.match(/^calls/gm)).toHaveLength(1);
   tmux('send-keys', '-t', 'drained', 'C-c');
-  await screen('drained', 'stopping', /stopping: waiting for the calls under way[\s\S]*stopping \[/);
+  await screen('drained', 'stopping', /stopping: waiting for the calls under way[\s\S]*stopping \[[#.]{24}\]/);
   release();
   expect(await screen('drained', 'drained', /exit 130/)).toMatch(/interrupted: what is done is kept in drained\.jsonl\.journal/);
   expect(readFileSync(join(cwd, 'drained.jsonl'), 'utf8').split('\n').length - 1).toBe(4);
