@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { stringify } from 'yaml';
 import { check } from '../../operators/build.js';
 import { configJsonSchema } from '../edge/config/json-schema.js';
+import type { ConfigNotice } from '../edge/config/parse.js';
 import { planOf, type StatedLoad } from '../edge/config/plan.js';
 import type { ConfigProblem } from '../edge/config/problems.js';
 import type { Config } from '../edge/config/schema.js';
@@ -14,7 +15,7 @@ import { adviceOn } from './explain-advice.js';
 import { explainText } from './explain-text.js';
 import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
-import { checkRun, isOfRun, stateProblems } from './run/check-run.js';
+import { busyNotice, checkRun, isOfRun, stateProblems } from './run/check-run.js';
 import { refusalsOf } from './run/run-plan.js';
 import { visibleName } from './visible.js';
 
@@ -72,8 +73,7 @@ export function configCommand(host: Host): Command {
 
 async function checkFile(file: string, { json }: CheckFlags, host: Host): Promise<void> {
   const parsed = await readConfig(file, host);
-  const problems = 'problems' in parsed ? parsed.problems : await runProblems(parsed, file, host);
-  const notices = 'problems' in parsed ? [] : parsed.notices;
+  const { problems, notices } = 'problems' in parsed ? { ...parsed, notices: [] } : await checkLoaded(parsed, file, host);
   const noted = notices.map(({ message }) => `${file}: note: ${visibleName(message)}`);
   if (json) print(host, JSON.stringify({ file, problems, notices }, undefined, 2));
   else if (problems.length === 0)
@@ -89,10 +89,19 @@ function hintOf(config: Config): string {
 }
 
 /** What `sluice run` would find before it sends anything. */
-async function runProblems(loaded: LoadedConfig, file: string, host: Host): Promise<readonly ConfigProblem[]> {
-  if (!isOfRun(loaded.value)) return refusalsOf(loaded.value);
+async function checkLoaded(
+  loaded: LoadedConfig,
+  file: string,
+  host: Host,
+): Promise<{ readonly problems: readonly ConfigProblem[]; readonly notices: readonly ConfigNotice[] }> {
+  const { value, notices } = loaded;
+  if (!isOfRun(value)) return { problems: refusalsOf(value), notices };
   const checked = await checkRun(loaded, file, host);
-  return 'problems' in checked ? checked.problems : stateProblems(checked.plan);
+  if ('problems' in checked) return { problems: checked.problems, notices };
+  const busy = await busyNotice(checked.plan);
+  const all = [...notices, ...checked.notices, ...(busy === undefined ? [] : [busy])];
+  // What stands beside the output changes while a run is going on.
+  return { problems: busy === undefined ? await stateProblems(checked.plan) : [], notices: all };
 }
 
 async function explain(path: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {

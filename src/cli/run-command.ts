@@ -48,7 +48,7 @@ async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
   const checked = await checkRun(loaded, file, host, flags);
   if ('problems' in checked) throw new CliError(EXIT.usage, problemsText(file, checked.problems));
   const { plan } = checked;
-  for (const { message } of loaded.notices) host.stderr.write(`note: ${visibleName(message)}\n`);
+  for (const { message } of [...loaded.notices, ...checked.notices]) host.stderr.write(`note: ${visibleName(message)}\n`);
   if (flags.dryRun) {
     const { limit = Infinity, retryFailed, maxUsd } = flags;
     const estimate = await dryRun(plan, { limit, retryFailed, maxUsd });

@@ -27,6 +27,12 @@ export async function takeLock(path: string, what: string): Promise<() => Promis
   };
 }
 
+/** The number of the living process that holds a lock file; undefined when none does. Changes nothing. */
+export async function lockHolder(path: string): Promise<string | undefined> {
+  const holder = await readHolder(path);
+  return PROCESS_ID.test(holder) && isAlive(holder) ? holder : undefined;
+}
+
 /** Locks of this process, of all copies of the package in it: their files name a process that could take them over. */
 function heldHere(): Set<string> {
   const shared = globalThis as { [key: symbol]: Set<string> | undefined };

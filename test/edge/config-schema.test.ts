@@ -34,6 +34,7 @@ const BEYOND = [
   /two (lanes|stages) have the same name/,
   /unknown lane/,
   /names a stage that has no answer yet/,
+  /names its own stage/,
   /names a part of an answer that is a text/,
   /`\{\{\}\}` is empty/,
   /opens a placeholder that does not end/,

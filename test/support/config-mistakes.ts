@@ -178,4 +178,10 @@ export const configMistakes: readonly { readonly text: string; readonly messages
     text: 'budget: { windowMs: 60000 }\n',
     messages: ['`budget.windowMs`, line 1: `windowMs` alone limits nothing. Add `usd` or `tokens`, or remove it.'],
   },
+  {
+    text: 'stages: [{ name: text, prompt: "say {{text}}" }]\n',
+    messages: [
+      '`stages[0].prompt`, line 1: `{{…}}` names its own stage, which hides a field of that name. Rename the stage, or name another field.',
+    ],
+  },
 ];

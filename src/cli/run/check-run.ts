@@ -1,11 +1,13 @@
 import { createAccount, isFlowError } from '../../../operators/index.js';
+import type { ConfigNotice } from '../../edge/config/parse.js';
 import type { Config } from '../../edge/config/schema.js';
+import { lockHolder } from '../../journal/lock.js';
 import type { LoadedConfig } from '../config-file.js';
 import { EXIT, exitCodeOf } from '../exit.js';
 import type { Host } from '../host.js';
 import { visibleName } from '../visible.js';
 import { firstRows, openRows } from './open-rows.js';
-import { fieldPlaceholders, unknownField, unknownFields } from './placeholders.js';
+import { fieldPlaceholders, hiddenFields, unknownField, unknownFields } from './placeholders.js';
 import { openBudget } from './run-budget.js';
 import { faultOf, filesOf, type RunFileFlags, refuseForeign } from './run-files.js';
 import { RunJournal } from './run-journal.js';
@@ -18,8 +20,10 @@ export interface RunCheckFlags extends RunFileFlags {
   readonly maxUsd?: number;
 }
 
-/** What every check of a run answers: a plan that nothing is wrong with, or everything that is. */
-export type CheckedRun = { readonly plan: RunPlan } | { readonly problems: readonly RunProblem[] };
+/** What every check of a run answers: a plan that nothing is wrong with, and what its reader may not expect; or everything that is wrong. */
+export type CheckedRun =
+  | { readonly plan: RunPlan; readonly notices: readonly ConfigNotice[] }
+  | { readonly problems: readonly RunProblem[] };
 
 /** Whether a configuration is one of `sluice run`: those for code alone name no files. */
 export function isOfRun({ input, output }: Config): boolean {
@@ -54,8 +58,9 @@ export async function checkRun(
       createAccount({ ...value.limits }).close();
     })),
   );
-  if (fault === undefined) problems.push(...(await inputProblems(plan)));
-  return problems.length > 0 ? { problems } : { plan };
+  const notices: ConfigNotice[] = [];
+  if (fault === undefined) problems.push(...(await inputProblems(plan, notices)));
+  return problems.length > 0 ? { problems } : { plan, notices };
 }
 
 /** Everything that is wrong, for people. */
@@ -85,7 +90,18 @@ export function stateProblems(plan: RunPlan): Promise<RunProblem[]> {
   return problemsIn('output.path', () => readState(plan, { retryFailed: false }));
 }
 
-async function inputProblems({ input, stages, config }: RunPlan): Promise<RunProblem[]> {
+/** Says that another run is writing the same output now; undefined when none is. */
+export async function busyNotice({ paths, shownOutput }: RunPlan): Promise<ConfigNotice | undefined> {
+  const holder = await lockHolder(paths.lock);
+  return holder === undefined
+    ? undefined
+    : {
+        path: 'output.path',
+        message: `a run is going on: process ${holder} is writing \`${shownOutput}\`, and another run waits for its end`,
+      };
+}
+
+async function inputProblems({ input, stages, config }: RunPlan, notices: ConfigNotice[]): Promise<RunProblem[]> {
   let problems: RunProblem[] = [];
   const unread = await problemsIn('input.path', async () => {
     await openRows(input);
@@ -93,8 +109,11 @@ async function inputProblems({ input, stages, config }: RunPlan): Promise<RunPro
     problems = unknownFields(fieldPlaceholders(stages), first);
     if (input.id !== undefined) problems.push(...unknownField('input.id', input.id, first));
     const { priority } = config.batches ?? {};
-    // Elsewhere, rows without it are those that are not urgent.
-    if (priority !== undefined && first.fields !== undefined) problems.push(...unknownField('batches.priority', priority, first));
+    const unknown = priority === undefined ? [] : unknownField('batches.priority', priority, first);
+    if (first.fields !== undefined) problems.push(...unknown);
+    // A later row may have it: the others are those that are not urgent.
+    else notices.push(...unknown.map(({ path, message }) => ({ path, message: `${message} Rows without it have the priority 0.` })));
+    notices.push(...hiddenFields(stages, first));
   });
   return [...unread, ...problems];
 }

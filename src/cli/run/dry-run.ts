@@ -4,7 +4,7 @@ import { estimateChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import { explainThroughput, type Throughput } from '../../pipelines/throughput.js';
 import { formatTime } from '../explain-text.js';
-import { counted, formatCount } from '../format.js';
+import { counted, formatCount, formatRate } from '../format.js';
 import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
 import { visibleName } from '../visible.js';
@@ -13,10 +13,11 @@ import { openRows } from './open-rows.js';
 import { partsOf } from './parts.js';
 import { fieldPlaceholders, lackOfRow, placeholdersOf } from './placeholders.js';
 import type { Row } from './row.js';
+import { type BudgetState, budgetStates, openBudget } from './run-budget.js';
 import type { RunJobOptions } from './run-job.js';
 import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
 import { requestOf, scopeOf } from './run-stages.js';
-import { formatUsd } from './run-summary.js';
+import { amountText, formatUsd } from './run-summary.js';
 import { changeNote } from './stage-change.js';
 
 /** What one stage would take. */
@@ -28,6 +29,12 @@ export interface StageEstimate {
   readonly outputTokens: number;
   /** Undefined where its model has no price. */
   readonly costUsd: number | undefined;
+}
+
+/** How many of the rows that are to do can be paid with what is left of a limit, about. */
+export interface LimitReach extends BudgetState {
+  /** Undefined where it is not known what a row costs. */
+  readonly rows: number | undefined;
 }
 
 /** What a run would take; `--json` prints it as it is. */
@@ -45,6 +52,8 @@ export interface DryRun {
   readonly costUsd: number | undefined;
   /** The least time it takes, and what bounds it; undefined when there is nothing to do. */
   readonly throughput: Throughput | undefined;
+  /** How far each limit in USD or tokens reaches. */
+  readonly reach: readonly LimitReach[];
   readonly assumed: readonly string[];
   readonly notes: readonly string[];
 }
@@ -89,6 +98,9 @@ export async function dryRun(plan: RunPlan, { limit, retryFailed, maxUsd }: DryR
     await journal.close();
   }
   const estimates = stages.map((stage) => stage.estimate());
+  const costUsd = estimates.some((one) => one.costUsd === undefined) ? undefined : sum(estimates, (one) => one.costUsd ?? 0);
+  const tokens = sum(estimates, ({ inputTokens, outputTokens }) => inputTokens + outputTokens);
+  const budget = openBudget(plan, maxUsd);
   return {
     rows,
     unusable,
@@ -96,12 +108,21 @@ export async function dryRun(plan: RunPlan, { limit, retryFailed, maxUsd }: DryR
     earlier,
     stages: estimates,
     calls: sum(estimates, ({ calls }) => calls),
-    tokens: sum(estimates, ({ inputTokens, outputTokens }) => inputTokens + outputTokens),
-    costUsd: estimates.some(({ costUsd }) => costUsd === undefined) ? undefined : sum(estimates, ({ costUsd }) => costUsd ?? 0),
+    tokens,
+    costUsd,
     throughput: rows === 0 ? undefined : throughputOf(plan, stages, rows),
+    reach: budget === undefined ? [] : budgetStates(budget, maxUsd).map((state) => reachOf(state, rows, { usd: costUsd, tokens })),
     assumed: rows === 0 ? [] : stages.flatMap((stage) => stage.assumed()),
-    notes: journal.change === undefined ? [] : [changeNote(journal.change, shownOutput)],
+    notes: [
+      ...(journal.change === undefined ? [] : [changeNote(journal.change, shownOutput)]),
+      ...(rows + unusable + earlier === 0 ? ['the input has no rows'] : []),
+    ],
   };
+}
+
+function reachOf(state: BudgetState, rows: number, whole: { readonly usd: number | undefined; readonly tokens: number }): LimitReach {
+  const amount = whole[state.unit];
+  return { ...state, rows: amount === undefined || amount === 0 ? undefined : Math.min(rows, Math.floor((state.left / amount) * rows)) };
 }
 
 /** What it would take, for people. */
@@ -115,6 +136,7 @@ export function dryRunText({
   tokens,
   costUsd,
   throughput,
+  reach,
   assumed,
   notes,
 }: DryRun): string {
@@ -128,15 +150,29 @@ export function dryRunText({
         `${stage.stage}: ${counted(stage.items, 'item')}, ${counted(stage.calls, 'call')}, ${counted(stage.inputTokens, 'token')} sent, ${formatCount(stage.outputTokens)} received`,
     ),
     `in all: ${counted(calls, 'call')}, ${counted(tokens, 'token')}; cost: ${formatUsd(costUsd)}`,
+    ...reach.map((limit) => reachLine(limit, rows)),
     ...(throughput === undefined ? [] : [timeLine(throughput)]),
     ...assumed.map((text) => `assumed: ${text}`),
     'dry run: nothing was sent, nothing was written',
   ].join('\n');
 }
 
+function reachLine({ name, unit, limit, left, windowMs, rows: reached }: LimitReach, rows: number): string {
+  const [leftText, limitText] = [amountText(left, unit), amountText(limit, unit)];
+  const within = windowMs === undefined ? '' : ` in each ${formatTime(windowMs)}`;
+  const far =
+    reached === undefined
+      ? ''
+      : reached >= rows
+        ? ', enough for all rows'
+        : `, enough for about ${formatCount(reached)} of ${counted(rows, 'row')}`;
+  return `limit \`${name}\`: ${leftText} of ${limitText}${within} left${far}`;
+}
+
 function timeLine({ makespanMs, bottleneck, raise }: Throughput): string {
-  const bound = `time: at least ${formatTime(makespanMs)}, bounded by ${bottleneck.setting} (${formatCount(bottleneck.limit)})`;
-  return raise === undefined ? bound : `${bound}; with ${formatCount(raise.to)} it would be ${formatTime(raise.makespanMs)}`;
+  const bound = `time: at least ${formatTime(makespanMs)}, bounded by \`${bottleneck.setting}\` (${formatRate(bottleneck.limit)})`;
+  if (raise === undefined) return bound;
+  return `${bound}; with \`${raise.setting}\` at ${formatRate(raise.to)} in place of ${formatRate(raise.from)} it would be ${formatTime(raise.makespanMs)}`;
 }
 
 /** An item, as far as it is known before anything was asked: how many there are like it, and what is known of them. */

@@ -77,6 +77,17 @@ export function unknownField(path: string, name: string, first: FirstRows): RunP
   return [runProblem(path, `${shown([name])} names no field of ${rowsOf(first)}`, repairOf([name], first, [], shown))];
 }
 
+/** Placeholders that name a field and an earlier stage: they are filled with the answer of the stage. */
+export function hiddenFields(stages: readonly StageConfig[], first: FirstRows): { readonly path: string; readonly message: string }[] {
+  const fields = namesAt(first, []);
+  return stages.flatMap(({ name }, i) => {
+    const isNamed = fields.includes(name) && stages.slice(i + 1).some((stage) => placeholdersOf(stage).some(([step]) => step === name));
+    const path = `stages[${String(i)}].name`;
+    const message = `\`${path}\`: \`${name}\` is a field of the rows as well. In later stages \`{{${name}}}\` is the answer of this stage. Rename the stage to name the field there.`;
+    return isNamed ? [{ path, message }] : [];
+  });
+}
+
 /** Without a row, anything may be one. */
 function isUnknown(steps: readonly string[], { rows, fields }: FirstRows): boolean {
   if (fields !== undefined) return steps.length > 1 || !fields.includes(steps[0] ?? '');

@@ -31,7 +31,7 @@ import { faultOf } from './run-faults.js';
 import { eventsFile, refuseForeign, shownCache, takeLocks } from './run-files.js';
 import type { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
-import { type FailureLine, type FinishedDocument, keepOutput, RunOutput } from './run-output.js';
+import { type FailureLine, type FinishedDocument, keepOutput, RunOutput, unknownLines } from './run-output.js';
 import type { RunPlan } from './run-plan.js';
 import { type Progress, progressOf } from './run-progress.js';
 import { type RunDocument, type StageHost, stagesOf } from './run-stages.js';
@@ -145,6 +145,11 @@ export class RunJob implements StageHost {
       this.#journal = journal;
       if (isLimited(this.#plan, this.#options.maxUsd) && journal.hasAnswers && !existsSync(paths.budget))
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
+      const cut = await unknownLines(paths, journal);
+      if (cut > 0)
+        this.#notes.push(
+          `${counted(cut, 'line')} at the end of \`${shownOutput}\` that the journal does not know ${cut === 1 ? 'was' : 'were'} cut off: what a run had written that was killed is written again`,
+        );
       if (journal.damagedLines > 0) this.#notes.push(skippedNote(journal.damagedLines, 'journal'));
       const events = await this.#openEvents();
       const cache = await this.#openCache();

@@ -75,6 +75,10 @@ export async function checkOutput({ output, failures, before }: RunPaths, shown:
       `\`${failures}\` is there already, and no journal belongs to it; give another \`output.failures\`, or remove it first`,
     );
   const owner = ownerOf({ output, failures });
+  if (!journal.isNew && journal.change === undefined) {
+    await refuseForeignLines(output, shown, journal.outputBytes, OUTPUT_MARK);
+    await refuseForeignLines(failures, failures, journal.failuresBytes, owner === undefined ? FAILURE_MARK : markOf(owner));
+  }
   if (owner !== undefined) await refuseForeignFile(failures, failures, markOf(owner), `what failed of \`${shown}\``);
 }
 
@@ -87,6 +91,33 @@ export async function keepOutput({ output, before, newBefore }: RunPaths, shown:
     await file.sync().finally(() => file.close());
     await rename(newBefore, before);
   });
+}
+
+/** How each line of an output begins, and of failures whose name says whose they are. */
+const OUTPUT_MARK = '{"id":';
+const FAILURE_MARK = '{"failure":';
+
+/** Lets pass what a killed run has written behind the length that its journal knows. @throws CliError (exit code 2) when it is something else */
+async function refuseForeignLines(path: string, shown: string, length: number, mark: string): Promise<void> {
+  if ((await sizeOf(path)) <= length) return;
+  await onDisk(`read \`${shown}\``, async () => {
+    // The last line may be torn.
+    for await (const { text } of readLines(path, length))
+      if (!text.startsWith(mark) && !mark.startsWith(text))
+        throw new CliError(
+          EXIT.usage,
+          `\`${shown}\` has lines at its end that no run has written, and a run would cut them off; move them to another file`,
+        );
+  });
+}
+
+/** Lines at the end of the output that the journal does not know of. An output that begins anew after a change of the stages is kept as a whole. */
+export async function unknownLines({ output }: OutputPaths, journal: RunJournal): Promise<number> {
+  const beginsAnew = journal.change !== undefined || (journal.hasChanged && journal.outputBytes === 0);
+  if (beginsAnew || (await sizeOf(output)) <= journal.outputBytes) return 0;
+  let lines = 0;
+  for await (const { number } of readLines(output, journal.outputBytes)) lines = number;
+  return lines;
 }
 
 /** How each line begins of failures whose name does not say whose they are. */

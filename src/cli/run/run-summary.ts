@@ -142,7 +142,7 @@ function budgetLine({ name, unit, limit, spent, left, windowMs }: BudgetState): 
   return `limit \`${name}\`: ${spentText} of ${limitText} spent ${where}, ${leftText} left`;
 }
 
-function amountText(amount: number, unit: SpentBudget['unit']): string {
+export function amountText(amount: number, unit: SpentBudget['unit']): string {
   return unit === 'usd' ? formatUsd(amount) : `${formatCount(amount)} tokens`;
 }
 

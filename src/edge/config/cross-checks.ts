@@ -116,6 +116,8 @@ export function crossChecks(value: unknown, isOfVariable: (path: string) => bool
       for (const steps of template.placeholders) {
         const [first = ''] = steps;
         if (steps.includes('')) wrong(path, '`{{}}` is empty', 'Name a field or an earlier stage.');
+        else if (first === names[at])
+          wrong(path, `${shown} names its own stage, which hides a field of that name`, 'Rename the stage, or name another field.');
         else if (names.includes(first, at))
           wrong(path, `${shown} names a stage that has no answer yet`, 'Use fields of the document and earlier stages.');
         else if (steps.length > 1 && isText(valueAt(stages, [names.lastIndexOf(first, at)])))

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -143,7 +143,7 @@ const BROKEN: readonly Broken[] = [
       ],
     },
     says: [
-      '`stages[0].chunk.field`, line 1: it names a stage that has no answer yet. Use fields of the document and earlier stages.',
+      '`stages[0].chunk.field`, line 1: it names its own stage, which hides a field of that name. Rename the stage, or name another field.',
       '`stages[1].chunk.field`, line 1: it names a part of an answer that is a text. Name the stage alone, or use `answer: json` there.',
     ],
   },
@@ -335,6 +335,60 @@ describe('a check, a dry run and a run say the same, send nothing and write noth
     expect([results.map(({ code }) => code), chat.calls]).toEqual([[0, 0, 0], 2]);
     // And of what the run has left.
     for (const command of COMMANDS) expect((await runHere([...command], { cwd })).code).toBe(0);
+  });
+});
+
+describe('notes', () => {
+  it('tell of a stage that hides a field, and of a priority that no row has', async () => {
+    write({
+      config: {
+        stages: [ask('say {{id}}', { name: 'text' }), ask('more of {{text}}', { name: 'meta' })],
+        batches: { scheduling: 'priority', priority: 'rank' },
+      },
+    });
+    const notes = [
+      'note: `batches.priority`: `rank` names no field of the first 2 rows. Known names: `id`, `text`, `meta`. Rows without it have the priority 0.',
+      'note: `stages[0].name`: `text` is a field of the rows as well. In later stages `{{text}}` is the answer of this stage. Rename the stage to name the field there.',
+    ];
+    const [checked, dry] = [await runHere([...COMMANDS[0]], { cwd }), await runHere([...COMMANDS[1]], { cwd })];
+    expect(checked).toMatchObject({ code: 0, stdout: [...notes, 'nothing is wrong'].map((line) => `run.json: ${line}\n`).join('') });
+    expect(dry.stderr).toBe(notes.map((line) => `${line}\n`).join(''));
+  });
+
+  it('tell of an input without rows', async () => {
+    write({ files: { 'in.jsonl': '' } });
+    expect((await runHere([...COMMANDS[1]], { cwd })).stdout).toMatch(/^note: the input has no rows\n/);
+    expect((await runHere([...COMMANDS[2]], { cwd })).stdout).toMatch(/^note: the input has no rows\n/);
+  });
+});
+
+describe('lines behind what the journal knows', () => {
+  it.each([
+    ['out.jsonl', '{"mine":1}\n'],
+    ['out.jsonl', 'a word'],
+    ['out.jsonl.failures.jsonl', '{"id":"a","mine":1}\n'],
+  ])('are not cut off when no run has written them: %s %s', async (name, added) => {
+    write({ files: { 'in.jsonl': `${ROWS}no JSON\n` } });
+    expect((await runHere([...COMMANDS[2]], { cwd })).code).toBe(1);
+    appendFileSync(join(cwd, name), added);
+    const before = readFileSync(join(cwd, name), 'utf8');
+    for (const command of COMMANDS) {
+      const result = await runHere([...command], { cwd });
+      const says = `\`${name}\` has lines at its end that no run has written, and a run would cut them off; move them to another file`;
+      expect([command, sentencesOf(result), result.code]).toEqual([command, [says], 2]);
+    }
+    expect(readFileSync(join(cwd, name), 'utf8')).toBe(before);
+  });
+
+  it('are told of when they are cut off', async () => {
+    write({});
+    await runHere([...COMMANDS[2]], { cwd });
+    const written = readFileSync(join(cwd, 'out.jsonl'), 'utf8');
+    appendFileSync(join(cwd, 'out.jsonl'), '{"id":"x","row":9,"reply":"y"}\n{"i');
+    expect((await runHere([...COMMANDS[2]], { cwd })).stdout).toMatch(
+      /^note: 2 lines at the end of `out\.jsonl` that the journal does not know were cut off: what a run had written that was killed is written again\n/,
+    );
+    expect(readFileSync(join(cwd, 'out.jsonl'), 'utf8')).toBe(written);
   });
 });
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { dryRun } from '../../../src/cli/run/dry-run.js';
+import { dryRun, dryRunText } from '../../../src/cli/run/dry-run.js';
 import { RunJob } from '../../../src/cli/run/run-job.js';
 import { planRun, type RunPlan, refusalsOf } from '../../../src/cli/run/run-plan.js';
 import type { RunSummary } from '../../../src/cli/run/run-summary.js';
@@ -108,6 +108,22 @@ it('one run spends a limit up to less than one call, and a second one finishes',
   const second = await run(plan, 1);
   expect(second).toMatchObject({ stopped: undefined });
   expect((first.costUsd ?? 0) + (second.costUsd ?? 0)).toBeCloseTo(ALL_USD, 9);
+});
+
+it('a dry run says how far a limit reaches, of what is left of it', async () => {
+  const plan = await planned({ maxTokens: 400 });
+  const whole = (await dryRun(plan, { limit: Infinity, retryFailed: false })).costUsd ?? 0;
+  const reach = async (maxUsd: number, rows: number): Promise<void> => {
+    const dry = await dryRun(plan, { limit: Infinity, retryFailed: false, maxUsd });
+    expect(dry.reach).toMatchObject([{ name: '--max-usd', limit: maxUsd, left: maxUsd, rows }]);
+    expect(dryRunText(dry)).toMatch(
+      rows === 11
+        ? /\nlimit `--max-usd`: \S+ USD of \S+ USD left, enough for all rows\n/
+        : new RegExp(`\nlimit \`--max-usd\`: \\S+ USD of \\S+ USD left, enough for about ${String(rows)} of 11 rows\n`),
+    );
+  };
+  await reach(whole * 0.5, 5);
+  await reach(whole * 2, 11);
 });
 
 it('a dry run says what the run costs, when it is told what to expect', async () => {

@@ -207,6 +207,11 @@ describe('sluice run', () => {
     const first = cli.start(['run', 'run.json'], { cwd });
     await expect.poll(() => chat.open, PATIENT).toBeGreaterThan(0);
     const second = await run();
+    const checked = await runHere(['config', 'check', 'run.json'], { cwd });
+    expect(checked).toMatchObject({
+      code: 0,
+      stdout: `run.json: note: a run is going on: process ${String(first.child.pid)} is writing \`out.jsonl\`, and another run waits for its end\nrun.json: nothing is wrong\n`,
+    });
     expect([second.code, second.stdout]).toEqual([5, '']);
     expect(second.stderr).toMatch(
       new RegExp(`^sluice: process ${String(first.child.pid)} is writing this output; wait for it, or remove `),
@@ -234,6 +239,9 @@ describe('sluice run', () => {
     expect((await run(['--limit', '2'])).code).toBe(0);
     expect(linesOf('out.jsonl').map(({ id }) => id)).toEqual(['r0', 'r1']);
     expect((await run(['--dry-run'])).stdout).toMatch(/^rows: 8 to do, 2 from earlier runs\n/);
+    expect((await run(['--dry-run'])).stdout).toMatch(
+      /\ntime: at least \S+ s, bounded by `limits\.requestsPerMinute` \(60\); with `limits\.requestsPerMinute` at \d+ in place of 60 it would be /,
+    );
   });
 
   it('stops before more is spent, over several runs together', async () => {
