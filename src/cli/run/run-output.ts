@@ -75,11 +75,11 @@ export async function checkOutput({ output, failures, before }: RunPaths, shown:
       `\`${failures}\` is there already, and no journal belongs to it; give another \`output.failures\`, or remove it first`,
     );
   const owner = ownerOf({ output, failures });
+  if (owner !== undefined) await refuseForeignFile(failures, failures, markOf(owner), `what failed of \`${shown}\``);
   if (!journal.isNew && journal.change === undefined) {
     await refuseForeignLines(output, shown, journal.outputBytes, OUTPUT_MARK);
     await refuseForeignLines(failures, failures, journal.failuresBytes, owner === undefined ? FAILURE_MARK : markOf(owner));
   }
-  if (owner !== undefined) await refuseForeignFile(failures, failures, markOf(owner), `what failed of \`${shown}\``);
 }
 
 /** Keeps what stands in the output, which is about to begin anew. @throws CliError (exit code 4) when it cannot be copied. */
