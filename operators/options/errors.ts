@@ -216,8 +216,8 @@ export interface BudgetRefusal {
   /** How long that is from now. */
   readonly resetsInMs: number;
   /**
-   * Emits when it is worth asking again: calls under way have reserved what this one needs, and one of them has ended. Undefined when the call has no room
-   * whatever becomes of them. `retry({ delay: (error) => error.freed ?? throwError(() => error) })` waits for room.
+   * Emits when it is worth asking again: calls under way have reserved what this one needs, and now there is room, or no hope of it any more. Each call that
+   * waits is told once, those that asked first before others. Undefined when the call has no room whatever becomes of them. `retry({ delay: (error) => error.freed ?? throwError(() => error) })` waits for room.
    */
   readonly freed?: Observable<unknown> | undefined;
 }
