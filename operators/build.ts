@@ -39,6 +39,7 @@ import { requiredStore } from './options/store-option.js';
 import { requiredSignal } from './shell/calls/abort.js';
 import { isPromise } from './shell/calls/call.js';
 import { retriesOption } from './shell/policy/retries.js';
+import { concurrencyOption } from './shell/streams/notifier.js';
 import { checkPullSource } from './shell/streams/pull.js';
 import { schedulerOption } from './shell/time/alarm.js';
 
@@ -70,6 +71,8 @@ export const check = {
   account: accountOptions,
   /** A function, or nothing. */
   callback,
+  /** A number of calls at a time, or an Observable of such numbers: one that emits something else errors. Or nothing. */
+  concurrency: concurrencyOption,
   /** A whole number >= 1, or Infinity. */
   count,
   /** A whole number >= 0, or Infinity. */

@@ -5,10 +5,10 @@ import { DONE, NEW } from './kernel/machine/job.js';
 import { leave, promote } from './kernel/machine/leave.js';
 import { waitsForRoom } from './kernel/waiting/bounds.js';
 import { ask } from './options/ask.js';
-import { ClosedError, FlowConfigError } from './options/errors.js';
+import { ClosedError, FlowConfigError, isFlowError } from './options/errors.js';
 import type { LimiterJob } from './options/limiter.js';
 import { jobOption } from './options/limiter-option.js';
-import { callback, check, count, misused, nonEmpty, onlyKnown, optional, requiredFunction, unchecked } from './options/options.js';
+import { callback, check, misused, nonEmpty, onlyKnown, optional, requiredFunction, unchecked } from './options/options.js';
 import type { BatchOutcome, BatchResult, CallContext, Settled, WorkResult } from './options/types.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch/batch-options.js';
@@ -67,7 +67,7 @@ export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
  *   after its value.
  * - **Errors when** the item fails, its deadline passes, its signal aborts (with the signal's reason), the queue overflows, or the
  *   batcher is closed (`ClosedError`): always that one load. A `window` that throws, and a changing `concurrency` that errors or is
- *   out of range, end every load and close the batcher.
+ *   out of range, end every load and close the batcher: it is the `cause` of the `ClosedError` of later loads.
  * - **On unsubscribe** from a load it leaves the queue or its call. A call is stopped when the last of its loads has left.
  *
  * Every accepted load settles exactly once. With `dedupe`, loads of equal keys share an item while it is under way; one with a
@@ -191,14 +191,14 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     const error = (fault: unknown): void => {
       this.shutdown.close(fault);
     };
-    const next = (concurrency: number): void => {
-      try {
-        this.shell.setConcurrency(count(operator, 'concurrency', concurrency));
-      } catch (fault) {
-        error(fault);
-      }
-    };
-    this.following.add(concurrency$?.subscribe({ next, error }));
+    this.following.add(
+      concurrency$?.subscribe({
+        next: (concurrency) => {
+          this.shell.setConcurrency(concurrency);
+        },
+        error,
+      }),
+    );
     this.following.add(
       flush?.subscribe({
         next: () => {
@@ -374,7 +374,9 @@ class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   private refuses(load: Load<T, R>, isLetIn: boolean): boolean {
     const { signal } = load.options;
     const isClosed = isLetIn ? this.failure !== undefined : this.shutdown.isClosed;
-    if (isClosed) load.end(true, new ClosedError(this.config.operator));
+    // What came after the failure of an option is to hear of it, too.
+    if (isClosed)
+      load.end(true, new ClosedError(this.config.operator, isFlowError(this.failure, 'FLOW_CLOSED') ? undefined : this.failure));
     else if (signal?.aborted) load.end(true, signal.reason);
     else return false;
     return true;

@@ -216,8 +216,8 @@ export interface BudgetRefusal {
   /** How long that is from now. */
   readonly resetsInMs: number;
   /**
-   * Emits when it is worth asking again: calls under way have reserved what this one needs, and one of them has ended. Undefined when the call has no room
-   * whatever becomes of them. `retry({ delay: (error) => error.freed ?? throwError(() => error) })` waits for room.
+   * Emits when it is worth asking again: calls under way have reserved what this one needs, and now there is room, or no hope of it any more. Each call that
+   * waits is told once, those that asked first before others. Undefined when the call has no room whatever becomes of them. `retry({ delay: (error) => error.freed ?? throwError(() => error) })` waits for room.
    */
   readonly freed?: Observable<unknown> | undefined;
 }
@@ -321,7 +321,8 @@ export class OverflowError extends FlowError {
 }
 
 /**
- * It was not started. Either the handle was closed: it takes no new work, and what was still waiting was given up. Or an earlier item of its key
+ * It was not started. Either the handle was closed: it takes no new work, and what was still waiting was given up; where an option that is an Observable
+ * has failed, `cause` is that failure. Or an earlier item of its key
  * failed, and the key takes no more; `cause` is that failure. Or the queue was cleared (`FLOW_CLEARED`); `cause` is the reason that was given.
  * @stable
  */

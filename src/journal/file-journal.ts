@@ -41,7 +41,8 @@ const ADVICE = 'give another path, or remove it first';
  * - **Holds** one line of JSON per value, each with a checksum. A last line that is torn is cut off; a damaged line is skipped and counted in `damagedLines`.
  * - **Loses** nothing that `append` has resolved for when the process is killed; at a power cut, at most the last second.
  * - **Remembers** in memory the ids of documents and where their values stand in the file, never the values.
- * - **Locks** the file for this process, by a file beside it (`<path>.lock`). The lock of a process that is gone is taken over.
+ * - **Locks** the file for this process, by a file beside it (`<path>.lock`). The lock of a process that is gone is taken over, an empty one after a minute.
+ * - **Fails** once the file was removed, replaced or cut off while it was open: at the next `append`, or at `close`.
  * - **Access**: a new file has rights for its user alone.
  *
  * The journal knows a value by the id of its document, the name of its stage and its item. For other prompts take another stage name or another path.

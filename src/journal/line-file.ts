@@ -1,5 +1,6 @@
-import { type FileHandle, open, rm } from 'node:fs/promises';
-import { diskError, onDisk } from './file-error.js';
+import type { BigIntStats } from 'node:fs';
+import { type FileHandle, open, rm, stat } from 'node:fs/promises';
+import { diskError, errorCode, FileError, onDisk } from './file-error.js';
 import { OWN_FILE_MODE } from './file-mode.js';
 
 /** Longest that written lines stay in the system's memory before they are forced to the disk. */
@@ -14,23 +15,30 @@ interface Piece {
 
 /**
  * A file that grows by whole lines. What arrives while a write is under way goes out together with the next one, so a killed process loses at
- * most the lines of the write it was killed in, and a power cut those of the last second.
+ * most the lines of the write it was killed in, and a power cut those of the last second. After each write its name must still lead to it, or
+ * the lines would be gone with the process: a file that was removed, replaced or cut off meanwhile fails.
  */
 export class LineFile {
   readonly #file: FileHandle;
   readonly #path: string;
   readonly #action: string;
+  /** Which file it is, whatever its name leads to later. */
+  readonly #identity: BigIntStats;
   #length: number;
+  /** Bytes that the file is known to hold. */
+  #written: number;
   #pending: Piece | undefined;
   #writing: Promise<void> | undefined;
   #syncedAtMs = performance.now();
   #failure: Error | undefined;
 
-  private constructor(path: string, action: string, file: FileHandle, length: number) {
+  private constructor(path: string, action: string, file: FileHandle, identity: BigIntStats, length: number) {
     this.#path = path;
     this.#action = action;
     this.#file = file;
+    this.#identity = identity;
     this.#length = length;
+    this.#written = length;
   }
 
   /**
@@ -41,9 +49,10 @@ export class LineFile {
   static async open(path: string, what: string, length: number): Promise<LineFile> {
     return onDisk(`open ${what}`, async () => {
       const file = await open(path, 'a', OWN_FILE_MODE);
-      const { size } = await file.stat();
+      const identity = await file.stat({ bigint: true });
+      const size = Number(identity.size);
       if (size > length) await file.truncate(length);
-      return new LineFile(path, `write ${what}`, file, Math.min(size, length));
+      return new LineFile(path, `write ${what}`, file, identity, Math.min(size, length));
     });
   }
 
@@ -86,6 +95,7 @@ export class LineFile {
       if (this.#failure !== undefined) throw this.#failure;
       await onDisk(this.#action, async () => {
         await this.#file.sync();
+        await this.#checkPlace();
         if ((await this.#file.stat()).size === 0) await rm(this.#path);
       });
     } finally {
@@ -99,6 +109,8 @@ export class LineFile {
       try {
         if (this.#failure !== undefined) throw this.#failure;
         await this.#file.appendFile(piece.text);
+        this.#written += Buffer.byteLength(piece.text);
+        await this.#checkPlace();
         piece.settle();
         if (performance.now() - this.#syncedAtMs < SYNC_INTERVAL_MS) continue;
         await this.#file.datasync();
@@ -109,6 +121,17 @@ export class LineFile {
       }
     }
     this.#writing = undefined;
+  }
+
+  /** @throws FileError when what was written is not where its name leads. */
+  async #checkPlace(): Promise<void> {
+    const found = await stat(this.#path, { bigint: true }).catch((error: unknown) => {
+      if (errorCode(error) === 'ENOENT') return undefined;
+      throw error;
+    });
+    const { dev, ino } = this.#identity;
+    if (found?.dev === dev && found.ino === ino && found.size >= this.#written) return;
+    throw new FileError('disk', `cannot ${this.#action}: the file was removed, replaced or cut off while it was open`);
   }
 }
 

@@ -1,22 +1,27 @@
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { errorCode, FileError, onDisk } from './file-error.js';
 import { OWN_FILE_MODE } from './file-mode.js';
 
+/** A lock that names no process for so long was left by one that died between creating and writing it. */
+const UNNAMED_MS = 60_000;
+
 /**
- * Takes a lock file, or fails when a living process holds it. The lock of a process that is gone is taken over.
+ * Takes a lock file, or fails when a living process holds it. The lock of a process that is gone is taken over, and so is one that has named no process
+ * for a minute.
  *
  * @param what it is for, in a word: "index".
+ * @param now the time, in ms, by which the age of the file is told.
  * @returns releases the lock.
  * @throws FileError: `busy` when the lock is held, `foreign` when something else stands there, `disk` when the file cannot be written.
  */
-export async function takeLock(path: string, what: string): Promise<() => Promise<void>> {
+export async function takeLock(path: string, what: string, now: () => number = Date.now): Promise<() => Promise<void>> {
   const place = resolve(path);
   const held = heldHere();
   if (held.has(place)) throw new FileError('busy', `this process is writing this ${what} already; close it first`);
   held.add(place);
   try {
-    await onDisk(`create the lock \`${path}\``, () => takeFile(path, what));
+    await onDisk(`create the lock \`${path}\``, () => takeFile(path, what, now));
   } catch (error) {
     held.delete(place);
     throw error;
@@ -39,16 +44,16 @@ function heldHere(): Set<string> {
   return (shared[Symbol.for('sluice/locks')] ??= new Set());
 }
 
-async function takeFile(path: string, what: string): Promise<void> {
+async function takeFile(path: string, what: string, now: () => number): Promise<void> {
   if (await create(path)) return;
   const holder = await readHolder(path);
-  if (isAlive(holder)) throw heldBy(path, what, holder);
-  await removeStale(path, what);
+  if (await isHeld(path, holder, now)) throw heldBy(path, what, holder);
+  await removeStale(path, what, now);
   if (!(await create(path))) throw heldBy(path, what, await readHolder(path));
 }
 
 /** Renaming first: of two processes that found the same stale lock, only one gets it, and neither removes a fresh one unseen. */
-async function removeStale(path: string, what: string): Promise<void> {
+async function removeStale(path: string, what: string, now: () => number): Promise<void> {
   const aside = `${path}.${String(process.pid)}`;
   try {
     await rename(path, aside);
@@ -57,7 +62,7 @@ async function removeStale(path: string, what: string): Promise<void> {
     throw error;
   }
   const holder = await readHolder(aside);
-  if (isAlive(holder)) {
+  if (await isHeld(aside, holder, now)) {
     await rename(aside, path);
     throw heldBy(path, what, holder);
   }
@@ -94,9 +99,14 @@ async function readHolder(path: string): Promise<string> {
 
 const PROCESS_ID = /^[1-9]\d{0,9}$/;
 
-/** A lock without a readable process id counts as held: its owner may be about to write it. */
+/** A lock without a process id counts as held while it is young: its owner may be about to write it. */
+async function isHeld(path: string, holder: string, now: () => number): Promise<boolean> {
+  if (holder !== '') return !PROCESS_ID.test(holder) || isAlive(holder);
+  const written = await stat(path).catch(() => undefined);
+  return written !== undefined && now() - written.mtimeMs <= UNNAMED_MS;
+}
+
 function isAlive(holder: string): boolean {
-  if (!PROCESS_ID.test(holder)) return true;
   const pid = Number(holder);
   // Our own id in a lock we did not take was left by an earlier process, as happens in containers.
   if (pid === process.pid) return false;

@@ -1,4 +1,4 @@
-import { type Observable, race, Subject, timer } from 'rxjs';
+import { defer, filter, type Observable, of, race, Subject, timer } from 'rxjs';
 import { check, teller } from '../../operators/build.js';
 import { BudgetExceededError, FlowConfigError } from '../../operators/index.js';
 import { checkedSave, NAME, readOptions } from './budget/budget-options.js';
@@ -15,9 +15,9 @@ import type {
 } from './budget/budget-types.js';
 import type { Account } from './budget/charge.js';
 import { Charge } from './budget/charge.js';
-import type { Amounts, Window } from './budget/meter.js';
+import type { Window } from './budget/meter.js';
 import { Meter } from './budget/meter.js';
-import { ALL, PricedCalls } from './budget/priced-calls.js';
+import { ALL, type PricedCall, PricedCalls } from './budget/priced-calls.js';
 import { FlowSharedBudget } from './budget/shared-budget.js';
 
 export type * from './budget/budget-types.js';
@@ -87,13 +87,11 @@ class FlowBudget implements Budget, Account {
 
   reserve(call: BudgetCall): Reservation {
     const priced = this.#calls.of(call);
-    const { amounts, asked, limits, price } = priced;
+    const { asked, price } = priced;
     const now = this.#now();
-    const windows = limits.map((limit) => limit.at(now));
-    const full = windows.filter((window) => !window.hasRoomFor(amounts, asked.reserved, now));
+    const { full, isHeld, windows } = looked(priced, now);
     if (full.length > 0) {
-      const isHeld = full.every((window) => window.mayHaveRoomFor(amounts, asked.reserved, now));
-      const refusal = this.#refusal(full, amounts, isHeld, now);
+      const refusal = this.#refusal(priced, full, isHeld, now);
       if (this.#config.enforce) throw refusal;
     }
     const charge = new Charge(this, [...windows, this.#usd.at(now), this.#tokens.at(now)], price, asked, now);
@@ -171,7 +169,8 @@ class FlowBudget implements Budget, Account {
    *
    * @param isHeld - only calls under way are in the way
    */
-  #refusal(full: readonly Window[], amounts: Amounts, isHeld: boolean, now: number): BudgetExceededError {
+  #refusal(priced: PricedCall, full: readonly Window[], isHeld: boolean, now: number): BudgetExceededError {
+    const { amounts } = priced;
     // A call that costs more than all of a limit never has room.
     const resetOf = ({ endsAt, meter: { rule } }: Window): number => (amounts[rule.unit] > rule.limit ? Infinity : endsAt);
     // Who waits for room looks at what the limit is about: a call of one key must not wait where those of others could go.
@@ -191,13 +190,21 @@ class FlowBudget implements Budget, Account {
         asked: meter.shown(amounts[unit]),
       },
       ...{ resetsAt, resetsInMs: resetsAt - now },
-      ...(isHeld && { freed: this.#freedBefore(resetsAt, now) }),
+      ...(isHeld && { freed: this.#freedFor(priced, resetsAt) }),
     });
   }
 
-  /** Emits when a call is over, or the window. */
-  #freedBefore(resetsAt: number, now: number): Observable<unknown> {
-    return resetsAt === Infinity ? this.#freed : race(this.#freed, timer(resetsAt - now, this.#config.scheduler));
+  /**
+   * Emits once calls that are over leave the call room, or none can come any more, or the window is over: at once where that has happened since. A call that
+   * would be refused again waits on, in its place before later ones.
+   */
+  #freedFor(priced: PricedCall, resetsAt: number): Observable<unknown> {
+    return defer(() => {
+      const isWorthIt = (): boolean => !looked(priced, this.#now()).isHeld;
+      if (isWorthIt()) return of(undefined);
+      const freed = this.#freed.pipe(filter(isWorthIt));
+      return resetsAt === Infinity ? freed : race(freed, timer(resetsAt - this.#now(), this.#config.scheduler));
+    });
   }
 
   #warn(window: Window): void {
@@ -220,4 +227,11 @@ class FlowBudget implements Budget, Account {
     saving.then(undefined, () => undefined);
     throw new FlowConfigError(NAME, 'storage.save', 'a function that has saved when it returns', saving);
   }
+}
+
+/** What a call finds in its limits: the windows, those of them without room, and whether only calls under way are in the way. */
+function looked({ amounts, asked, limits }: PricedCall, now: number) {
+  const windows = limits.map((limit) => limit.at(now));
+  const full = windows.filter((window) => !window.hasRoomFor(amounts, asked.reserved, now));
+  return { windows, full, isHeld: full.length > 0 && full.every((window) => window.mayHaveRoomFor(amounts, asked.reserved, now)) };
 }

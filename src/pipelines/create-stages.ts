@@ -18,7 +18,8 @@ export type * from './stages/stages-types.js';
  * - **All or nothing**: a failed item is the end of its document, whose other items are aborted at once, unless the stage says `allowPartialFailure`.
  * - **Holds at most** the documents in progress with their items (and `batches.maxQueued` read ahead), whatever the size of the input.
  * - **Resumes** what a `journal` remembers: no value in it is asked for again.
- * - **Errors when** the input fails, with its error and when what was read is over; when the journal does, at once; when the pipeline is closed before (`ClosedError`).
+ * - **Errors when** the input fails, with its error and when what was read is over; when the journal does, at once; when a changing
+ *   `concurrency` fails or is out of range before all was read; when the pipeline is closed before (`ClosedError`).
  * - **On unsubscribe** nothing is read any more, what waits is gone and every signal aborts.
  *
  * @beta

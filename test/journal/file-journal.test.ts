@@ -167,6 +167,57 @@ describe('fileJournal', () => {
     expect(await recalled('a', 'b')).toEqual(['a']);
   });
 
+  it.each<[string, () => void]>([
+    [
+      'removed',
+      () => {
+        rmSync(path);
+      },
+    ],
+    [
+      'replaced',
+      () => {
+        rmSync(path);
+        writeFileSync(path, '');
+      },
+    ],
+    [
+      'cut off',
+      () => {
+        truncateSync(path, 0);
+      },
+    ],
+  ])('says that its file was %s while it was open, keeps saying so, and touches nothing else there', async (_, change) => {
+    const journal = await fileJournal(path);
+    await journal.append(entry('a'));
+    change();
+    const refusal = {
+      code: 'FLOW_JOURNAL',
+      reason: 'disk',
+      message: expect.stringMatching(
+        /cannot write the journal `.*`: the file was removed, replaced or cut off while it was open/,
+      ) as string,
+    };
+    await expect(journal.append(entry('b'))).rejects.toMatchObject(refusal);
+    await expect(journal.append(entry('c'))).rejects.toMatchObject(refusal);
+    await expect(journal.close()).rejects.toMatchObject(refusal);
+    // The lock is free: a later run does again what was lost.
+    await keep(entry('d'));
+    expect(await recalled('d')).toEqual(['d']);
+  });
+
+  it('says at its end that its file is gone, and leaves what has its name alone', async () => {
+    const removed = await fileJournal(path);
+    await removed.append(entry('a'));
+    rmSync(path);
+    await expect(removed.close()).rejects.toMatchObject({ reason: 'disk' });
+    const replaced = await fileJournal(path);
+    rmSync(path);
+    writeFileSync(path, 'mine');
+    await expect(replaced.close()).rejects.toMatchObject({ reason: 'disk' });
+    expect(readFileSync(path, 'utf8')).toBe('mine');
+  });
+
   it('refuses a value that is no JSON, and keeps the others', async () => {
     const journal = await fileJournal(path);
     await expect(journal.append(entry('a', 1n))).rejects.toMatchObject({

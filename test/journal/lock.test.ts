@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -45,12 +45,24 @@ it('is taken over from a process that is gone', async () => {
   await release();
 });
 
-it('counts as held while it names no process', async () => {
+it('counts as held for a minute while it names no process, then its process has died before it could', async () => {
   writeFileSync(path, '');
-  await expect(takeLock(path, 'index')).rejects.toMatchObject({
+  const { mtimeMs } = statSync(path);
+  await expect(takeLock(path, 'index', () => mtimeMs + 59_999)).rejects.toMatchObject({
     fault: 'busy',
     message: expect.stringMatching(/^another run is writing this index/) as string,
   });
+  const release = await takeLock(path, 'index', () => mtimeMs + 60_001);
+  expect(readFileSync(path, 'utf8')).toBe(`${String(process.pid)}\n`);
+  expect(readdirSync(folder)).toEqual(['index.jsonl.lock']);
+  await release();
+});
+
+it('is not taken over while it names a living process, however old it is', async () => {
+  writeFileSync(path, `${String(process.ppid)}\n`);
+  await expect(takeLock(path, 'index', () => Infinity)).rejects.toMatchObject({ fault: 'busy' });
+  writeFileSync(path, 'notes of mine\n');
+  await expect(takeLock(path, 'index', () => Infinity)).rejects.toMatchObject({ fault: 'foreign' });
 });
 
 it('says when it cannot be created', async () => {

@@ -1,8 +1,9 @@
-import { VirtualTimeScheduler } from 'rxjs';
+import fc from 'fast-check';
+import { defer, of, retry, throwError, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
-import { isFlowError } from '../../operators/index.js';
-import type { BudgetCall, BudgetOptions } from '../../src/pipelines/create-budget.js';
+import { type BudgetExceededError, isFlowError } from '../../operators/index.js';
+import type { BudgetCall, BudgetOptions, Reservation } from '../../src/pipelines/create-budget.js';
 import { createBudget } from '../../src/pipelines/create-budget.js';
 import { notSaved } from '../misuse/create-budget.rows.js';
 import { TextStore } from './budget-model.js';
@@ -419,5 +420,121 @@ describe('what a call leaves to others', () => {
     expect(isFlowError(refusal({ ...tokens(1), reserved: 0.1 }), 'FLOW_BUDGET_EXCEEDED')).toBe(true);
     clock.now += 499;
     expect(refusal({ ...tokens(4), reserved: 0.1 })).toBeUndefined();
+  });
+});
+
+describe('calls that wait for room', () => {
+  const USED = { inputTokens: 0, outputTokens: 0 };
+
+  /** Calls of one budget, which write down each time they ask, what they get and how they fail. */
+  function waiting(limit: number) {
+    const scheduler = new VirtualTimeScheduler();
+    const budget = createBudget({ limits: [{ tokens: limit }], scheduler });
+    const log: string[] = [];
+    const got = new Map<string, Reservation>();
+    const call = (name: string, inputTokens: number, then: () => void = () => undefined) => {
+      const asking = defer(() => {
+        log.push(`${name} asks`);
+        return of(budget.reserve(tokens(inputTokens)));
+      });
+      return asking.pipe(retry({ delay: (error: BudgetExceededError) => error.freed ?? throwError(() => error) })).subscribe({
+        next: (reservation) => {
+          log.push(`${name} has room`);
+          got.set(name, reservation);
+          then();
+        },
+        error: () => log.push(`${name} is refused`),
+      });
+    };
+    const wake = (): string[] => {
+      log.length = 0;
+      scheduler.flush();
+      return [...log];
+    };
+    return { budget, call, got, log, scheduler, wake };
+  }
+
+  it('are woken once each, those that asked first before others, where they have room', () => {
+    const { budget, call, wake } = waiting(1000);
+    const [large, small] = [900, 100].map((amount) => budget.reserve(tokens(amount)));
+    for (const [name, amount] of Object.entries({ a: 500, b: 300, c: 300, d: 200 })) call(name, amount);
+    small?.settle(USED);
+    expect(wake()).toEqual([]);
+    large?.settle(USED);
+    expect(wake()).toEqual(['a asks', 'a has room', 'b asks', 'b has room', 'd asks', 'd has room']);
+  });
+
+  it('keep their place before calls that ask while others are woken', () => {
+    const { budget, call, got, wake } = waiting(100);
+    const first = budget.reserve(tokens(100));
+    call('a', 40, () => {
+      call('late', 70);
+    });
+    call('b', 70);
+    first.settle(USED);
+    expect(wake()).toEqual(['a asks', 'a has room', 'late asks']);
+    got.get('a')?.settle(USED);
+    expect(wake()).toEqual(['b asks', 'b has room']);
+  });
+
+  it('are told at once of room that came before they listened', () => {
+    const { budget, scheduler } = waiting(100);
+    const first = budget.reserve(tokens(100));
+    const refusal = (() => {
+      try {
+        return budget.reserve(tokens(50));
+      } catch (error) {
+        return error;
+      }
+    })() as BudgetExceededError;
+    first.settle(USED);
+    scheduler.flush();
+    const told: unknown[] = [];
+    refusal.freed?.subscribe({ next: (value) => told.push(value) });
+    expect(told).toHaveLength(1);
+  });
+
+  it('are refused as soon as calls that are over leave no hope', () => {
+    const { budget, call, wake } = waiting(1000);
+    const first = budget.reserve(tokens(900));
+    call('a', 500);
+    call('b', 150);
+    first.settle({ inputTokens: 800, outputTokens: 0 });
+    expect(wake()).toEqual(['a asks', 'a is refused', 'b asks', 'b has room']);
+  });
+
+  it('end, all of them, whatever they ask for and use', () => {
+    const drawn = fc.array(
+      fc.record({ asked: fc.integer({ min: 1, max: 100 }), used: fc.integer({ min: 0, max: 100 }), leaves: fc.boolean() }),
+      {
+        minLength: 1,
+        maxLength: 30,
+      },
+    );
+    fc.assert(
+      fc.property(drawn, fc.nat(), (calls, seed) => {
+        const { budget, call, got, log, scheduler } = waiting(300);
+        const left = new Set<string>();
+        for (const [i, { asked, leaves }] of calls.entries()) {
+          const subscription = call(String(i), asked);
+          if (!leaves || got.has(String(i))) continue;
+          subscription.unsubscribe();
+          left.add(String(i));
+        }
+        for (let turn = seed; got.size > 0; turn += seed) {
+          const names = [...got.keys()];
+          const name = names[turn % names.length] as string;
+          const { asked, used } = calls[Number(name)] as (typeof calls)[number];
+          got.get(name)?.settle({ inputTokens: Math.min(asked, used), outputTokens: 0 });
+          got.delete(name);
+          scheduler.flush();
+        }
+        const ends = log.filter((line) => /room|refused/.test(line)).map((line) => line.split(' ')[0] as string);
+        expect([...ends, ...left].sort()).toEqual(calls.map((_, i) => String(i)).sort());
+        // Once at first, and at most once more: no call is woken in vain.
+        for (const i of calls.keys()) expect(log.filter((line) => line === `${String(i)} asks`).length).toBeLessThanOrEqual(2);
+        expect(budget.snapshot()).toMatchObject({ executing: 0 });
+      }),
+    );
   });
 });

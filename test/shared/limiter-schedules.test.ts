@@ -3,7 +3,7 @@ import { sized } from '../support/deep.js';
 import { LimiterSchedule } from './support/schedules.js';
 
 /** How many schedules, and which is the first: `SLUICE_SCHEDULES=200000 SLUICE_SEED=1`. */
-const COUNT = Number(process.env['SLUICE_SCHEDULES'] ?? sized(200, 20_000));
+const COUNT = Number(process.env['SLUICE_SCHEDULES'] ?? sized(100, 20_000));
 const FIRST = Number(process.env['SLUICE_SEED'] ?? 1);
 
 /** Schedules that were broken once. */

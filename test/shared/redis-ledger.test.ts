@@ -3,12 +3,13 @@ import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { creditScript } from '../../src/shared/redis/credit-script.js';
 import { RedisClient } from '../../src/shared/redis/redis-client.js';
+import { sized } from '../support/deep.js';
 import type { Sequence } from './support/redis-sequence.js';
 import { sayTo, sequence } from './support/redis-sequence.js';
 import { RedisServer } from './support/redis-server.js';
 
-/** Sequences; the long form is `SLUICE_REDIS_SEQUENCES=100000`. */
-const SEQUENCES = Number(process.env['SLUICE_REDIS_SEQUENCES'] ?? 2500);
+/** How many sequences: `SLUICE_REDIS_SEQUENCES=100000`. */
+const SEQUENCES = Number(process.env['SLUICE_REDIS_SEQUENCES'] ?? sized(800, 2500));
 
 const CLOCK = 'test-clock';
 const SCRIPTS = {

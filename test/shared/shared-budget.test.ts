@@ -1,7 +1,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { delay, firstValueFrom, identity, mergeMap, type Observable, of, type Subscription, throwError, VirtualTimeScheduler } from 'rxjs';
+import {
+  delay,
+  firstValueFrom,
+  identity,
+  map,
+  mergeMap,
+  type Observable,
+  of,
+  type Subscription,
+  throwError,
+  VirtualTimeScheduler,
+} from 'rxjs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import type { CreditStore } from '../../operators/index.js';
@@ -423,6 +434,37 @@ describe('a shared budget', () => {
     await expect(caller.callAsync('c')).rejects.toThrow(BudgetExceededError);
     await expect(caller.callAsync('d')).rejects.toThrow(BudgetExceededError);
     expect(limiter.snapshot().executing).toBe(0);
+  });
+
+  it('is waited for while calls of two accounts may give back what is missing, and refuses when none can', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const budget = createBudget({ limits: [{ tokens: 1000 }], store: memoryStore({ scheduler }), scheduler });
+    const ends: string[] = [];
+    const call = {
+      send: (request: string, { settle }: { settle: (usage: object) => void }) =>
+        of(request).pipe(
+          delay(20, scheduler),
+          map((answer) => {
+            settle({ inputTokens: 5, outputTokens: 5 });
+            return answer;
+          }),
+        ),
+      ...{ cost: () => ({ inputTokens: 0, outputTokens: 100 }), model: () => 'm' },
+    };
+    for (const account of ['one', 'other']) {
+      const models = createModelCaller({ limiter: createAccount({ concurrency: 20, budget, scheduler }), call, scheduler, retry: false });
+      for (let i = 0; i < 60; i++)
+        models.call(account).subscribe({
+          next: () => ends.push('answered'),
+          error: (error: unknown) => ends.push(error instanceof BudgetExceededError ? 'refused' : String(error)),
+        });
+    }
+    scheduler.flush();
+    expect(ends).toHaveLength(120);
+    // After 91 calls of 10 tokens another one of 100 has no room.
+    expect(ends.filter((end) => end === 'answered')).toHaveLength(91);
+    expect(new Set(ends)).toEqual(new Set(['answered', 'refused']));
+    expect(budget.snapshot()).toMatchObject({ executing: 0, spentTokens: 910 });
   });
 
   it('does not take the time of an attempt while it is asked', async () => {

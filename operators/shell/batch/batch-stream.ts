@@ -2,7 +2,7 @@ import type { Observable, Subscriber } from 'rxjs';
 import { noop } from 'rxjs';
 import type { Job } from '../../kernel/machine/job.js';
 import { BATCH_MAP } from '../../options/defaults.js';
-import { count, oneOf } from '../../options/options.js';
+import { oneOf } from '../../options/options.js';
 import type { Settled } from '../../options/types.js';
 import { settledOf } from '../calls/call.js';
 import { tearDown } from '../calls/report.js';
@@ -86,13 +86,13 @@ export class BatchStream<T, R> implements BatchOutput<T, R> {
   /** Follows the options that are streams. */
   listen(): void {
     const { shell, config, to } = this;
-    const { operator, concurrency$, flush } = config;
+    const { concurrency$, flush } = config;
     const follow = <V>(values: Observable<V> | undefined, next: (value: V) => void): void => {
       // What has completed changes nothing any more: the last value stays in force.
       if (values) connect(values, to, { next, complete: noop });
     };
     follow(concurrency$, (concurrency) => {
-      shell.setConcurrency(count(operator, 'concurrency', concurrency));
+      shell.setConcurrency(concurrency);
     });
     follow(flush, () => {
       shell.flush();

@@ -14,7 +14,6 @@ import { AttemptTimeoutError, isFlowError } from '../../options/errors.js';
 import type { LanelessNote, Note } from '../../options/events.js';
 import { teller } from '../../options/events.js';
 import { DEFAULT_LANE } from '../../options/lanes.js';
-import { count } from '../../options/options.js';
 import type { Bidder, Permit, Permits, Place } from '../../options/permits.js';
 import type { Settled } from '../../options/types.js';
 import { deadlinePassed, overflowed } from '../../options/waiting-errors.js';
@@ -106,12 +105,8 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   }
 
   readonly setConcurrency = (concurrency: number): void => {
-    try {
-      this.machine.concurrency = count(this.config.operator, 'concurrency', concurrency);
-      this.step();
-    } catch (error) {
-      this.fail(error);
-    }
+    this.machine.concurrency = concurrency;
+    this.step();
   };
 
   next(input: T): void {

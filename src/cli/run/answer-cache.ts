@@ -46,18 +46,7 @@ export class AnswerCache {
    * @throws CliError: exit code 2 when something else stands there, 4 when it cannot be read or written.
    */
   static async open(path: string, shown: string): Promise<AnswerCache> {
-    const offsets = new Map<number, number>();
-    const advice = 'give another `model.cache.path`, or remove it first';
-    let understood = 0;
-    const { damagedLines, length } = await readJournal(path, shown, advice, (json, { offset }) => {
-      const checked = checkJson(cacheLineSchema, json);
-      if ('problem' in checked) return false;
-      understood += 1;
-      if ('request' in checked.value) offsets.set(keptOf(checked.value.request), offset);
-      return true;
-    });
-    if (understood === 0 && damagedLines > 0)
-      throw new CliError(EXIT.usage, `\`${shown}\` is there already and is not a cache of answers; ${advice}`);
+    const { offsets, understood, damagedLines, length } = await readCache(path, shown);
     const journal = await Journal.open(path, length);
     try {
       if (understood === 0) await journal.add({ format: 'sluice-cache', version: 1 });
@@ -132,6 +121,27 @@ export class AnswerCache {
     if ('problem' in checked || !('request' in checked.value) || checked.value.request !== key) return undefined;
     return checked.value.answer;
   }
+}
+
+/**
+ * Reads which answers a file has, and changes nothing. A missing one has none.
+ *
+ * @throws CliError as {@link AnswerCache.open} does.
+ */
+export async function readCache(path: string, shown: string) {
+  const offsets = new Map<number, number>();
+  const advice = 'give another `model.cache.path`, or remove it first';
+  let understood = 0;
+  const { damagedLines, length } = await readJournal(path, shown, advice, (json, { offset }) => {
+    const checked = checkJson(cacheLineSchema, json);
+    if ('problem' in checked) return false;
+    understood += 1;
+    if ('request' in checked.value) offsets.set(keptOf(checked.value.request), offset);
+    return true;
+  });
+  if (understood === 0 && damagedLines > 0)
+    throw new CliError(EXIT.usage, `\`${shown}\` is there already and is not a cache of answers; ${advice}`);
+  return { offsets, understood, damagedLines, length };
 }
 
 function keptOf(key: string): number {

@@ -6,10 +6,11 @@ import type { LoadedConfig } from '../config-file.js';
 import { EXIT, exitCodeOf } from '../exit.js';
 import type { Host } from '../host.js';
 import { visibleName } from '../visible.js';
+import { readCache } from './answer-cache.js';
 import { firstRows, openRows } from './open-rows.js';
 import { fieldPlaceholders, hiddenFields, unknownField, unknownFields } from './placeholders.js';
 import { openBudget } from './run-budget.js';
-import { faultOf, filesOf, type RunFileFlags, refuseForeign } from './run-files.js';
+import { faultOf, filesOf, type RunFileFlags, refuseForeign, shownCache } from './run-files.js';
 import { RunJournal } from './run-journal.js';
 import { checkOutput } from './run-output.js';
 import { lacksOf, planRun, type RunPlan, refusalsOf } from './run-plan.js';
@@ -85,9 +86,15 @@ export async function readState(
   return journal;
 }
 
-/** The same for a command that says everything that is wrong. */
-export function stateProblems(plan: RunPlan): Promise<RunProblem[]> {
-  return problemsIn('output.path', () => readState(plan, { retryFailed: false }));
+/** Looks at the answers that are kept, which a run reads when it begins. @throws CliError as {@link readState} does */
+export async function checkCache({ config, paths: { cache } }: RunPlan): Promise<void> {
+  if (cache !== undefined) await readCache(cache, shownCache(config) ?? cache);
+}
+
+/** Both for a command that says everything that is wrong. */
+export async function stateProblems(plan: RunPlan): Promise<RunProblem[]> {
+  const inState = await problemsIn('output.path', () => readState(plan, { retryFailed: false }));
+  return [...inState, ...(await problemsIn('model.cache.path', () => checkCache(plan)))];
 }
 
 /** Says that another run is writing the same output now; undefined when none is. */

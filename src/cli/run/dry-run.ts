@@ -8,7 +8,7 @@ import { counted, formatCount, formatRate } from '../format.js';
 import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
 import { visibleName } from '../visible.js';
-import { readState } from './check-run.js';
+import { checkCache, readState } from './check-run.js';
 import { openRows } from './open-rows.js';
 import { partsOf } from './parts.js';
 import { fieldPlaceholders, lackOfRow, placeholdersOf } from './placeholders.js';
@@ -70,6 +70,7 @@ export async function dryRun(plan: RunPlan, { limit, retryFailed, maxUsd }: DryR
   const { shownOutput, input } = plan;
   const source = await openRows(input);
   const journal = await readState(plan, { retryFailed, maxUsd });
+  await checkCache(plan);
   const stages = plan.stages.map((stage, i) => new StageTally(stage, plan, i));
   const placeholders = fieldPlaceholders(plan.stages);
   let rows = 0;

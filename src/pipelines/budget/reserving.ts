@@ -10,14 +10,22 @@ export type Reserving = Reservation | Observable<Reservation>;
 /** Asks a budget. While calls under way are all that is in the way, it is asked again whenever one of them is over. */
 export function reservationOf(budget: BudgetPort, call: BudgetCall): Reserving {
   try {
-    return budget.reserve(call);
+    const reserving = budget.reserve(call);
+    return isObservable(reserving) ? inTime(reserving) : reserving;
   } catch (error) {
     if (freedBy(error) === undefined) throw error;
-    return defer(() => {
-      const reserving = budget.reserve(call);
-      return isObservable(reserving) ? reserving : of(reserving);
-    }).pipe(retry({ delay: (refusal: Error) => freedBy(refusal) ?? throwError(() => refusal) }));
+    return inTime(
+      defer(() => {
+        const reserving = budget.reserve(call);
+        return isObservable(reserving) ? reserving : of(reserving);
+      }),
+    );
   }
+}
+
+/** Asks again when that is worth it. */
+function inTime(asking: Observable<Reservation>): Observable<Reservation> {
+  return asking.pipe(retry({ delay: (refusal: Error) => freedBy(refusal) ?? throwError(() => refusal) }));
 }
 
 /** When to ask again; undefined when that is of no use, or when the wait would keep a permit from calls that the limit is not about. */

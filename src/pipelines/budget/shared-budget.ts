@@ -1,4 +1,4 @@
-import { map, type Observable, of, throwError } from 'rxjs';
+import { map, type Observable, of, Subject, throwError } from 'rxjs';
 import { teller } from '../../../operators/build.js';
 import type { CreditStore } from '../../../operators/index.js';
 import { BudgetExceededError } from '../../../operators/index.js';
@@ -28,6 +28,9 @@ export class FlowSharedBudget implements SharedBudget {
   readonly #tokens = new Meter({ ...ALL, unit: 'tokens' }, -1);
   readonly #known: readonly Known[];
   readonly #tell: ReturnType<typeof teller>;
+  /** Emits when a call of this process is over. */
+  readonly #freed = new Subject<void>();
+  #isFreeing = false;
   #executing = 0;
 
   constructor(config: ReturnType<typeof readOptions>, store: CreditStore) {
@@ -93,6 +96,7 @@ export class FlowSharedBudget implements SharedBudget {
           if (delta !== 0) this.#share.correct(credit, window.meter.position, delta);
           told[i] = window.charged;
         }
+        this.#free();
       },
       rose: () => undefined,
     };
@@ -100,6 +104,23 @@ export class FlowSharedBudget implements SharedBudget {
     const told = own.map(({ charged }) => charged);
     this.#executing++;
     return this.#calls.reservation(priced, charge);
+  }
+
+  /** A little later: what the answer ends is gone by then, and asks no more. */
+  #free(): void {
+    if (this.#isFreeing || !this.#freed.observed) return;
+    this.#isFreeing = true;
+    this.#config.scheduler.schedule(() => {
+      this.#isFreeing = false;
+      this.#freed.next();
+    });
+  }
+
+  /** Whether calls of this process that are under way may give back what is missing. Of those of other processes it is not known. */
+  #mayGetRoom({ cost, kept, position }: ShareCost): boolean {
+    const { inFlight } = (this.#limits[position] as Meter).at(this.#config.scheduler.now());
+    const { left } = this.#known[position] as Known;
+    return inFlight > 0 && cost + kept <= Math.max(0, left) + inFlight;
   }
 
   #limitAt(position: number): MeterRule {
@@ -132,6 +153,7 @@ export class FlowSharedBudget implements SharedBudget {
     return new BudgetExceededError(NAME, {
       ...{ key, model, unit, limit: meter.shown(limit), left: meter.shown(left), asked: meter.shown(cost) },
       ...{ resetsAt: this.#config.scheduler.now() + resetsInMs, resetsInMs },
+      ...(full.every((each) => this.#mayGetRoom(each)) && { freed: this.#freed }),
     });
   }
 }

@@ -20,6 +20,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   readonly levels: readonly StageLevel[];
   asking = 0;
   givenUp: RunHost['givenUp'] = undefined;
+  fault: RunHost['givenUp'] = undefined;
   protected override readonly shutdown: Shutdown;
   readonly tell: (note: DocumentNote) => void;
   readonly #permits: StagePermits;
@@ -83,12 +84,12 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
         this.checkDrained();
       },
     });
-    for (const [i, level] of this.levels.entries()) {
-      this.#follow(`stages[${String(i)}].concurrency`, level.config.concurrency, (concurrency) => {
+    for (const level of this.levels) {
+      this.#follow(level.config.concurrency, (concurrency) => {
         level.setConcurrency(concurrency);
       });
     }
-    this.#follow('batches.concurrency', config.documents, (concurrency) => {
+    this.#follow(config.documents, (concurrency) => {
       this.#most = concurrency;
       this.moveOn();
     });
@@ -98,7 +99,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
     check.pullSource(NAME, 'input', documents);
     return new Observable((subscriber) => {
       if (this.shutdown.isClosed) {
-        subscriber.error(new ClosedError(NAME));
+        subscriber.error(new ClosedError(NAME, this.fault?.error));
         return;
       }
       const run = new StagesRun(this, documents, subscriber);
@@ -126,19 +127,13 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
     return waiting;
   }
 
-  /** Takes a limit that changes; one that fails, or is none, is the end of everything. */
-  #follow(option: string, { changes }: Concurrency, set: (concurrency: number) => void): void {
+  /** Takes a limit that changes; one that fails is the end of everything. */
+  #follow({ changes }: Concurrency, set: (concurrency: number) => void): void {
     const error = (fault: unknown): void => {
+      this.fault ??= { error: fault };
       this.shutdown.close(fault);
     };
-    const next = (concurrency: number): void => {
-      try {
-        set(check.count(NAME, option, concurrency));
-      } catch (fault) {
-        error(fault);
-      }
-    };
-    this.#following.add(changes?.subscribe({ next, error }));
+    this.#following.add(changes?.subscribe({ next: set, error }));
   }
 
   // ---- what runs ask --------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ function batchesOption(operator: string, option: string, batches: BatchRules<unk
     batches,
     { concurrency: STAGES_DEFAULTS.documents, scheduling: 'fair' } as const,
     {
-      concurrency: concurrencyOption,
+      concurrency: check.concurrency,
       scheduling: check.oneOf('fair', 'priority', 'roundRobin'),
       priority: check.callback,
       maxQueued: (_operator, name, value: number | undefined) => (value === undefined ? value : check.countFromZero(NAME, name, value)),
@@ -143,7 +143,7 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[], limi
       work: check.callback,
       steps: check.callback,
       expands: check.flag,
-      concurrency: concurrencyOption,
+      concurrency: check.concurrency,
       scope: check.oneOf('shared', 'perBatch'),
       timeoutMs: check.positive,
       deadlineMs: check.positive,
@@ -172,10 +172,6 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[], limi
     cost: own,
     retry: retryOf(NAME, given.retry, Infinity, `${at}.retry`),
   };
-}
-
-function concurrencyOption(operator: string, option: string, given: number | Observable<number>): number | Observable<number> {
-  return isObservable(given) ? given : check.count(operator, option, given);
 }
 
 function concurrencyOf(given: number | Observable<number>, fallback: number): Concurrency {

@@ -41,6 +41,8 @@ export interface RunHost {
   asking: number;
   /** Nothing is begun any more. */
   readonly givenUp: { readonly error: unknown } | undefined;
+  /** The same, when a limit that changes has failed. */
+  readonly fault: RunHost['givenUp'];
   checkDrained(): void;
 }
 
@@ -106,6 +108,8 @@ export class StagesRun implements DocumentHost {
   /** Reads no more. */
   endInput(): void {
     this.#pull.close();
+    // Documents that were not read have no result that could tell it.
+    if (!this.#hasEnded) this.#failure ??= this.#host.fault;
     this.#hasEnded = true;
     this.#checkOver();
   }

@@ -254,6 +254,18 @@ const BROKEN: readonly Broken[] = [
     says: ['`out.jsonl.budget` is there already and holds no budget; give another name, or remove it first'],
   },
   {
+    what: 'a cache that is something else',
+    config: { model: { baseUrl: 'http://127.0.0.1:9', model: 'm', cache: { path: 'mine' } } },
+    files: { mine: 'notes of mine\n' },
+    says: ['`mine` is there already and is not a journal; give another `model.cache.path`, or remove it first'],
+  },
+  {
+    what: 'a cache that is the journal of another run',
+    config: { model: { baseUrl: 'http://127.0.0.1:9', model: 'm', cache: { path: 'mine' } } },
+    files: { mine: '0123456789abcdef {"format":"sluice-run"}\n' },
+    says: ['`mine` is there already and is not a cache of answers; give another `model.cache.path`, or remove it first'],
+  },
+  {
     what: 'several things at once',
     config: { stages: [ask('say {{txt}}', { name: 'item' })], output: { path: 'in.csv/out.jsonl' }, budget: { usd: 1 } },
     files: { 'in.csv': '' },
