@@ -41,7 +41,7 @@ export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
  *
  * The work answers with one result per item, in one of the shapes of {@link BatchResult}: as it is, as a promise, or as the last value of an
  * Observable. One that cannot be matched without guessing rejects the whole batch with `BatchShapeError`; results are never shifted to a
- * neighbour. It runs in the asynchronous context of whoever subscribed.
+ * neighbour. It runs in the asynchronous context of the subscriber.
  *
  * Source: forming a batch only when it can leave is group commit (DeWitt et al., "Implementation Techniques for Main Memory Database
  * Systems", 1984); cutting up a failed batch is group testing (Dorfman, 1943).

@@ -68,12 +68,12 @@ export interface IntakeSnapshot {
 export interface Intake<T> extends Handle, AsyncIterable<T> {
   /**
    * Waits until the item is in: true. False when the intake was closed before that. Rejects with the signal's reason when it aborts,
-   * with `OverflowError` when too many wait; a rejection nobody listens to is not reported as unhandled.
+   * with `OverflowError` when too many wait; a rejection without a handler is not reported as unhandled.
    *
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) or `LaneUnknownError` for options that cannot be used
    */
   offer(item: T, options?: OfferOptions): Promise<boolean>;
-  /** Whether there was room for the item: it is in, or it never will be. Nobody who waits is passed over. No lane is asked for. */
+  /** Adds the item if there is room for it at once; false when it was not added. It never overtakes a waiting item. The lane callback of `queue` is not called. */
   tryOffer(item: T): boolean;
   /** Whether there is room to speak of: false from `highWater` on, true again from `lowWater` down. Completes when the intake takes no more. */
   readonly ready$: Observable<boolean>;
@@ -217,7 +217,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     return { queued: this.#queue.length, waiting: this.#waiting.size };
   }
 
-  /** False when there is no room. Whoever asked for an item has found none, so it goes straight there. */
+  /** False when there is no room. A waiting reader means that the queue is empty, so the item goes straight to that reader. */
   #enter(item: T, lane: number): boolean {
     if (!this.#readers.give(item)) {
       if (room(this.#settings.items, this.#queue.length) <= 0) return false;
@@ -234,7 +234,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.shutdown.count('done');
     const offer = this.#nextOffer();
     if (offer) {
-      // Answered first: whoever is told that it is in may abort its signal.
+      // Answered first: a listener that is told of the accepted item may abort the signal of this offer.
       offer.answer(true);
       this.#enter(offer.item, offer.lane);
     }
@@ -249,7 +249,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     return lane === -1 ? undefined : this.#waiting.takeHead(lane);
   }
 
-  /** All of them leave before anybody is told: who is told may do anything. */
+  /** All offers leave before any listener is called, because a listener may change the queue. */
   #withdraw(offers: readonly Offer<T>[], reason: unknown): void {
     for (const offer of offers) {
       this.#waiting.remove(offer);
@@ -258,7 +258,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     for (const { lane } of offers) this.#tell?.({ type: 'cancelled', lane: this.#laneName(lane), count: 1 });
   }
 
-  /** Nobody comes in any more. */
+  /** Answers every waiting offer with false: the intake takes no more items. */
   #turnAway(): void {
     for (let offer = this.#nextOffer(); offer; offer = this.#nextOffer()) offer.answer(false);
     this.#ready.complete();
@@ -278,7 +278,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (this.shutdown.finish()) this.#tell?.({ type: 'drained' });
   }
 
-  /** One level at a time, so that everybody hears them in the same order, whatever a listener offers or takes. */
+  /** One level at a time, so that all listeners get the levels in the same order, whatever a listener offers or takes. */
   #gauge(): void {
     const { length: queued } = this.#queue;
     const { highWater, lowWater } = this.#settings;

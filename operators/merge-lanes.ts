@@ -340,7 +340,7 @@ class LaneMerger<T, N extends string> {
     while (!to.closed && queue.size > 0) this.emit(queue.lead(), reason);
   };
 
-  /** The lane whose turn it is, if its oldest item has waited long enough, else the most urgent of those; -1 when there is none, or nobody listens. */
+  /** The lane whose turn it is, if its oldest item has waited long enough, else the most urgent lane whose oldest item has; -1 when there is none, or the subscriber has left. */
   private due(now: number): number {
     const { queue, to } = this;
     const lead = queue.lead();

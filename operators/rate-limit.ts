@@ -57,16 +57,16 @@ const NAME = 'rateLimit';
  *
  * - **Emits when** the limiter grants a permit for the oldest item: at once when nothing is in the way. The permit is given back as soon as
  *   the consumer has returned, so a slot is held only while an item is handed on.
- * - **Holds at most** `maxQueued` items. They have one place in the limiter's queue, among everybody else's.
+ * - **Holds at most** `maxQueued` items. Together they have one place in the limiter's queue, among the waiting jobs of other callers.
  * - **Drops** what `overflow` says; every dropped item is reported to `onDrop` and as an event.
  * - **Completes when** the source has completed and nothing waits any more.
- * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), there is no room under `overflow: 'error'`
- *   (`OverflowError`), an item can never be paid and the limiter does not lend (`ItemTooHeavyError`), `cost` or `onDrop` throws or answers
- *   something unusable (`CallbackError`), or the limiter is closed or cleared (`ClosedError`).
+ * - **Errors when** the source errors (with `onSourceError: 'flush'` after the waiting items); with `OverflowError` when there is no room under
+ *   `overflow: 'error'`; with `ItemTooHeavyError` when an item can never be paid and the limiter does not lend; with `CallbackError` when `cost` or
+ *   `onDrop` throws or returns something unusable; and with `ClosedError` when the limiter is closed or cleared.
  * - **On unsubscribe** what waits is dropped, and the place in the limiter's queue is given up. Nothing was charged for it.
  *
  * @stable
- * @param limiter - Made by {@link createLimiter}, and shared by whoever uses up the same limits.
+ * @param limiter - Made by {@link createLimiter}, and shared by all calls that use up the same limits.
  * @param cost - What an item takes, or how to tell: asked once for each item, when its turn comes. One request and no tokens by default.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the limiter is none, or the cost or an option is unknown or out of range.
  * @example

@@ -23,7 +23,7 @@ const NAME = 'speculate';
 
 /** What a run is told. */
 export interface SpeculateContext {
-  /** Aborts when the prediction turned out wrong or too old, or nobody wants the result any more. */
+  /** Aborts when the prediction turned out wrong or too old, or the subscriber has left. */
   readonly signal: AbortSignal;
   /** True when the run was started on a prediction: nothing it does may be visible before it is confirmed. */
   readonly isSpeculative: boolean;
@@ -177,7 +177,7 @@ function speculateInto<P, T, R>(work: Work<P | T, WorkResult<R>>, settings: Sett
   };
 
   to.add(() => {
-    // Whoever leaves with an answer gives nothing up.
+    // A confirmed run that has answered already is not counted as cancelled.
     giveUp([...guesses, ...[...confirmed].filter((run) => run.isOpen)]);
   });
   // Predictions first: of two synchronous streams, they have to be there when their call is confirmed.

@@ -62,9 +62,9 @@ export interface SwitchLatestOptions<T> {
  * - **On unsubscribe** every call's signal aborts, then it is unsubscribed from. The same happens to a superseded call before the
  *   next one starts. The signal of a promise that has answered stays as it is: the answer may be a body that is still to be read.
  *
- * A call starts in the asynchronous context of whoever sent its item. What `project` returns is read as RxJS's `from` does: a list is its items. With
- * `errors: 'settle'` every newest call has one result, `Settled`, with its last value: an answer that is no promise and no stream is the value itself.
- * A promise cannot be unsubscribed from: pass `context.signal` to whatever makes it. One that ignores its signal runs on, and is paid
+ * A call starts in the asynchronous context in which its item was sent. What `project` returns is read as RxJS's `from` does: a list is its items.
+ * With `errors: 'settle'` every newest call has one result, `Settled`, with its last value: an answer that is no promise and no stream is the value
+ * itself. A promise cannot be unsubscribed from: pass `context.signal` to whatever makes it. One that ignores its signal runs on, and is paid
  * for, but its result is dropped.
  *
  * @stable

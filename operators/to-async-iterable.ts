@@ -32,8 +32,8 @@ export interface ObservableIterable<T> extends AsyncIterable<T> {
  * queue      .   bc  c  .
  * ```
  *
- * - **Emits when** `next()` is called: the oldest value that waits, or the next one that comes. Calls are answered in order; each
- *   value goes to one of them, whoever makes them.
+ * - **Emits when** `next()` is called: the oldest value that waits, or the next one that comes. Calls are answered in order; each value goes to one
+ *   call, whichever reader made it.
  * - **Holds at most** `maxQueued` values.
  * - **Drops** what `overflow` says, and reports it.
  * - **Completes when** the source has completed and the values that waited were read. After that every loop over the same iterator

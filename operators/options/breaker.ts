@@ -6,7 +6,7 @@ export type { BreakerState, CircuitSnapshot as BreakerSnapshot } from '../kernel
 
 /** What work behind a breaker is told. */
 export interface BreakerContext {
-  /** Aborts when nobody wants the result any more. Made on the first look. */
+  /** Aborts when the caller has left. Made on the first look. */
   readonly signal: AbortSignal;
 }
 

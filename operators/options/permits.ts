@@ -68,7 +68,7 @@ export interface Permits {
   readonly borrows: boolean;
   /** The declared lanes' names, undefined when none were declared. */
   readonly lanes?: readonly string[] | undefined;
-  /** A permit now or never, and never past somebody who waits. */
+  /** Grants a permit at once or not at all, and never before a waiting job. */
   take?(): Permit | undefined;
   /** Queues for one; may grant before it returns. */
   enlist(bidder: Bidder, lane?: string): Place;

@@ -178,7 +178,7 @@ export interface LaneOptions {
  * @stable
  */
 export interface ItemContext {
-  /** Aborts when nobody wants the result any more. Made on the first look. */
+  /** Aborts when the subscriber has left. Made on the first look. */
   readonly signal: AbortSignal;
   /** Position of the item in the source, from 0. */
   readonly index: number;

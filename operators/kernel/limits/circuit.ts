@@ -237,7 +237,7 @@ export class Circuit {
     return this.#counted;
   }
 
-  /** For how long it still refuses everybody. */
+  /** How long it still rejects every call. */
   #leftMs(at: number): number {
     return this.#state === 'open' ? Math.max(0, this.#until - at) : 0;
   }

@@ -6,7 +6,7 @@ import { evictableKey, holdsTooMuch, refusal, tooManyKeys } from '../waiting/bou
 
 /** What a machine goes by. */
 export interface ItemRules {
-  /** Most items under way; Infinity where somebody else gives permits. */
+  /** Most items under way; Infinity where a limiter gives the permits. */
   readonly concurrency: number;
   /** Whether items have keys; without them all stand in one lane. */
   readonly isKeyed: boolean;

@@ -85,7 +85,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   turn(lane: number, taken = 1): void {
-    // With nobody left to go without, nothing is owed.
+    // An empty queue owes no lane a turn.
     if (this.size === 0) return;
     this.given[lane] = taken;
     this.ended(taken);

@@ -61,7 +61,7 @@ export class Chain<T extends Linked<T>> {
   first: T | undefined = undefined;
   last: T | undefined = undefined;
 
-  /** A list of them: whoever goes through it may take them out. */
+  /** A copy, so that members may be removed while it is read. */
   get members(): T[] {
     const members: T[] = [];
     for (let member = this.first; member; member = member.next) members.push(member);
@@ -148,7 +148,7 @@ export class OneLine<E extends Waiter<E>> extends Chain<E> implements GrantQueue
   }
 }
 
-/** What turns go by when nobody says otherwise: without lanes. */
+/** The default for turns of single grants: one line, without lanes. */
 export const ONE_LINE: Readonly<GrantQueueRule<unknown>> = {
   lanes: [{ name: 'default' }],
   isDeclared: false,
@@ -225,7 +225,7 @@ export class Line<E extends Waiter<E>> extends OneLine<E> implements Queue<E> {
   }
 }
 
-/** What queues are when nobody says otherwise: without lanes. */
+/** The default for queues: first in, first out, without lanes. */
 export const FIFO: Readonly<QueueRule<unknown>> = {
   lanes: [{ name: 'default' }],
   isDeclared: false,

@@ -93,13 +93,13 @@ export class BadItemSearch<T> {
 
   /** A call succeeded: all its items are good. */
   succeeded(call: readonly T[], spent: SearchSpent): SearchStep<T> {
-    // Somebody left before the call, and may have been the bad one.
+    // An item left before the call, and may have been the bad one.
     if (call.length < this.#sent) this.#isSure = false;
     if (!this.#isSure) return this.inconclusive(spent);
     return { ...this.#next([], spent), blamed: false };
   }
 
-  /** A call is over and says nothing about its items: a refusal of another kind, or nobody was left in it. */
+  /** A call is over and says nothing about its items: it failed for another reason, or all its items had left. */
   inconclusive(spent: SearchSpent): SearchStep<T> {
     this.#rest = this.held;
     this.#suspects = [];

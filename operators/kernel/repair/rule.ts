@@ -5,7 +5,7 @@ export interface FailedJob {
   readonly id: string;
   readonly weight: number;
   readonly acceptedAt: number;
-  /** When it must be settled; Infinity when nobody said. */
+  /** When it must be settled; Infinity without a deadline. */
   readonly deadlineAt: number;
   /** Settled, or given up by its owner. */
   readonly isDone: boolean;
@@ -16,7 +16,7 @@ export interface FailedJob {
 /** The batch a call began as; its retries and parts share it. */
 export interface Origin<J> {
   readonly id: string;
-  /** Everybody who was in its first call. */
+  /** The items of its first call. */
   readonly jobs: readonly J[];
   /** Calls spent on it or promised by `Repair.parts`, retries aside. */
   readonly calls: number;
@@ -31,7 +31,7 @@ export interface Failure<J> {
   readonly error: unknown;
   /** What the operator's classifier said of the error; asked once, whatever the number of rules. */
   readonly verdict: Verdict;
-  /** Everybody who was in the call, in its order. */
+  /** The items of the call, in its order. */
   readonly call: readonly J[];
   /** Those of them that have failed and still wait for a result. */
   readonly jobs: readonly J[];
@@ -65,7 +65,7 @@ export type RepairNote = Readonly<
   | { type: 'blamed'; size: number; blamed: number; round: number }
 >;
 
-/** What is done about a failure. Whoever failed and is mentioned nowhere is rejected with the reason it failed for. */
+/** What is done about a failure. Failed items that the plan does not list are rejected with their own reason. */
 export interface Repair<J> {
   /** Sent again, each as a batch of its own under its own permit, in this order; ahead of the fresh items of their lane. */
   readonly parts?: readonly (readonly J[])[];
@@ -104,7 +104,7 @@ export interface Search<J> {
 export interface RepairRule {
   /** Sorts errors when the operator has no `classify` of its own; the first rule that brings one decides. */
   readonly classify?: Classify;
-  /** Does what rules decide, so that whoever repairs nothing need not carry it. One of your own takes it from another: `{ ...retryFailed(), failed }`. */
+  /** Carries out what rules decide; part of the rule, so that bundles without repair do not contain it. A rule of your own takes it from another: `{ ...retryFailed(), failed }`. */
   readonly createRepairer: (machine: never, rules: readonly RepairRule[]) => unknown;
   /** Undefined when it is for another rule. */
   failed<J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined;

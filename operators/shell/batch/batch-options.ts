@@ -123,7 +123,7 @@ function isBatchQueue(rule: unknown): boolean {
   return typeof create === 'function' && 'plan' in Object(create(1));
 }
 
-/** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
+/** How each option is checked. Operators with more or fewer options change a copy. */
 export const BATCH_CHECKS = /* @__PURE__ */ (() =>
   ({
     maxSize: count,

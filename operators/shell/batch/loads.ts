@@ -123,7 +123,7 @@ export class Item<T, R> extends Job<T, R> {
     super(input);
   }
 
-  /** For the one caller of an item that nobody shares, who cannot leave. */
+  /** For an unshared item, whose only caller cannot leave. */
   promise(): Promise<R> {
     return (this.promised = new Promise<R>((resolve, reject) => {
       this.resolve = resolve;
@@ -131,7 +131,7 @@ export class Item<T, R> extends Job<T, R> {
     }));
   }
 
-  /** Nobody waits for it. */
+  /** True when no caller waits for it. */
   get isEmpty(): boolean {
     return this.promised === undefined && !this.loads?.size;
   }
@@ -146,13 +146,14 @@ export class Item<T, R> extends Job<T, R> {
     return this.loads?.delete(load) === true;
   }
 
-  /** Hands its result to everybody. */
+  /** Hands its result to all its callers. */
   deliver(): void {
     const { loads, promised, resolve, reject, failed, outcome } = this;
     this.loads = undefined;
     if (!failed) resolve?.(outcome as R);
     else if (reject) {
-      // Whoever awaits it still sees the rejection; whoever does not is not killed by it. Only now: a handler costs a promise.
+      // Callers that await the promise still get the rejection; without a caller it is not reported as unhandled. Attached only now, because a
+      // handler costs a promise.
       promised?.catch(noop);
       reject(outcome);
     }

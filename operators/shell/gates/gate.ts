@@ -123,7 +123,7 @@ export abstract class Gate<T, R, S extends GateSettings> implements Handlers<T> 
     try {
       this.changed?.();
     } catch {
-      // There is nobody left to tell that a callback is broken.
+      // The subscriber has left, so the broken callback cannot be reported to it.
     }
   }
 }

@@ -28,7 +28,7 @@ export class Offer<T> implements Waiter<Offer<T>> {
     this.#resolve(isIn);
   }
 
-  /** Whoever awaits it sees the rejection; whoever does not is not killed by it. */
+  /** Callers that await the promise get the rejection; without a caller it is not reported as unhandled. */
   refuse(error: unknown): void {
     this.leaveSignal();
     this.promise.catch(noop);

@@ -1,4 +1,4 @@
-/** What a reader that takes one value at a time says to whoever can wait. */
+/** What a reader that takes one value at a time tells a source that can wait. */
 export interface Demand {
   /** Most values that may still be on their way to it; 0 while what it has waits to be read. */
   room(): number;
@@ -12,7 +12,7 @@ export interface Demand {
  */
 let reader: Demand | undefined;
 
-/** Subscribes on behalf of a reader, or of nobody. */
+/** Subscribes on behalf of a reader, if there is one. */
 export function readBy(demand: Demand | undefined, subscribe: () => void): void {
   const outer = reader;
   reader = demand;
