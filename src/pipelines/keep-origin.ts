@@ -1,7 +1,7 @@
 /** As many as `fetch` follows by itself. */
 const MOST_REDIRECTS = 20;
 const REDIRECTS: ReadonlySet<number> = /* @__PURE__ */ new Set([301, 302, 303, 307, 308]);
-/** Headers that say nothing about who asks: a request that has no others, and no body, may go anywhere. */
+/** Headers that do not identify the caller: a request without other headers and without a body may go to any origin. */
 const HARMLESS: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'accept',
   'accept-language',

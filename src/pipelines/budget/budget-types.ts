@@ -99,7 +99,7 @@ export interface BudgetLimitSnapshot {
   readonly unit: 'usd' | 'tokens';
   readonly windowMs: number;
   readonly limit: number;
-  /** By calls that are over: what they have cost, or their estimates where nobody knows. */
+  /** By calls that are over: their cost, or their estimates where the cost is unknown. */
   readonly spent: number;
   /** By calls under way, as estimated. */
   readonly inFlight: number;

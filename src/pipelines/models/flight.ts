@@ -121,7 +121,7 @@ export class Flight {
   }
 
   #call(): void {
-    // Whoever was told of the store's fault may have left.
+    // A listener that was told of the store's failure may have left.
     if (this.isOver) return;
     this.isLookingUp = false;
     this.#step?.stop();

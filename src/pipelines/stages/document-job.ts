@@ -127,7 +127,7 @@ export class DocumentJob implements ItemHost {
     this.#finish({ status: 'rejected', reason });
   }
 
-  /** Nobody wants its results. */
+  /** Cancels the document: its consumer has left. */
   leave(): void {
     if (this.#isOver) return;
     this.#stop();
@@ -257,7 +257,7 @@ export class DocumentJob implements ItemHost {
       this.#open.add(part);
     }
     for (const part of parts) {
-      // Another part, or whoever was told of it, may have been the end of all.
+      // Another part, or a listener that was told of it, may have ended the whole document.
       if (!this.#isOver as boolean) this.#go(part, part.values as StageValue, next);
     }
     this.#checkOver();
@@ -326,7 +326,7 @@ export class DocumentJob implements ItemHost {
     return (this.#host.levels[0] as StageLevel).now();
   }
 
-  /** State first: whoever hears a signal may do anything. The items that were not over. */
+  /** Ends the document and returns the items that were still open. State first: a listener of a signal may call back into the pipeline. */
   #stop(): Item[] {
     this.#setOver();
     const open = [...this.#open];

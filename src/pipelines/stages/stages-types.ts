@@ -24,13 +24,13 @@ export interface StageItem<Doc = unknown> {
   readonly stage: string;
   /** By stage, what came of the stages before on the way to this item; of one that expands the part that this item is, or was made of. */
   readonly earlier: Readonly<Record<string, unknown>>;
-  /** Aborts when nobody wants the result any more: it took too long, its document has failed, the consumer has left. Made on the first look. */
+  /** Aborts when the result is no longer needed: it timed out, its document has failed, or the consumer has left. Made on the first look. */
   readonly signal: AbortSignal;
 }
 
 /** What one request is told. The functions may be taken out of it. */
 export interface RequestContext {
-  /** Aborts when the attempt has taken too long, or nobody wants the result any more. Made on the first look. */
+  /** Aborts when the attempt has timed out, or the result is no longer needed. Made on the first look. */
   readonly signal: AbortSignal;
   /** 1 on the first attempt. */
   readonly attempt: number;

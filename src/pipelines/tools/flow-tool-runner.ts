@@ -177,7 +177,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
       if (isGivenUp) this.shutdown.count(job.wasStarted ? 'aborted' : 'dropped');
       else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
     }
-    // Whoever was told may have drained or closed the runner.
+    // A listener may have drained or closed the runner.
     this.#open.delete(id);
     if (this.#leaving.has(job.setup)) this.#checkGone(job.setup);
   }

@@ -26,7 +26,7 @@ export type Teller = NonNullable<ReturnType<typeof teller>>;
 
 /** What is the same for all tools. */
 export interface RunnerConfig {
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the context of a run, which nobody here looks into
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the context of a run, which is only handed on
   readonly guard: ToolGuard<any> | undefined;
   readonly budget: BudgetPort | undefined;
   /** Lane of a shared limiter. */

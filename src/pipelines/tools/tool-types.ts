@@ -47,11 +47,11 @@ export interface ToolContext<X = unknown> {
   readonly id: string;
   /** 1 on the first attempt. */
   readonly attempt: number;
-  /** Aborts when the attempt has timed out or nobody wants the result any more. Made on the first look. */
+  /** Aborts when the attempt has timed out or the result is no longer needed. Made on the first look. */
   readonly signal: AbortSignal;
   /** Tells the runner's budget what the call has used, of a tool with a `cost`. */
   readonly settle: (usage: Usage) => void;
-  /** What `run`, `runAllAsync` or `mapCalls` was given as `context`: who asks, in which workspace. As it is, and the same for every attempt. */
+  /** The `context` given to `run`, `runAllAsync` or `mapCalls`, for example the user and the workspace. Handed on unchanged, the same for every attempt. */
   readonly context: X;
   /**
    * Makes other calls in the same runner, under the same limits and the same guard, and emits their results once all are over. Only for a

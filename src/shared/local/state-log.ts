@@ -68,7 +68,7 @@ export class StateLog {
     return undefined;
   }
 
-  /** Whether no later server has begun, and nobody has removed the log. */
+  /** Whether no later server has begun, and the log still exists. */
   get isCurrent(): boolean {
     return fstatSync(this.file).nlink > 0 && !hasSuccessor(this.folder, this.number);
   }
