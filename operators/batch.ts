@@ -35,7 +35,7 @@ export interface BatchOptions<T> {
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every batch (`batchFormed`) and of an open one given up (`cancelled`). @defaultValue none */
+  /** Listener for every batch (`batchFormed`) and for a cancelled open batch (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call this operator, as `instance`. @defaultValue a number of its own */
   readonly name?: string;

@@ -30,11 +30,11 @@ export interface IntakeOptions<T> {
   /** Items inside from which down it is true again. @defaultValue 0.5 of `maxQueued` */
   readonly lowWater?: number;
   /**
-   * In which order producers are let in who wait: one line, or `lanes([...], { by })`, of which the intake reads `name`, `share`, `floor` and `maxQueued`
-   * (most producers waiting in the lane). @defaultValue first come, first served
+   * The order in which waiting producers are let in: one line, or `lanes([...], { by })`, of which the intake reads `name`, `share`, `floor` and
+   * `maxQueued` (most producers waiting in the lane). @defaultValue first come, first served
    */
   readonly queue?: QueueRule<T>;
-  /** Told of items let in (`accepted`), refused (`dropped`) and withdrawn or given up (`cancelled`), of `pressure`, and of the end (`drained`). @defaultValue none */
+  /** Listener for items let in (`accepted`), rejected (`dropped`) and withdrawn or cancelled (`cancelled`), for `pressure`, and for the end (`drained`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -75,7 +75,7 @@ export interface Intake<T> extends Handle, AsyncIterable<T> {
   offer(item: T, options?: OfferOptions): Promise<boolean>;
   /** Adds the item if there is room for it at once; false when it was not added. It never overtakes a waiting item. The lane callback of `queue` is not called. */
   tryOffer(item: T): boolean;
-  /** Whether there is room to speak of: false from `highWater` on, true again from `lowWater` down. Completes when the intake takes no more. */
+  /** Whether producers should send: false from `highWater` on, true again from `lowWater` down. Completes when the intake takes no more. */
   readonly ready$: Observable<boolean>;
   snapshot(): IntakeSnapshot;
 }
@@ -101,7 +101,7 @@ const NO_OPTIONS: OfferOptions = {};
  * - **Emits when** a consumer asks: items are handed out in the order they were let in, each to one consumer.
  * - **Lets in when** there is room: the most urgent lane first, but for the floors; in a lane first come, first served.
  * - **Holds at most** `maxQueued` items, and 10,000 waiting producers with one item each.
- * - **Drops** nothing in silence: a producer learns whether its item is in. `close` gives up the items inside, and `drain` tells how many.
+ * - **Drops** nothing in silence: a producer learns whether its item is in. `close` discards the items inside, and `drain` reports how many.
  * - **Completes when** it is drained or closed and empty: its consumers' loops end.
  * - **Errors when** too many wait (`OverflowError`) or `by` throws (`CallbackError`): always that one offer.
  * - **On unsubscribe** a consumer that leaves (`break`, `return`) takes no more items, and the intake stays open for others.

@@ -7,7 +7,7 @@ import { untilLeft } from './shell/streams/until-left.js';
 
 const NAME = 'fromSubscribable';
 
-/** Who hears of a {@link SubscribableLike}; all three are given. */
+/** The observer of a {@link SubscribableLike}; all three callbacks are given. */
 export interface SubscribableObserver<T> {
   next?(value: T): void;
   error?(error: unknown): void;

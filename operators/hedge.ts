@@ -56,7 +56,7 @@ export interface HedgeOptions {
   readonly classify?: Classify;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every hedge (`hedged`) and of attempts given up (`cancelled`). @defaultValue none */
+  /** Listener for every hedge (`hedged`) and for cancelled attempts (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -261,7 +261,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
         timer = after(scheduler, attempt.patienceMs, next);
       }
     }
-    // The permit came while it was being given up, or the rule for the next delay has made the consumer leave.
+    // The permit came while the attempt was being cancelled, or `delayMs` made the consumer leave.
     return attempt.isOver ? EMPTY : work(attempt.index, permitted);
   }
 
@@ -348,7 +348,7 @@ class Attempt<R> extends OwnedCall<R> implements HedgeContext {
   /** Undefined until the work begins. */
   startedAt: number | undefined = undefined;
   broke: { readonly error: unknown } | undefined = undefined;
-  /** Ended, or given up. */
+  /** Ended, or cancelled. */
   isOver = false;
 
   constructor(

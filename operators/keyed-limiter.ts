@@ -225,7 +225,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     return this.model.until(() => this.all.reduce((sum, { grants }) => sum + grants.queued, 0) < below);
   }
 
-  /** A copy: who is told of something may bring new keys. */
+  /** A copy, because a listener may add new keys. */
   private get all(): readonly FlowLimiter[] {
     return [this.model, ...Array.from(this.limiters.values(), ({ limiter }) => limiter)];
   }

@@ -76,7 +76,7 @@ export interface MergeLanesOptions<T> {
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler`, and `asapScheduler` for the end of the frame */
   readonly scheduler?: SchedulerLike;
-  /** Told of every batch (`batchFormed`), dropped item (`dropped`), isolated error (`swallowed`) and lane given up (`cancelled`). @defaultValue none */
+  /** Listener for every batch (`batchFormed`), dropped item (`dropped`), isolated error (`swallowed`) and cancelled lane (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** Stands in every event as `instance`. @defaultValue a number */
   readonly name?: string;

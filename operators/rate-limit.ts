@@ -63,7 +63,7 @@ const NAME = 'rateLimit';
  * - **Errors when** the source errors (with `onSourceError: 'flush'` after the waiting items); with `OverflowError` when there is no room under
  *   `overflow: 'error'`; with `ItemTooHeavyError` when an item can never be paid and the limiter does not lend; with `CallbackError` when `cost` or
  *   `onDrop` throws or returns something unusable; and with `ClosedError` when the limiter is closed or cleared.
- * - **On unsubscribe** what waits is dropped, and the place in the limiter's queue is given up. Nothing was charged for it.
+ * - **On unsubscribe** waiting items are dropped, and the place in the limiter's queue is freed. Nothing was charged for it.
  *
  * @stable
  * @param limiter - Made by {@link createLimiter}, and shared by all calls that use up the same limits.
@@ -240,7 +240,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
     this.to.error(isFlowError(error, 'FLOW_CALLBACK') ? error.cause : error);
   }
 
-  /** Asks for a permit for the oldest item. A place in the queue is only for who has to wait. @throws CallbackError */
+  /** Asks for a permit for the oldest item. Takes a place in the queue only when the item has to wait. @throws CallbackError */
   #request(): void {
     const { lane, limiter, position } = this.settings;
     const charge = this.#price();

@@ -157,7 +157,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
 
 /**
  * Sends one part after the other, and no part whole that is known to hold a bad item: about log2(n) + 1 calls for each bad item, the fewest there
- * are, in as many rounds. An item that only inference calls bad is sent alone before it is rejected. For callers who pay by the call and can wait.
+ * are, in as many rounds. An item that only inference calls bad is sent alone before it is rejected. For programs that pay by the call and can wait.
  * @beta
  * @example
  * ```ts

@@ -47,7 +47,7 @@ export interface SpeculateOptions<P, T> {
   readonly maxQueued?: number;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of predicted calls given up (`cancelled`), too old (`expired`), too long (`dropped`) or failed (`swallowed`). @defaultValue none */
+  /** Listener for predicted calls that are cancelled (`cancelled`), too old (`expired`), too long (`dropped`) or failed (`swallowed`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -69,7 +69,7 @@ export interface SpeculateOptions<P, T> {
  *   matches, the call is run now.
  * - **Holds at most** `maxQueued` values of each of `concurrency` predicted calls, and what the consumer itself predicts or confirms while it is
  *   handed a value.
- * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation gives up every prediction it does not match, a
+ * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation cancels every prediction it does not match, a
  *   prediction too many the oldest one; the same prediction again (`Object.is`) keeps its call, and the time it has left.
  * - **Completes when** `confirm` has completed and the confirmed calls have ended.
  * - **Errors when** `predict`, `confirm` or a confirmed call errors, with that same error; when `match` throws (`CallbackError`). A predicted

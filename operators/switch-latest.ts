@@ -36,14 +36,14 @@ export interface SwitchLatestOptions<T> {
   readonly onSourceError?: 'flush' | 'abort' | 'drain';
   /** Clock of the events. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every call given up (`cancelled`) and late error (`swallowed`). @defaultValue none */
+  /** Listener for every cancelled call (`cancelled`) and late error (`swallowed`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call this operator, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
 }
 
 /**
- * Starts a call for every item and gives up the one before: the newest wins, and the old call is told by its signal.
+ * Starts a call for every item and cancels the one before: the newest wins, and the superseded call's signal aborts.
  *
  * ```text marbles/switchLatest
  * source  -a-----b------|
@@ -260,7 +260,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     const run = newest.get(key);
     if (!run) return undefined;
     newest.delete(key);
-    // One that has answered is left, not given up.
+    // A call that has answered is left, not cancelled.
     if (!run.hasEnded) cancelled();
     run.stop();
     return run;
@@ -350,7 +350,7 @@ function resultOf<T, R>({ input, index }: Run<T, R>, failed: boolean, outcome: u
 
 interface RunOwner<T, R> extends CallOwner<Run<T, R>, R> {
   readonly settles: boolean;
-  /** A call has failed that is given up already. */
+  /** A cancelled call has failed. */
   swallowed(): void;
 }
 

@@ -321,7 +321,7 @@ export class OverflowError extends FlowError {
 }
 
 /**
- * It was not started. Either the handle was closed: it takes no new work, and what was still waiting was given up. Or an earlier item of its key
+ * It was not started. Either the handle was closed: it takes no new work, and waiting work was rejected. Or an earlier item of its key
  * failed, and the key takes no more; `cause` is that failure. Or the queue was cleared (`FLOW_CLEARED`); `cause` is the reason that was given.
  * @stable
  */

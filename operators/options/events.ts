@@ -31,7 +31,7 @@ export interface FlowEventHeader {
   readonly operator: string;
   /** When it happened, in ms on the operator's clock. */
   readonly at?: number;
-  /** Who tells it: the operator's `name`, else a number that each subscription or handle has for itself. */
+  /** Its source: the operator's `name`, else a number of its own for each subscription or handle. */
   readonly instance?: string;
   /** The call's own batch; `parentBatchId` is the one whose failed call it repeats or is a part of. */
   readonly batchId?: string;
@@ -73,7 +73,7 @@ export type FlowEventBody =
           outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass;
           latencyMs: number;
         }
-      /** The answer of a call was dropped unread, and was collected: the call was given up, and its permit goes back. */
+      /** The answer of a call was dropped unread, and was collected: the call was cancelled, and its permit is released. */
       | { type: 'abandoned'; lane: string }
       /** A document of `createStages` is begun: `executing` are in progress with it, `queued` wait. `batchId` is its number, with which the ids of its requests begin. */
       | { type: 'documentStarted'; executing: number; queued: number }
@@ -118,7 +118,7 @@ export type FlowEventBody =
 /** @stable */
 export type FlowSink = (event: FlowEvent) => void;
 
-/** An event before `teller` adds who tells it and when. */
+/** An event before `teller` adds its source and its time. */
 export type Note = Unstamped<FlowEvent>;
 /**
  * Sends an event to the listener: adds `operator`, `instance` and `at`, and returns the whole event.

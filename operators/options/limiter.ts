@@ -154,7 +154,7 @@ export interface LimiterLimits {
 }
 
 /**
- * What a limiter remembers between two processes: what was spent, not who waits or runs. Plain data.
+ * What a limiter keeps between two processes: what was spent, not what waits or runs. Plain data.
  * @beta
  */
 export interface SavedLimits {
@@ -326,7 +326,7 @@ export interface Limiter extends Permits, Handle {
   readonly lanes: readonly string[] | undefined;
   /** Tells the listener of every permit that is given back, before the next is granted; the returned function stops that. */
   onRelease(listener: (release: Release) => void): () => void;
-  /** Calls the listener whenever something may have become free, after those who wait have been served; the returned function stops that. */
+  /** Calls the listener whenever something may have become free, after waiting jobs have been served; the returned function stops that. */
   watch(listener: () => void): () => void;
   /**
    * Takes no new jobs, refuses the waiting ones and ends the work of `run` and `runAsync` with `ClosedError`, its signal aborted. A lease

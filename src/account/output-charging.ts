@@ -1,7 +1,7 @@
 import { headerReader } from '../../operators/build.js';
 import type { ResponseLike } from '../../operators/index.js';
 
-/** What is left of the limit of output, as Anthropic and those who speak like it tell it. */
+/** What is left of the output limit, as reported by Anthropic and compatible servers. */
 const REMAINING = 'anthropic-ratelimit-output-tokens-remaining';
 /** It is told in thousands. */
 const ROUNDING = 1000;

@@ -50,7 +50,7 @@ export interface OpenAIEmbeddingsOptions {
   readonly model: OpenAI.EmbeddingCreateParams['model'];
   /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
   readonly dimensions?: number;
-  /** Who the texts are from, for the provider to notice abuse. @defaultValue none */
+  /** The end user whose texts these are, so that the provider can notice abuse. @defaultValue none */
   readonly user?: string;
 }
 

@@ -149,7 +149,7 @@ export class Circuit {
     this.#ended(ticket, now, true);
   }
 
-  /** The call ended in a way that says nothing, or was given up. */
+  /** The call ended in a way that says nothing, or was cancelled. */
   left(ticket: number): void {
     this.#probes.delete(ticket);
   }

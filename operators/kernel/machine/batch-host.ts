@@ -39,7 +39,7 @@ export type ItemNote = Readonly<
   | { type: 'settled'; lane: string; outcome: 'fulfilled' | 'rejected'; attempts: number; totalMs: number }
 >;
 
-/** What a machine tells; its host adds who and when. */
+/** Events of a machine, to which its host adds the operator and the time. */
 export type BatchNote =
   | Readonly<{ type: 'accepted'; lane: string; queued: number; seq: number }>
   | (ItemNote & { readonly seq?: number })

@@ -8,7 +8,7 @@ interface Piece<T> {
   next: Piece<T> | undefined;
 }
 
-/** What waits to be seen to, first in, first out, in O(1). `Array.prototype.shift` moves every element once an array passes some 16,000. */
+/** A queue, first in, first out, in O(1). `Array.prototype.shift` moves every element once an array passes some 16,000. */
 export class Backlog<T> {
   length = 0;
   private first: Piece<T> = { items: [], next: undefined };
@@ -55,7 +55,7 @@ export interface Linked<T> {
   next: T | undefined;
 }
 
-/** A list in the order of adding with O(1) push and remove, linked through its members: it makes no object, and who leaves leaves nothing behind. */
+/** A list in the order of adding with O(1) push and remove, linked through its members: it makes no object, and removing a member leaves nothing behind. */
 export class Chain<T extends Linked<T>> {
   size = 0;
   first: T | undefined = undefined;
@@ -85,7 +85,7 @@ export class Chain<T extends Linked<T>> {
     else previous.next = next;
     if (next === undefined) this.last = previous;
     else next.previous = previous;
-    // Or who has left would keep others in memory.
+    // Otherwise a removed member would keep others in memory.
     member.previous = undefined;
     member.next = undefined;
     this.size--;

@@ -51,7 +51,7 @@ export interface GrantQueue<E extends Waiter<E>> {
   each(lane: number, visit: (entry: E) => boolean): void;
 
   // Of one whose rule has `keyOf`.
-  /** Who is next of those in the lane with this key. */
+  /** The next entry of the lane with this key. */
   headOf?(lane: number, key: unknown): E | undefined;
   /** Keys under which something waits in the lane, in the order of their turns, so many at most. */
   turns?(lane: number, most: number): readonly KeyTurn[];
@@ -95,7 +95,7 @@ export interface LaneRule {
   readonly maxQueued?: number | undefined;
   /** What happens at a bound; undefined is what the operator says. */
   readonly overflow?: Overflow | undefined;
-  /** Share of the turns kept for it; undefined is what the discipline says. */
+  /** Share of the turns kept for it; undefined is the default of the fairness. */
   readonly floor?: number | undefined;
 }
 

@@ -37,7 +37,7 @@ const PROBES = 7;
  * put aside is sent in one piece. This takes about log2(n) + 1 calls per bad item, and for few of them less than any tree.
  *
  * For many bad items it would take more calls than there are items. So as soon as the budget holds just one call for each unresolved
- * item, one item is sent at a time: with `maxCalls` above the size of the batch no item is ever given up.
+ * item, one item is sent at a time: with `maxCalls` above the size of the batch no item is ever rejected untested.
  *
  * Source: the merging step of generalized binary splitting (Hwang 1972), without its need to know how many are bad.
  */

@@ -7,7 +7,7 @@ export interface FailedJob {
   readonly acceptedAt: number;
   /** When it must be settled; Infinity without a deadline. */
   readonly deadlineAt: number;
-  /** Settled, or given up by its owner. */
+  /** Settled, or cancelled by its owner. */
   readonly isDone: boolean;
   /** Why it failed last. */
   readonly reason: unknown;
@@ -58,7 +58,7 @@ export interface Failure<J> {
   draw(): number;
 }
 
-/** What is to be told of a repair; the operator adds who and when. */
+/** Events of a repair, to which the operator adds its name and the time. */
 export type RepairNote = Readonly<
   | { type: 'retryScheduled'; class: ErrorClass; size: number; attempt: number; delayMs: number }
   | { type: 'split'; size: number; parts: number; depth: number }
@@ -91,7 +91,7 @@ export interface Repair<J> {
 /** A search for bad items that sends one part after the other. */
 export interface Search<J> {
   /**
-   * The call of its part is over, or was never made. What follows when all who were in it are `good`; undefined when it says nothing of its items.
+   * The call of its part is over, or was never made. The result when all its items are `good`; undefined when it says nothing of its items.
    * A step that sends nothing is the last, and leaves nothing held.
    */
   next(good: readonly J[] | undefined, origin: Origin<J>): Repair<J>;

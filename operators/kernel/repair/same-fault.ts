@@ -1,6 +1,6 @@
 import { fieldOf } from './field-of.js';
 
-/** Items from all over the batch that have failed alone, after which one that is searched part by part is given up. */
+/** When so many items from all over the batch have failed alone, a batch that is searched part by part is rejected. */
 const ENOUGH_ALONE = 4;
 
 /** Counts and durations, which are those of a call and not of its cause. */

@@ -1,5 +1,6 @@
 /**
- * Who may wait, and which entries are evicted for a newcomer. Every queue with a bound asks here, and nothing else reads `maxQueued` and `overflow`.
+ * Which entries may wait, and which are evicted for a newcomer. Every queue with a bound asks here, and nothing else reads `maxQueued` and
+ * `overflow`.
  *
  * 1. The checks of an operator make {@link Bounds} of its options, once.
  * 2. For a newcomer that has to wait, the queue asks {@link refusal} (and {@link overweight}, {@link tooManyKeys} where it has such bounds) with the

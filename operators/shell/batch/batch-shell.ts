@@ -42,7 +42,7 @@ export interface BatchOutput<T, R> {
   readonly hasRoom?: (() => void) | undefined;
 }
 
-/** Who makes all the calls, for a limiter with limits per model, or with lanes that keys share. */
+/** Model and key of all the calls, for a limiter with limits per model, or with lanes that keys share. */
 export interface CallOwner {
   readonly model?: string | undefined;
   readonly key?: unknown;
@@ -139,7 +139,7 @@ export class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     else describe(job, this, time, options);
   }
 
-  /** The second half of `add`; queues nothing for an item that was given up in between. */
+  /** The second half of `add`; queues nothing for an item that was cancelled in between. */
   submit(job: Job<T, R>): void {
     this.arrived(enter(this.machine, job));
   }

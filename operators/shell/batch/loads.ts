@@ -16,7 +16,8 @@ export interface LoadOptions {
   /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
   readonly lane?: string;
   /**
-   * Items of a lane with equal keys share one turn in it, so that a tenant who sends much delays no other. Only with a `queue` that has a `key`.
+   * Items of a lane with equal keys share one turn in it, so that a tenant with many loads does not delay the others. Only with a `queue` that has a
+   * `key`.
    * @defaultValue what the queue's `key` says
    */
   readonly key?: unknown;

@@ -1,7 +1,7 @@
 import { noop } from 'rxjs';
 import type { Waiter } from '../../kernel/queues/queue.js';
 
-/** A producer who waits to be let in. */
+/** A producer that waits to be let in. */
 export class Offer<T> implements Waiter<Offer<T>> {
   readonly promise: Promise<boolean>;
   previous: Offer<T> | undefined = undefined;

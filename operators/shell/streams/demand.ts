@@ -7,8 +7,8 @@ export interface Demand {
 }
 
 /**
- * Who reads what is being subscribed to now. Operators in between need not know of it: they subscribe to their sources before their own
- * `subscribe` returns. Set for that long only.
+ * The reader of the source that is being subscribed to now. Operators in between need not know of it: they subscribe to their sources before their
+ * own `subscribe` returns. Set for that long only.
  */
 let reader: Demand | undefined;
 

@@ -29,7 +29,7 @@ export interface ToAsyncIterableOptions {
   readonly overflow?: (typeof OVERFLOWS)[number];
   /** Leaves the source when it aborts; the reader gets its reason as an error. @defaultValue none */
   readonly signal?: AbortSignal;
-  /** Told of values that are dropped (`dropped`), and given up by leaving (`cancelled`). @defaultValue none */
+  /** Listener for dropped values (`dropped`), and for values that are cancelled by leaving (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
 

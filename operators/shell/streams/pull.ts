@@ -135,7 +135,7 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
 
   const resume = (): void => {
     if (isReading || isOver) return;
-    // What is subscribed to by those who get the first results is read by others.
+    // Sources that consumers of the first results subscribe to have other readers.
     readBy(undefined, read);
   };
   const stopListening = demand?.onRoom(resume);

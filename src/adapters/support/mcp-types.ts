@@ -63,7 +63,7 @@ export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules
    */
   readonly maxSilenceMs?: number;
   /**
-   * What the server's tools are: `annotations.readOnlyHint` says who may run beside others, it and `idempotentHint` who may be tried again. A
+   * What the server's tools are: `annotations.readOnlyHint` says which tools may run beside others, it and `idempotentHint` which may be retried. A
    * tool that is not listed may neither. @defaultValue the server is asked before the first call, and again when it says that they have changed
    */
   readonly tools?: readonly T[];

@@ -17,7 +17,7 @@ const ANSWER_MS = 2000;
 /** Pauses before the next try while a store is down. */
 const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
-/** A store forgets who is silent. */
+/** A store forgets owners that are silent. */
 const ASK_AGAIN_MS = 500;
 /** Corrections are collected for so long. */
 const CORRECT_AFTER_MS = 100;

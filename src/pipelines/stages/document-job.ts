@@ -52,7 +52,7 @@ export class DocumentJob implements ItemHost {
   turn = 0;
   /** On the clock of the stages. */
   readonly startedAt: number;
-  /** Whether everything was given up when it ended: a listener that hears of its end may do that, too late. */
+  /** Whether everything was cancelled when it ended: a listener of its end may cancel, too late. */
   wasGivenUp = false;
   readonly #host: DocumentHost;
   readonly #lines: readonly Line[];

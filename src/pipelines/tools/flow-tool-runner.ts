@@ -173,7 +173,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     if (result) {
       const isGivenUp = this.#isGivingUp;
       this.tellSettled(result, result.name, id);
-      // What its own caller gave up is in none of the numbers.
+      // Calls that their own caller cancelled are in none of the numbers.
       if (isGivenUp) this.shutdown.count(job.wasStarted ? 'aborted' : 'dropped');
       else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
     }
@@ -228,7 +228,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   #checkGone(setup: ToolSetup): void {
     for (const job of this.#open.values()) if (job.setup === setup) return;
     this.#leaving.delete(setup);
-    // What was given up and goes on all the same keeps its slot for as long as it may.
+    // Cancelled work that still runs keeps its slot for its grace.
     void setup.limiter?.drain();
   }
 

@@ -39,7 +39,7 @@ export interface ToolRunnerOptions<X = unknown> {
   readonly maxQueued?: number;
   /** Longest `content` of a result; the `value` is kept whole. @defaultValue Infinity */
   readonly maxResultChars?: number;
-  /** How long a tool that was given up, and cannot be stopped, keeps its slot, in ms. @defaultValue 1000 */
+  /** How long a cancelled tool that cannot be stopped keeps its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
   readonly onEvent?: FlowSink;
   /** What events call this runner, as `instance`. @defaultValue a number of its own */
@@ -89,7 +89,7 @@ export interface ToolLoad {
   readonly heldByRate: number;
   /** Of those: waiting for a slot. */
   readonly heldBySlot: number;
-  /** Holding a slot: under way, or given up and not over. */
+  /** Holding a slot: under way, or cancelled and still running. */
   readonly executing: number;
 }
 

@@ -135,7 +135,7 @@ export interface GuardedCall {
 export interface GuardContext<X = unknown> {
   /** The attempt that is to start: 1 on the first. */
   readonly attempt: number;
-  /** Aborts when the call is given up while the guard still thinks. Made on the first look. */
+  /** Aborts when the call is cancelled while the guard still decides. Made on the first look. */
   readonly signal: AbortSignal;
   readonly tool: AnyTool;
   /** What `run`, `runAllAsync` or `mapCalls` was given as `context`. */
