@@ -13,7 +13,7 @@ import { BatchStream, streamConfig } from './shell/batch/batch-stream.js';
 export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
 
 /**
- * Sends items in batches through a gate. A batch goes on growing while every slot is busy and leaves when a permit is granted; every item comes
+ * Sends items in batches through a gate. A batch keeps growing while every slot is busy and leaves when a permit is granted; every item comes
  * out once, with its own result or its own error. Lanes, orders and repairs are values that are passed in.
  *
  * ```text marbles/batchMap

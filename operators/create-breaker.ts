@@ -51,7 +51,7 @@ export interface BreakerOptions {
   readonly classify?: Classify;
   /** Clock; there is no timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every change of state (`breakerChanged`). @defaultValue none */
+  /** Listener for every change of state (`breakerChanged`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -204,7 +204,7 @@ type Meaning = 'ok' | 'down' | 'up' | 'nothing';
 
 /** The breaker, to a call. */
 interface Host {
-  /** Told once, before its consumer hears of it. */
+  /** Reports the end once, before the consumer gets it. */
   ended(ticket: number, outcome: Meaning): void;
   meaningOf(error: unknown): Meaning;
 }
@@ -224,7 +224,7 @@ function meaningOf(error: unknown, { classify }: Pick<ReturnType<typeof readOpti
   return 'up';
 }
 
-/** One call that was let through; also what its work is told. */
+/** One call that was let through; also the context of its work. */
 class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
   private hasAnswered = false;
   private isOver = false;

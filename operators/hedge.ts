@@ -27,7 +27,7 @@ export { HedgeStats };
 
 const NAME = 'hedge';
 
-/** What one attempt of a hedged call is told. */
+/** Context of one attempt of a hedged call. */
 export interface HedgeContext {
   /** Aborts when another attempt has won, a fatal error has ended the call, or the subscriber has left; not once it has answered. */
   readonly signal: AbortSignal;
@@ -305,7 +305,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     giveUp(attempt);
   }
 
-  /** Over before its consumer hears of the error: no permit that is freed there starts an attempt any more. */
+  /** Over before the consumer gets the error: a permit that the consumer frees then starts no further attempt. */
   function end(error: unknown): void {
     giveUp();
     to.error(error);
@@ -342,7 +342,7 @@ function withOthers(errors: readonly unknown[]): unknown {
   return first;
 }
 
-/** One attempt; also what its work is told, without a limiter. */
+/** One attempt; also the context of its work, without a limiter. */
 class Attempt<R> extends OwnedCall<R> implements HedgeContext {
   readonly lease = undefined;
   /** Undefined until the work begins. */

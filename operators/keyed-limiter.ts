@@ -244,7 +244,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   private find({ key }: KeyedJob): FlowLimiter {
     const keyed = this.entry(key);
     if (keyed === undefined) throw this.tooMany();
-    // The job may be refused before its limiter hears of it.
+    // The job may be rejected before it reaches its limiter.
     this.expect(keyed);
     return keyed.limiter;
   }

@@ -26,7 +26,7 @@ import { chargeOf } from './shell/limiter/settings.js';
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
   readonly lane?: string;
-  /** Most items waiting; with 0 an item goes on at once or not at all. A function is asked for each item. @defaultValue 1000 */
+  /** Most items waiting; with 0 an item is emitted at once or not at all. A function is called for each item. @defaultValue 1000 */
   readonly maxQueued?: number | (() => number);
   /**
    * What happens when one item too many has to wait: `'error'` errors the stream, `'dropOldest'` makes room for it, `'dropNewest'` drops
@@ -40,7 +40,7 @@ export interface RateLimitOptions<T> {
    * and errors at once. @defaultValue 'abort'
    */
   readonly onSourceError?: 'flush' | 'abort';
-  /** Told of dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
+  /** Listener for dropped items (`dropped`) and items that still waited when the stream was unsubscribed from (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
 

@@ -79,7 +79,7 @@ interface SearchRule extends DivideStrategy {
   createSearch<J extends FailedJob>(first: Failure<J>, limits: SearchLimits, fault: SameFault): DivideSearch<J>;
 }
 
-/** One search; it is told of every call of its own. */
+/** One search; every call of its own is reported to it. */
 interface DivideSearch<J> extends Search<J> {
   failed(failure: Failure<J>, named: ReadonlySet<J> | undefined): Repair<J>;
 }

@@ -45,7 +45,7 @@ export interface ResequenceOptions {
  *
  * - **Emits when** it is an item's turn: at once for an item in its place, and all that waited for it right behind.
  * - **Holds at most** `maxQueued` items, and what the consumer itself sends into the source while it is handed an item.
- * - **Drops** a number that came before, and one whose turn has passed; with `onGap: 'skip'` it goes on without what is missing.
+ * - **Drops** a number that came before, and one whose turn has passed; with `onGap: 'skip'` the stream continues without the missing items.
  * - **Completes when** the source completes. When items still wait then, `onGap` applies.
  * - **Errors when** a gap is no longer waited for under `onGap: 'error'` (`SequenceError`), the source errors, or `sequence` throws or returns no
  *   whole number (`CallbackError`).

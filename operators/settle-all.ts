@@ -91,7 +91,7 @@ const CHECKS = /* @__PURE__ */ (() => {
  * seen; // => [1, 'two']
  * ```
  * @see {@link bulkheadMap} when results are wanted one by one, or the calls come as a stream.
- * @see {@link unwrap} to go on with the values alone, and {@link partitionSettled} to part successes and failures.
+ * @see {@link unwrap} to keep the values alone, and {@link partitionSettled} to split successes and failures.
  */
 export function settleAll<T, R, W = never>(
   calls: readonly T[],

@@ -21,7 +21,7 @@ import { after } from './shell/time/timer.js';
 
 const NAME = 'speculate';
 
-/** What a run is told. */
+/** Context of a run. */
 export interface SpeculateContext {
   /** Aborts when the prediction turned out wrong or too old, or the subscriber has left. */
   readonly signal: AbortSignal;
@@ -65,7 +65,7 @@ export interface SpeculateOptions<P, T> {
  * result   ------12--3--|
  * ```
  *
- * - **Emits when** a call is confirmed: what its predicted run has said so far, then what it goes on to say. Without a prediction that
+ * - **Emits when** a call is confirmed: the values of its predicted run so far, then its further values. Without a prediction that
  *   matches, the call is run now.
  * - **Holds at most** `maxQueued` values of each of `concurrency` predicted calls, and what the consumer itself predicts or confirms while it is
  *   handed a value.
@@ -138,7 +138,7 @@ function speculateInto<P, T, R>(work: Work<P | T, WorkResult<R>>, settings: Sett
   const guesses = new Set<Run<P | T, R>>();
   /** Confirmed runs under way. */
   const confirmed = new Set<Run<P | T, R>>();
-  /** What the consumer is to hear of them. */
+  /** The values for the consumer. */
   const ready = new Backlog<() => void>();
   let isTelling = false;
   /** Nothing will be confirmed any more. */
@@ -278,7 +278,7 @@ function speculateInto<P, T, R>(work: Work<P | T, WorkResult<R>>, settings: Sett
   }
 }
 
-/** One run of a call, predicted or confirmed; also what its work is told. */
+/** One run of a call, predicted or confirmed; also the context of its work. */
 class Run<C, R> extends OwnedCall<R> implements SpeculateContext {
   /** What it has said before it was confirmed. */
   readonly held: R[] = [];

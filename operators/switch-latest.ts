@@ -354,7 +354,7 @@ interface RunOwner<T, R> extends CallOwner<Run<T, R>, R> {
   swallowed(): void;
 }
 
-/** One call of `project`, and what its work is told. */
+/** One call of `project`, and the context of its work. */
 class Run<T, R> extends OwnedCall<R> implements ItemContext {
   key: unknown = undefined;
   /** Of the code that sent the item, when it starts later. */

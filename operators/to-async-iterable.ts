@@ -40,7 +40,7 @@ export interface ObservableIterable<T> extends AsyncIterable<T> {
  *   ends at once.
  * - **Errors when** the source errors, with the same error, after the values that waited; when the queue overflows and `overflow` is
  *   `'error'` (`OverflowError`, after the values that waited; the source is left at once); when `signal` aborts, with its reason, and
- *   nothing is read any more. The error is told once; then the iterator is over.
+ *   nothing is read any more. The error is delivered once; then the iterator is over.
  * - **On unsubscribe**, which is `break`, `return()`, `throw()` or the end of an `await using` block, the source is unsubscribed from
  *   before the call returns, values that wait are dropped, and pending calls of `next()` learn that it is over.
  *

@@ -29,7 +29,7 @@ export interface ToStoreOptions {
 }
 
 /**
- * Makes a store for a user interface of a source: a snapshot that changes only in the moment its listeners are told, at the pace
+ * Makes a store for a user interface of a source: a snapshot that changes only in the moment its listeners are notified, at the pace
  * you choose.
  *
  * ```text

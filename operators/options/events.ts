@@ -86,7 +86,7 @@ export type FlowEventBody =
       | { type: 'hedged'; lane: string; attempt: number; afterMs: number }
       /** A request needed no call of its own: its answer was known, or on its way for another one. */
       | { type: 'cached'; lane: string; outcome: 'hit' | 'shared' }
-      /** Where answers are kept did not do what it was asked, in time; the request goes on without. */
+      /** The store of answers failed or was too slow; the request continues without it. */
       | { type: 'storeFailed'; action: 'get' | 'set' | 'delete' }
       | { type: 'throttled'; pauseMs: number }
       /** An answer asked for a pause of more than a day: it lasts a day. */
@@ -106,7 +106,7 @@ export type FlowEventBody =
       /** The store of shared limits does not answer: everything that needs credit waits, until `storeUp`. */
       | { type: 'storeDown' }
       | { type: 'storeUp' }
-      /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
+      /** The spent part of a budget's limit has reached `warnAt` of it. `position` is that of the limit in its options; amounts are in `unit`. */
       | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }
       /** Calls have cost more than estimated, and are above the limit by `over`. */
       | { type: 'budgetOverrun'; position: number; unit: 'usd' | 'tokens'; limit: number; over: number }
@@ -127,7 +127,7 @@ export type Note = Unstamped<FlowEvent>;
 export type Teller = (note: Note) => FlowEvent;
 type Unstamped<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
 
-/** What is told of items, which have no lanes. */
+/** Events of items, which have no lanes. */
 export type LanelessNote<N = Note> = N extends unknown ? Omit<N, 'lane'> : never;
 
 /** What is common to the options of all that tell events. */

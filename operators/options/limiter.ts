@@ -8,7 +8,7 @@ export type { Outcome } from './permits.js';
 
 /**
  * What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0, slots whole ones.
- * More tokens than a rate brings in within one window (a minute, where that is longer) are charged as that many, and are told as `costClamped`.
+ * More tokens than a rate brings in within one window (a minute, where that is longer) are charged as that many, and emit `costClamped`.
  * @stable
  */
 export interface Cost {
@@ -234,7 +234,7 @@ export interface ChildLimiterOptions extends LimiterLimits {
   readonly enforce?: boolean;
   /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
-  /** Where it goes on: what `save` has answered, maybe in another process. @defaultValue with nothing spent */
+  /** State to continue from: what `save` returned, maybe in another process. @defaultValue with nothing spent */
   readonly restore?: SavedLimits;
   /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
   readonly random?: () => number;
@@ -250,7 +250,7 @@ export interface LimiterOptions extends Omit<ChildLimiterOptions, 'lane' | 'paus
   readonly scheduler?: SchedulerLike;
 }
 
-/** What work under a lease is told. */
+/** Context of work under a lease. */
 export interface LeaseContext {
   /** Aborts when the caller has left. Made on the first look. */
   readonly signal: AbortSignal;
@@ -306,7 +306,7 @@ export interface Limiter extends Permits, Handle {
   observe(response: ResponseLike, options?: ObserveOptions): void;
   /** Grants nothing for this long; a shorter pause never ends a longer one, and 0 ends it. */
   penalize(pauseMs: number): void;
-  /** Grants nothing until `resume`, here and below. What runs goes on. */
+  /** Grants nothing until `resume`, here and below. Running work continues. */
   pause(): void;
   resume(): void;
   /** Changes limits, of slots and of rates; what is left out stays. Never takes a lease back. */

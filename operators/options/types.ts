@@ -65,7 +65,7 @@ export interface Usage {
 }
 
 /**
- * What a work function is told about its call.
+ * Context of a work function's call.
  * @stable
  */
 export interface CallContext {
@@ -174,7 +174,7 @@ export interface LaneOptions {
 }
 
 /**
- * What work on a single item is told.
+ * Context of work on a single item.
  * @stable
  */
 export interface ItemContext {

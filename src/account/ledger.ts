@@ -13,7 +13,7 @@ import { OutputCharging } from './output-charging.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
 import { providerOption, providers, unitsBefore } from './providers.js';
 
-/** What an account is told of the calls made under it. */
+/** What clients report to an account about their calls. */
 export interface LedgerOptions {
   /** What calls may spend; each attempt is charged before it is sent. */
   readonly budget?: BudgetPort | undefined;

@@ -3,7 +3,7 @@ import type { ResponseLike } from '../../operators/index.js';
 
 /** What is left of the output limit, as reported by Anthropic and compatible servers. */
 const REMAINING = 'anthropic-ratelimit-output-tokens-remaining';
-/** It is told in thousands. */
+/** It is reported in thousands. */
 const ROUNDING = 1000;
 /** A fall is looked for in calls whose `max_tokens` stands out from the rounding. */
 const LEAST = 2 * ROUNDING;
@@ -37,7 +37,7 @@ interface Seen {
   isOnArrival: boolean;
 }
 
-/** The remaining output that a response tells of. */
+/** The remaining output in the headers of a response. */
 export function remainingOutput({ headers }: ResponseLike): number | undefined {
   const text = headerReader(headers)(REMAINING)?.trim();
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;

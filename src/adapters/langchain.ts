@@ -27,7 +27,7 @@ export interface LimitedEmbeddingsSnapshot {
  * time travel in one batch, limited by count, tokens and a limiter.
  *
  * - **Settles** every text once, with its vector or with an error that is its own: a text that the provider refuses is found by dividing its
- *   batch, and only its caller hears of it. Equal texts under way are sent once.
+ *   batch, and only its caller gets the error. Equal texts under way are sent once.
  * - **Sends** `embedQuery` from the first, most urgent lane, `embedDocuments` from the last one.
  * - **Errors when** the provider refuses the text, with LangChain's own error object; when its signal aborts, with the signal's reason; when its
  *   answer is not a vector (`BatchShapeError`); when the queue is full (`OverflowError`); when a deadline passes (`DeadlineError`); and after

@@ -34,8 +34,8 @@ const NEXT_TO_NOTHING = 0.25;
 const LEAST_SHARE = 0.0625;
 
 /**
- * What the responses of a provider teach about the account's rates. It is told the time and what was answered, and says how fast to go, how
- * much may still be spent, and how long to pause.
+ * What the responses of a provider teach about the account's rates. From times and responses it computes how fast to go, how much may still be
+ * spent, and how long to pause.
  *
  * - **How fast.** The limit that was reported last, up or down. A lower configured limit still holds.
  * - **A window that is used up, of a provider that reports no limit.** The requests that it let through in that window are the limit ({@link RefusedRate}).

@@ -17,7 +17,7 @@ export interface ItemRules {
 /**
  * Decides about single items: which are accepted, which are evicted for them, and which is next. One item may be under way for each free place, and
  * so many of each key; keys go in turn, and one that is full waits by itself. Taking and adding an item costs the same however many keys and items
- * there are, and a key with nothing waiting and nothing under way is forgotten. It is told of starts and ends.
+ * there are, and a key with nothing waiting and nothing under way is forgotten. Its owner reports starts and ends.
  */
 export class ItemMachine<T> {
   concurrency: number;

@@ -12,7 +12,7 @@ export interface KeyFairness {
   keyLines(...args: never[]): object;
 }
 
-/** Internal side of `KeyFairness`: makes the lines of one queue, one for each lane, and what is told of each grant. */
+/** Internal side of `KeyFairness`: creates the lines of one queue, one for each lane, and the object that each grant is reported to. */
 export interface KeyFairnessRule extends KeyFairness {
   keyLines<E extends Waiter<E>>(lanes: number): { readonly lines: readonly KeyedLine<E>[]; readonly granted: GrantQueue<E>['granted'] };
 }

@@ -81,7 +81,7 @@ export interface Repair<J> {
   readonly isRefusal?: boolean;
   /** Settled now, wherever they are: those of the call, held ones, and any other of the same origin that waits. */
   readonly rejected?: readonly { readonly job: J; readonly reason: unknown }[];
-  /** The search that the parts are a step of: it is told of their end. @defaultValue for another attempt (`attempt`) that of the call, else none */
+  /** The search that the parts are a step of: their ends are reported to it. @defaultValue for another attempt (`attempt`) that of the call, else none */
   readonly search?: Search<J>;
   /** Those of the call that wait for a later step of the search, which has to mention them. */
   readonly held?: readonly J[];

@@ -23,7 +23,7 @@ export interface Verdict {
 }
 
 /**
- * What a classifier is told.
+ * Context of a classifier.
  * @stable
  */
 export interface ClassifyContext {

@@ -209,7 +209,7 @@ export class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       const { calls } = machine;
       clear(machine, this.alarm.now());
       this.withdraw();
-      // Before any listener is told, which may leave as well.
+      // Before listeners are called, which may unsubscribe as well.
       for (const { call } of calls) (call as BatchCall<T, R>).run();
     }
     // Also when it is called again by a listener of the first time: no signal is left to abort later.

@@ -57,7 +57,7 @@ type Failure = { readonly error: unknown } | undefined;
 
 /**
  * One subscription, read value by value. It starts with the first `next()`. Values that are not asked for yet wait in a bounded queue; calls of
- * `next()` that find it empty wait in order. An error is told once, to one call; all others learn that it is over.
+ * `next()` that find it empty wait in order. An error rejects one call; all others are answered with `done`.
  */
 export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, AsyncDisposable, Demand {
   readonly #source: Observable<T>;

@@ -41,7 +41,7 @@ export class Readers<T> {
   }
 }
 
-/** What a reader is told at the end. */
+/** The answer to a reader at the end. */
 export function over(): Promise<IteratorReturnResult<undefined>> {
   return Promise.resolve({ done: true, value: undefined });
 }

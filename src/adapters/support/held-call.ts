@@ -8,7 +8,7 @@ import type { Held } from './held-rules.js';
 import type { RelayedSignal } from './relayed-signal.js';
 import { relayedSignal } from './relayed-signal.js';
 
-/** How a call whose answer goes on after it was given comes to its end. */
+/** How a call ends whose answer continues after it was handed over. */
 export interface Over {
   /** The answer is here to its end; at once, when there is nothing to read. */
   ended(): void;

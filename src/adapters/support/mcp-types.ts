@@ -49,9 +49,9 @@ export interface McpProgress {
 export interface McpCallOptions {
   /** Longest silence of this call, in ms. @defaultValue that of the caller */
   readonly maxSilenceMs?: number;
-  /** Gives the call up with the signal's reason: what waits is never sent, of what runs the server is told. */
+  /** Cancels the call with the signal's reason: a waiting call is never sent, a running call is cancelled at the server. */
   readonly signal?: AbortSignal;
-  /** Told of the tool's progress. What it throws goes to the client's `onerror`. @defaultValue none */
+  /** Called with the tool's progress. Its errors go to the client's `onerror`. @defaultValue none */
   readonly onProgress?: (progress: McpProgress) => void;
 }
 

@@ -8,7 +8,7 @@ export interface AheadRules<C> {
   readonly sizeOf: (chunk: C) => number;
   /** Sees each chunk as it comes. */
   look(chunk: C): void;
-  /** Whether everything that matters has been seen, though the stream goes on. */
+  /** Whether everything that matters has been seen, though the stream continues. */
   isWhole?(): boolean;
 }
 

@@ -50,7 +50,7 @@ function afterwards(promise: PromiseLike<unknown>): PolicyContext['giveBack'] {
   };
 }
 
-/** Work on what comes later, once. `failed` is told when it does not come. */
+/** Work on a value that comes later, once. `failed` is called when it does not come. */
 export function after<T, R>(
   source: Observable<T>,
   work: (value: T) => WorkResult<R>,

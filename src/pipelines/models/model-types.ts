@@ -21,7 +21,7 @@ import type { BudgetPort } from '../budget/budget-types.js';
 import type { AnswerCaching } from './answer-cache.js';
 
 /**
- * What a client is told about one attempt. The functions may be taken out of it.
+ * Context of a client for one attempt. Its functions may be destructured.
  * @beta
  */
 export interface ModelContext {
@@ -104,7 +104,7 @@ export interface ModelCallerRules<Q, R, P> {
   readonly hedge?: HedgeRule;
   /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
   readonly classify?: Classify;
-  /** Told of every attempt when it is over. Needs an account as `limiter`. @defaultValue none */
+  /** Called with the record of every attempt when it is over. Needs an account as `limiter`. @defaultValue none */
   readonly onRecord?: (record: CallRecord) => void;
   /** @defaultValue none */
   readonly onEvent?: FlowSink;
@@ -238,6 +238,6 @@ export interface ModelCaller<Q, P, C> extends Handle {
   /** A trace id, for calls that belong together. */
   newTraceId(): string;
   snapshot(): ModelCallerSnapshot;
-  /** Everything that is told through `onEvent`, too. Completes when the caller has drained or was closed. */
+  /** The same events as `onEvent`. Completes when the caller has drained or was closed. */
   readonly events: Observable<FlowEvent>;
 }

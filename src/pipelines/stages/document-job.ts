@@ -23,7 +23,7 @@ interface Line {
   readonly ranks: readonly [fresh: Rank, begun: Rank];
 }
 
-/** What is told of a document, and of its items. */
+/** Events of a document, and of its items. */
 export type DocumentNote = Parameters<Teller>[0];
 
 /** What a document needs of the run that it belongs to. */
@@ -95,7 +95,7 @@ export class DocumentJob implements ItemHost {
   }
 
   start(): void {
-    // The listener that was told of it may have been its end.
+    // The listener may have ended it.
     if (this.#isOver) return;
     const item = new Item([], this.document, undefined);
     this.#open.add(item);

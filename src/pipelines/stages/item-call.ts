@@ -171,7 +171,7 @@ function abortError(): DOMException {
   return new DOMException('This operation was aborted', 'AbortError');
 }
 
-/** What all work is told about its item. */
+/** Context of all work on an item. */
 abstract class About {
   protected readonly call: ItemCall;
 

@@ -203,7 +203,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   checkDrained(): void {
     if (!this.shutdown.isClosed || this.#open.size + this.turningAway > 0 || !this.shutdown.finish()) return;
     if (this.#ownsLimiter) this.#limiter.close();
-    // In a shared limiter, what goes on all the same keeps its slot for as long as it may.
+    // In a shared limiter, cancelled work that still runs keeps its slot for its grace.
     else for (const { limiter } of this.setups.values()) void limiter?.drain();
     this.#tell({ type: 'drained' });
   }

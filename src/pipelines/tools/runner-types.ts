@@ -132,6 +132,6 @@ export interface ToolRunner<X = unknown> extends Handle {
    */
   removeTools(names: readonly string[]): void;
   snapshot(): ToolRunnerSnapshot;
-  /** Everything that is told through `onEvent`, too. Completes when the runner has drained or was closed. */
+  /** The same events as `onEvent`. Completes when the runner has drained or was closed. */
   readonly events: Observable<FlowEvent>;
 }

@@ -34,7 +34,7 @@ export interface RunnerConfig {
   /** Longest attempt, and longest wait for a guard. */
   readonly timeoutMs: number;
   readonly maxResultChars: number;
-  /** Undefined while no listener would hear of it. */
+  /** Undefined without a listener. */
   readonly tell: Teller | undefined;
   /** Waits for an answer no longer than `timeoutMs`. */
   readonly limited: Policy;
@@ -50,7 +50,7 @@ export interface ToolDefaults {
   readonly classify: Classify;
   readonly scheduler: SchedulerLike;
   readonly random: () => number;
-  /** Told of the attempts of calls, and of pauses. */
+  /** Listener for the attempts of calls, and for pauses. */
   readonly heard: (event: FlowEvent) => void;
 }
 

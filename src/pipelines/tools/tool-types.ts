@@ -39,7 +39,7 @@ export type ToolSchema<A> =
 export type ToolOutput<R> = R | PromiseLike<R> | Observable<R> | AsyncIterable<R>;
 
 /**
- * What a tool is told about its call. `X` is the `context` it needs.
+ * Context of a tool's call. `X` is the `context` it needs.
  * @beta
  */
 export interface ToolContext<X = unknown> {
@@ -131,7 +131,7 @@ export interface GuardedCall {
   readonly input: unknown;
 }
 
-/** What a guard is told besides. `X` is the `context` of the call. */
+/** Context of a guard. `X` is the `context` of the call. */
 export interface GuardContext<X = unknown> {
   /** The attempt that is to start: 1 on the first. */
   readonly attempt: number;
@@ -143,7 +143,7 @@ export interface GuardContext<X = unknown> {
 }
 
 /**
- * Whether a call may be made: yes, no, or no with a reason that the model is told. Nothing but true lets it go.
+ * Whether a call may be made: yes, no, or no with a reason for the model. Only true allows the call.
  * @beta
  */
 export type ToolGuard<X = unknown> = (call: GuardedCall, context: GuardContext<X>) => ToolOutput<boolean | string>;
@@ -164,7 +164,7 @@ export type ToolErrorCode =
   | 'unreadable_result';
 
 /**
- * What the model is told about a failed call.
+ * The report to the model about a failed call.
  * @beta
  */
 export interface ToolError {

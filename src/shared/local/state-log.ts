@@ -81,7 +81,7 @@ export class StateLog {
       if (isFirst) writeAll(this.file, text);
       else this.replace(text);
     } catch {
-      // A log that is whole goes on.
+      // A complete log is continued.
       if (isFirst || this.brokenAt !== undefined) this.breaks();
       else this.bytes = 0;
       return;
