@@ -122,7 +122,7 @@ export class DocumentJob implements ItemHost {
     if (this.#isOver) return;
     const open = this.#stop();
     if (culprit) this.#settle(culprit, 'rejected', reason);
-    const closed = culprit ? new ClosedError(NAME, reason, 'given up, because another item of its document has failed') : reason;
+    const closed = culprit ? new ClosedError(NAME, reason, 'cancelled, because another item of its document has failed') : reason;
     for (const item of open) if (item !== culprit) this.#settle(item, 'rejected', closed);
     this.#finish({ status: 'rejected', reason });
   }

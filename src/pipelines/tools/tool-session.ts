@@ -127,7 +127,7 @@ export class ToolSession {
     if (this.#end !== undefined) return this.#end;
     const { inside } = this.#kind;
     if (!this.#host.takes(inside))
-      return { error: { code: 'closed', message: 'the runner takes no more calls' }, cause: new ClosedError(NAME) };
+      return { error: { code: 'closed', message: 'the runner is closed and accepts no more calls' }, cause: new ClosedError(NAME) };
     if (this.#ids.has(call.id))
       return { error: { code: 'duplicate_id', message: 'another call has the same id; give every call its own' } };
     if (inside && setup?.tool.runsTools)

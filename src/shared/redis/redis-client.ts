@@ -136,7 +136,7 @@ function answerIn(text: unknown, request: LocalRequest): LocalAnswer {
     const value = JSON.parse(text as string) as { readonly lessons: Readonly<Record<string, unknown>> } | null;
     return readAnswer(request, value && { ...value, lessons: renamed(value.lessons, unescapeText) });
   } catch {
-    throw new Error('the Redis store has answered something that is no answer: its keys were written by something else');
+    throw new Error('the Redis store returned invalid data: another program has written to its keys');
   }
 }
 
