@@ -37,16 +37,15 @@ const NAME = 'adaptiveLimit';
  * quarter less when the backend says that it has too much to do.
  *
  * - **Sets** a limit of 4 at once, or the nearest that `min` and `max` allow, and then the limit after each call that changes it; nothing else of the limiter's limits.
- * - **One more** after as many good calls as the limit counts, made while at least half of it was in use. A limit that nobody uses does
- *   not grow.
+ * - **One more** after as many good calls as the limit counts, made while at least half of it was in use. An unused limit does not grow.
  * - **A quarter less** after a call that was refused, timed out or met an overload (503, 529). Every call that had started by then is left out
  *   afterwards, so that a burst of refusals is one step.
  * - **Says nothing:** calls that were cancelled (but for promises that answer all the same) or never sent, other errors (a wrong item, a
  *   wrong key), and good calls that took no time.
  * - **On unsubscribe** it stops listening. The limit stays where it is.
  *
- * It hears of every permit that comes back, whoever used it: `batchMap`, `bulkheadMap`, `hedge`, `run`. For a lease of your own, tell how
- * it went: `lease.release('error', error)`. Of a limiter that is closed nothing more is heard.
+ * It learns from every permit that is released, by `batchMap`, `bulkheadMap`, `hedge`, `run` and every other user of the limiter. For a lease of
+ * your own, pass the outcome: `lease.release('error', error)`. A closed limiter reports no more releases.
  *
  * A `classify` that throws or answers no class leaves the limit as it is; the `CallbackError` is reported as RxJS reports what an observer throws.
  *
@@ -72,7 +71,7 @@ export function adaptiveLimit(limiter: Limiter, options: AdaptiveLimitOptions = 
   const { classify, range } = readOptions(options);
   const aimd = new Aimd(range, BACKOFF_RATIO);
   let limit = range.initial;
-  // Listens first: the limiter notes when a permit is granted only while somebody wants to know.
+  // Listens first: the limiter records the times of grants only while it has a listener.
   const stop = limiter.onRelease((release) => {
     try {
       const outcome = outcomeOf(release, classify);

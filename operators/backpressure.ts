@@ -45,7 +45,7 @@ export interface BackpressureOptions<T> {
   readonly lowWater?: number;
   /** Called with every item that is dropped for want of room, and why: the `overflow`, or `'oversize'` for one above `maxWeight`. @defaultValue none */
   readonly onDrop?: (item: T, policy: 'dropOldest' | 'dropNewest' | 'latest' | 'oversize') => void;
-  /** Told of pressure (`pressure`), dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
+  /** Listener for pressure (`pressure`), dropped items (`dropped`) and items that still waited when the stream was unsubscribed from (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
 

@@ -13,7 +13,7 @@ import { BatchStream, streamConfig } from './shell/batch/batch-stream.js';
 export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
 
 /**
- * Sends items in batches through a gate. A batch goes on growing while every slot is busy and leaves when a permit is granted; every item comes
+ * Sends items in batches through a gate. A batch keeps growing while every slot is busy and leaves when a permit is granted; every item comes
  * out once, with its own result or its own error. Lanes, orders and repairs are values that are passed in.
  *
  * ```text marbles/batchMap
@@ -41,7 +41,7 @@ export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
  *
  * The work answers with one result per item, in one of the shapes of {@link BatchResult}: as it is, as a promise, or as the last value of an
  * Observable. One that cannot be matched without guessing rejects the whole batch with `BatchShapeError`; results are never shifted to a
- * neighbour. It runs in the asynchronous context of whoever subscribed.
+ * neighbour. It runs in the asynchronous context of the subscriber.
  *
  * Source: forming a batch only when it can leave is group commit (DeWitt et al., "Implementation Techniques for Main Memory Database
  * Systems", 1984); cutting up a failed batch is group testing (Dorfman, 1943).

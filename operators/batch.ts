@@ -35,7 +35,7 @@ export interface BatchOptions<T> {
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every batch (`batchFormed`) and of an open one given up (`cancelled`). @defaultValue none */
+  /** Listener for every batch (`batchFormed`) and for a cancelled open batch (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call this operator, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -118,7 +118,7 @@ class OpenBatch<T> implements Observer<T> {
   private items: T[] = [];
   /** Theirs; not kept when nothing but the size is looked at. */
   private weight = 0;
-  /** When the open batch got its first item, if anybody wants to know. */
+  /** When the open batch got its first item; recorded only with `maxWaitMs` or a listener. */
   private openedAt = Infinity;
   /** With fewer items there is nothing to do but to take one more. */
   private room = 0;
@@ -255,7 +255,7 @@ class OpenBatch<T> implements Observer<T> {
     this.timer = undefined;
     if (this.items.length === 0) return;
     const leftMs = this.openedAt + maxWaitMs - scheduler.now();
-    // More than that is left when the clock was put back: nobody knows how long the batch has waited.
+    // More than `maxWaitMs` is left when the clock was set back: how long the batch has waited is then unknown, so it closes now.
     if (leftMs > 0 && leftMs <= maxWaitMs) this.wait(leftMs);
     else
       this.turn(() => {

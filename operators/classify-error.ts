@@ -121,7 +121,7 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  *   too dear.
  * - **A bug is `fatal`:** another try meets it again, and parts of a batch meet it one by one. It counts also as the `cause` of another error,
  *   and only when nothing else in the chain says anything.
- * - **An `AbortError` that we did not cause** is `cancelled` all the same: somebody wanted the call to end, so it is not repeated.
+ * - **An `AbortError` that we did not cause** is `cancelled` as well: the call was ended on purpose, so it is not retried.
  * - **`retryAfterMs`** comes from `retry-after-ms`, else `retry-after` (seconds, a moment, a date); of a 429 also from `x-ratelimit-reset`, `ratelimit-reset`
  *   and `ratelimit`, else from its body: `retry_after_ms`, `retry_after`, `google.rpc.RetryInfo`, "try again in 1.5s". A moment only when
  *   `context.epochMs` tells the time; above 24.8 days none.

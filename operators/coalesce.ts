@@ -38,7 +38,7 @@ export interface CoalesceOptions<T> {
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every item that was merged or waited (`batchFormed`), and of items given up (`cancelled`). @defaultValue none */
+  /** Listener for every item that was merged or waited (`batchFormed`), and for cancelled items (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;

@@ -137,7 +137,7 @@ const SHARED_RESERVE = 0.02;
  * account.tryAcquire({ model: 'small' })?.release();
  * lease?.release();
  * ```
- * @example Tried out: all calls go, and `wouldWait` tells of those that the limits would have held back.
+ * @example Trying out limits: all calls go, and `wouldWait` reports those that the limits would have held back.
  * ```ts
  * import { createAccount } from 'sluice/operators';
  *

@@ -51,7 +51,7 @@ export interface BreakerOptions {
   readonly classify?: Classify;
   /** Clock; there is no timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every change of state (`breakerChanged`). @defaultValue none */
+  /** Listener for every change of state (`breakerChanged`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -86,10 +86,10 @@ const FAILURES: readonly ErrorClass[] = ['transient', 'timeout'];
  * - **Refuses** calls while it is `open`, at once and without making them. After `openMs` it is `halfOpen`: one call at a time, or as many
  *   as `closes` says, are let through, the others refused. Success closes it. A failure opens it again for twice as long, up to 60 s.
  * - **Counts** `transient` errors and timeouts as failures. Any other answer (a 404, a 429, a wrong key) counts neither way, but shows that
- *   the backend is up: a probe that ends so has succeeded. What need not have come from the backend says nothing, and gives the place of
- *   a probe to the next call: a cancelled call, an error of this package whose class does not count (a refusal by another breaker never
- *   does), one that nobody recognises, a bug. Nor does a call that was under way when the circuit opened. A call that is left after its
- *   first value has succeeded.
+ *   the backend is up: a probe that ends so has succeeded. Ends that need not have come from the backend are ignored, and a probe that ends so gives
+ *   its place to the next call. These are cancelled calls, errors of this package whose class does not count (a rejection by another breaker never
+ *   does), unrecognised errors and bugs. Calls that were under way when the circuit opened are ignored as well. A call that is left after its first
+ *   value has succeeded.
  * - **Holds at most** ten pairs of counts, however many calls there are. It sets no timer.
  * - **Errors when** it is open (`BreakerOpenError`, which knows `retryAfterMs`); otherwise as the work does, with the same object.
  * - **On unsubscribe** the signal aborts, and a probe gives its place to the next call.
@@ -204,13 +204,13 @@ type Meaning = 'ok' | 'down' | 'up' | 'nothing';
 
 /** The breaker, to a call. */
 interface Host {
-  /** Told once, before its consumer hears of it. */
+  /** Reports the end once, before the consumer gets it. */
   ended(ticket: number, outcome: Meaning): void;
   meaningOf(error: unknown): Meaning;
 }
 
 function meaningOf(error: unknown, { classify }: Pick<ReturnType<typeof readOptions>, 'classify'>, now: number): Meaning {
-  // Another breaker has refused: nobody was asked.
+  // Another breaker has rejected the call: it never reached the backend.
   if (isFlowError(error, 'FLOW_BREAKER_OPEN')) return 'nothing';
   let verdict: Verdict;
   try {
@@ -224,7 +224,7 @@ function meaningOf(error: unknown, { classify }: Pick<ReturnType<typeof readOpti
   return 'up';
 }
 
-/** One call that was let through; also what its work is told. */
+/** One call that was let through; also the context of its work. */
 class BreakerCall<R> extends Relay<R> implements PolicyBreakerContext {
   private hasAnswered = false;
   private isOver = false;

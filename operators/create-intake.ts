@@ -30,11 +30,11 @@ export interface IntakeOptions<T> {
   /** Items inside from which down it is true again. @defaultValue 0.5 of `maxQueued` */
   readonly lowWater?: number;
   /**
-   * In which order producers are let in who wait: one line, or `lanes([...], { by })`, of which the intake reads `name`, `share`, `floor` and `maxQueued`
-   * (most producers waiting in the lane). @defaultValue first come, first served
+   * The order in which waiting producers are let in: one line, or `lanes([...], { by })`, of which the intake reads `name`, `share`, `floor` and
+   * `maxQueued` (most producers waiting in the lane). @defaultValue first come, first served
    */
   readonly queue?: QueueRule<T>;
-  /** Told of items let in (`accepted`), refused (`dropped`) and withdrawn or given up (`cancelled`), of `pressure`, and of the end (`drained`). @defaultValue none */
+  /** Listener for items let in (`accepted`), rejected (`dropped`) and withdrawn or cancelled (`cancelled`), for `pressure`, and for the end (`drained`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -68,14 +68,14 @@ export interface IntakeSnapshot {
 export interface Intake<T> extends Handle, AsyncIterable<T> {
   /**
    * Waits until the item is in: true. False when the intake was closed before that. Rejects with the signal's reason when it aborts,
-   * with `OverflowError` when too many wait; a rejection nobody listens to is not reported as unhandled.
+   * with `OverflowError` when too many wait; a rejection without a handler is not reported as unhandled.
    *
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) or `LaneUnknownError` for options that cannot be used
    */
   offer(item: T, options?: OfferOptions): Promise<boolean>;
-  /** Whether there was room for the item: it is in, or it never will be. Nobody who waits is passed over. No lane is asked for. */
+  /** Adds the item if there is room for it at once; false when it was not added. It never overtakes a waiting item. The lane callback of `queue` is not called. */
   tryOffer(item: T): boolean;
-  /** Whether there is room to speak of: false from `highWater` on, true again from `lowWater` down. Completes when the intake takes no more. */
+  /** Whether producers should send: false from `highWater` on, true again from `lowWater` down. Completes when the intake takes no more. */
   readonly ready$: Observable<boolean>;
   snapshot(): IntakeSnapshot;
 }
@@ -101,7 +101,7 @@ const NO_OPTIONS: OfferOptions = {};
  * - **Emits when** a consumer asks: items are handed out in the order they were let in, each to one consumer.
  * - **Lets in when** there is room: the most urgent lane first, but for the floors; in a lane first come, first served.
  * - **Holds at most** `maxQueued` items, and 10,000 waiting producers with one item each.
- * - **Drops** nothing in silence: a producer learns whether its item is in. `close` gives up the items inside, and `drain` tells how many.
+ * - **Drops** nothing in silence: a producer learns whether its item is in. `close` discards the items inside, and `drain` reports how many.
  * - **Completes when** it is drained or closed and empty: its consumers' loops end.
  * - **Errors when** too many wait (`OverflowError`) or `by` throws (`CallbackError`): always that one offer.
  * - **On unsubscribe** a consumer that leaves (`break`, `return`) takes no more items, and the intake stays open for others.
@@ -217,7 +217,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     return { queued: this.#queue.length, waiting: this.#waiting.size };
   }
 
-  /** False when there is no room. Whoever asked for an item has found none, so it goes straight there. */
+  /** False when there is no room. A waiting reader means that the queue is empty, so the item goes straight to that reader. */
   #enter(item: T, lane: number): boolean {
     if (!this.#readers.give(item)) {
       if (room(this.#settings.items, this.#queue.length) <= 0) return false;
@@ -234,7 +234,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.shutdown.count('done');
     const offer = this.#nextOffer();
     if (offer) {
-      // Answered first: whoever is told that it is in may abort its signal.
+      // Answered first: a listener that is told of the accepted item may abort the signal of this offer.
       offer.answer(true);
       this.#enter(offer.item, offer.lane);
     }
@@ -249,7 +249,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     return lane === -1 ? undefined : this.#waiting.takeHead(lane);
   }
 
-  /** All of them leave before anybody is told: who is told may do anything. */
+  /** All offers leave before any listener is called, because a listener may change the queue. */
   #withdraw(offers: readonly Offer<T>[], reason: unknown): void {
     for (const offer of offers) {
       this.#waiting.remove(offer);
@@ -258,7 +258,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     for (const { lane } of offers) this.#tell?.({ type: 'cancelled', lane: this.#laneName(lane), count: 1 });
   }
 
-  /** Nobody comes in any more. */
+  /** Answers every waiting offer with false: the intake takes no more items. */
   #turnAway(): void {
     for (let offer = this.#nextOffer(); offer; offer = this.#nextOffer()) offer.answer(false);
     this.#ready.complete();
@@ -278,7 +278,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (this.shutdown.finish()) this.#tell?.({ type: 'drained' });
   }
 
-  /** One level at a time, so that everybody hears them in the same order, whatever a listener offers or takes. */
+  /** One level at a time, so that all listeners get the levels in the same order, whatever a listener offers or takes. */
   #gauge(): void {
     const { length: queued } = this.#queue;
     const { highWater, lowWater } = this.#settings;

@@ -112,7 +112,7 @@ class HeaderLearner implements Learner {
   private setRates(reports: readonly RateReport[], lease: PaidLease | undefined, sentAt: number, now: number, backoffMs?: number): void {
     const { lesson, limiter, paidSoFar, rates } = this;
     const isNews = reports.length > 0 && lesson.report(sentAt, reports);
-    // Without a lease nobody knows what was spent since.
+    // Without a lease the amount spent since the request is unknown.
     const paidThen = (lease?.mark ?? paidSoFar) as Paid;
     const spanMs = lease ? now - sentAt : 0;
     let isChanged = false;

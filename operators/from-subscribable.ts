@@ -7,7 +7,7 @@ import { untilLeft } from './shell/streams/until-left.js';
 
 const NAME = 'fromSubscribable';
 
-/** Who hears of a {@link SubscribableLike}; all three are given. */
+/** The observer of a {@link SubscribableLike}; all three callbacks are given. */
 export interface SubscribableObserver<T> {
   next?(value: T): void;
   error?(error: unknown): void;
@@ -27,8 +27,8 @@ export interface SubscribableLike<T> {
  * Makes an Observable of a stream of another copy or version of RxJS: typed as what it emits, started anew for every subscription, and told by a
  * signal that its consumer has left.
  *
- * RxJS's own `from(stream)` runs with a stream of another copy, but does not compile, and one that is hot (its work starts where it is made)
- * never hears of whoever leaves.
+ * RxJS's own `from(stream)` runs with a stream of another copy, but does not compile, and a hot stream (its work starts where it is made) never
+ * learns that its subscriber has left.
  *
  * ```text marbles/fromSubscribable
  * stream  -a-b-c-|
@@ -56,7 +56,7 @@ export interface SubscribableLike<T> {
  * fromSubscribable(() => ofAnotherRxjs).subscribe((word) => seen.push(word));
  * seen; // => ['to', 'be']
  * ```
- * @example A run of AG-UI, whose client has an RxJS of its own: whoever leaves ends it.
+ * @example A run of AG-UI, whose client has an RxJS of its own: unsubscribing ends the run.
  * ```ts no-run
  * const run$ = fromSubscribable((signal) => {
  *   signal.addEventListener('abort', () => agent.abortRun());

@@ -27,9 +27,9 @@ export { HedgeStats };
 
 const NAME = 'hedge';
 
-/** What one attempt of a hedged call is told. */
+/** Context of one attempt of a hedged call. */
 export interface HedgeContext {
-  /** Aborts when another attempt has won, a fatal error has ended the call, or nobody wants the result any more; not once it has answered. */
+  /** Aborts when another attempt has won, a fatal error has ended the call, or the subscriber has left; not once it has answered. */
   readonly signal: AbortSignal;
   /** The attempt's own permit, with a `limiter`; it is released when the attempt ends. */
   readonly lease: Lease | undefined;
@@ -56,7 +56,7 @@ export interface HedgeOptions {
   readonly classify?: Classify;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every hedge (`hedged`) and of attempts given up (`cancelled`). @defaultValue none */
+  /** Listener for every hedge (`hedged`) and for cancelled attempts (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -83,8 +83,8 @@ const LEAST_DELAY_MS = 50;
  * - **On unsubscribe** every attempt's signal aborts, waiting permits are given back and the timer is cleared. The signal of a promise that
  *   has answered stays as it is: the answer may be a body that is still to be read.
  *
- * Promises, Observables, async iterables and streams are awaited; anything else that `attempt` returns is the answer. All attempts begin
- * in the asynchronous context of whoever subscribed.
+ * Promises, Observables, async iterables and streams are awaited; anything else that `attempt` returns is the answer. All attempts begin in the
+ * asynchronous context of the subscriber.
  *
  * An attempt that fails (`transient`, `timeout`, `itemFault`) brings the next one forward; after `throttled`, `tooLarge`, `contract` and
  * `cancelled` no more are started, but those under way may still win. When several attempts have failed, the first one's error carries
@@ -109,7 +109,7 @@ const LEAST_DELAY_MS = 50;
  * seen; // => ['answer of attempt 1']
  * ```
  * @see {@link switchLatest} when a newer question should replace the old one.
- * @see {@link createLimiter} for the permits the attempts share with everybody else.
+ * @see {@link createLimiter} for the permits that attempts share with all other calls.
  */
 export function hedge<R, W = never>(
   attempt: HedgeAttempt<R> | ((attempt: number, context: HedgeContext) => W),
@@ -173,7 +173,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
   const tell = teller(NAME, settings, now);
   /** Attempts begin one after the other, so that work which fails at once does not recurse. */
   const enqueue = trampoline(to, end);
-  /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
+  /** The subscriber's context: attempts begin in timers, and inside other callers' releases of a permit. */
   const context = captureContext();
   const attempts: Attempt<R>[] = [];
   /** Whether another attempt may be started at all. */
@@ -190,7 +190,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     },
     done: (attempt) => {
       if (attempt.isOver) return;
-      // Over first: whoever hears of the losers may leave, and there is nothing of this one to give up.
+      // Over first: a listener that is told of the losers may unsubscribe, and this attempt must not be cancelled then.
       over(attempt);
       win(attempt);
       to.complete();
@@ -261,7 +261,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
         timer = after(scheduler, attempt.patienceMs, next);
       }
     }
-    // The permit came while it was being given up, or the rule for the next delay has made the consumer leave.
+    // The permit came while the attempt was being cancelled, or `delayMs` made the consumer leave.
     return attempt.isOver ? EMPTY : work(attempt.index, permitted);
   }
 
@@ -282,7 +282,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
       end(thrown);
       return;
     }
-    // Another attempt has won while the classifier was asked, or nobody waits any more.
+    // Another attempt won while the classifier ran, or the subscriber left.
     if (winner || to.closed) return;
     const { class: found, retryAfterMs, isTierOnly } = verdict;
     if (found === 'throttled' && retryAfterMs && !isTierOnly) {
@@ -305,7 +305,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     giveUp(attempt);
   }
 
-  /** Over before its consumer hears of the error: no permit that is freed there starts an attempt any more. */
+  /** Over before the consumer gets the error: a permit that the consumer frees then starts no further attempt. */
   function end(error: unknown): void {
     giveUp();
     to.error(error);
@@ -316,7 +316,7 @@ function hedgeInto<R>(work: HedgeAttempt<R>, settings: Settings, to: Subscriber<
     timer.unsubscribe();
     const losers = attempts.filter((attempt) => attempt !== kept && !attempt.isOver);
     for (const attempt of losers) over(attempt);
-    // Whoever leaves with an answer gives nothing up.
+    // An attempt that has answered already is not counted as cancelled.
     const count = losers.filter((attempt) => attempt.isOpen).length;
     if (count > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
     for (const attempt of losers) attempt.stop();
@@ -337,18 +337,18 @@ function withOthers(errors: readonly unknown[]): unknown {
       Object.defineProperty(first, 'errors', { value: errors, configurable: true });
     }
   } catch {
-    // A proxy that is gone, or lets nobody write.
+    // A revoked proxy, or one that forbids writing.
   }
   return first;
 }
 
-/** One attempt; also what its work is told, without a limiter. */
+/** One attempt; also the context of its work, without a limiter. */
 class Attempt<R> extends OwnedCall<R> implements HedgeContext {
   readonly lease = undefined;
   /** Undefined until the work begins. */
   startedAt: number | undefined = undefined;
   broke: { readonly error: unknown } | undefined = undefined;
-  /** Ended, or given up. */
+  /** Ended, or cancelled. */
   isOver = false;
 
   constructor(

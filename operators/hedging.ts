@@ -135,7 +135,7 @@ type HedgesOptions = Required<Pick<HedgingOptions, 'maxAttempts' | 'maxShare'>> 
   readonly lanes: ReadonlySet<string>;
 };
 
-/** What the work of a hedged attempt is told: its own timeout and permit, and the deadline of the call. */
+/** Context of a hedged attempt: its own timeout and permit, and the deadline of the call. */
 class HedgedAttempt implements PolicyContext {
   readonly attempt: number;
   readonly #inner: PolicyContext;

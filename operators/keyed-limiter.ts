@@ -225,7 +225,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
     return this.model.until(() => this.all.reduce((sum, { grants }) => sum + grants.queued, 0) < below);
   }
 
-  /** A copy: who is told of something may bring new keys. */
+  /** A copy, because a listener may add new keys. */
   private get all(): readonly FlowLimiter[] {
     return [this.model, ...Array.from(this.limiters.values(), ({ limiter }) => limiter)];
   }
@@ -244,7 +244,7 @@ class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
   private find({ key }: KeyedJob): FlowLimiter {
     const keyed = this.entry(key);
     if (keyed === undefined) throw this.tooMany();
-    // The job may be refused before its limiter hears of it.
+    // The job may be rejected before it reaches its limiter.
     this.expect(keyed);
     return keyed.limiter;
   }

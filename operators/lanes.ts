@@ -19,7 +19,7 @@ export type { LaneOptions } from './options/types.js';
 export interface LanesOptions<T> {
   /** Name of an item's lane. @defaultValue none: the last lane, or the one its caller names */
   readonly by?: (item: T) => string;
-  /** Key of an item: those of a lane with equal keys share one turn in it, so that whoever sends much delays nobody else. @defaultValue none */
+  /** Key of an item: items of a lane with equal keys share one turn in it, so that a key with many items does not delay the others. @defaultValue none */
   readonly key?: (item: T) => unknown;
   /** How the keys of a lane share it: `byCost()`; needs `key`. @defaultValue they take turns, one job each */
   readonly keyFairness?: KeyFairness;
@@ -35,7 +35,7 @@ const NAME = 'lanes';
  * Lanes of different urgency, for the `queue` option of whatever makes things wait: batches, calls, a limiter. Inside a lane the
  * order is first in, first out, or keys take turns; between lanes it is what `fairness` says.
  *
- * Whoever names no lane is in the last one, so that nothing becomes urgent by being forgotten. The value may be used for several operators.
+ * Items without a lane name go to the last lane, so that a forgotten name makes nothing urgent. The value may be used for several operators.
  *
  * @stable
  * @param lanes - Most urgent first. A name stands for a lane that says nothing else.

@@ -20,8 +20,8 @@ export interface LoadFromOptions<T> extends LoadOptions {
 }
 
 /**
- * Loads the items of an input that can wait through a batcher, and reads on only while few loads are without a result: what other callers load
- * shares calls with them, and a file of a million lines is never in memory.
+ * Loads the items of an input that can wait through a batcher, and reads on only while few loads are without a result. They share calls with the
+ * loads of other callers, and a file of a million lines is never in memory.
  *
  * - **Emits when** a load settles: one {@link Settled} each, as calls end. `index` is the item's position in the input.
  * - **Completes when** the input has ended and every load has settled. When the batcher is closed, the next load is rejected and no more are read.

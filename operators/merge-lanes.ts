@@ -76,7 +76,7 @@ export interface MergeLanesOptions<T> {
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler`, and `asapScheduler` for the end of the frame */
   readonly scheduler?: SchedulerLike;
-  /** Told of every batch (`batchFormed`), dropped item (`dropped`), isolated error (`swallowed`) and lane given up (`cancelled`). @defaultValue none */
+  /** Listener for every batch (`batchFormed`), dropped item (`dropped`), isolated error (`swallowed`) and cancelled lane (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** Stands in every event as `instance`. @defaultValue a number */
   readonly name?: string;
@@ -340,7 +340,7 @@ class LaneMerger<T, N extends string> {
     while (!to.closed && queue.size > 0) this.emit(queue.lead(), reason);
   };
 
-  /** The lane whose turn it is, if its oldest item has waited long enough, else the most urgent of those; -1 when there is none, or nobody listens. */
+  /** The lane whose turn it is, if its oldest item has waited long enough, else the most urgent lane whose oldest item has; -1 when there is none, or the subscriber has left. */
   private due(now: number): number {
     const { queue, to } = this;
     const lead = queue.lead();

@@ -26,7 +26,7 @@ import { chargeOf } from './shell/limiter/settings.js';
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
   readonly lane?: string;
-  /** Most items waiting; with 0 an item goes on at once or not at all. A function is asked for each item. @defaultValue 1000 */
+  /** Most items waiting; with 0 an item is emitted at once or not at all. A function is called for each item. @defaultValue 1000 */
   readonly maxQueued?: number | (() => number);
   /**
    * What happens when one item too many has to wait: `'error'` errors the stream, `'dropOldest'` makes room for it, `'dropNewest'` drops
@@ -40,7 +40,7 @@ export interface RateLimitOptions<T> {
    * and errors at once. @defaultValue 'abort'
    */
   readonly onSourceError?: 'flush' | 'abort';
-  /** Told of dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
+  /** Listener for dropped items (`dropped`) and items that still waited when the stream was unsubscribed from (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
 
@@ -57,16 +57,16 @@ const NAME = 'rateLimit';
  *
  * - **Emits when** the limiter grants a permit for the oldest item: at once when nothing is in the way. The permit is given back as soon as
  *   the consumer has returned, so a slot is held only while an item is handed on.
- * - **Holds at most** `maxQueued` items. They have one place in the limiter's queue, among everybody else's.
+ * - **Holds at most** `maxQueued` items. Together they have one place in the limiter's queue, among the waiting jobs of other callers.
  * - **Drops** what `overflow` says; every dropped item is reported to `onDrop` and as an event.
  * - **Completes when** the source has completed and nothing waits any more.
- * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), there is no room under `overflow: 'error'`
- *   (`OverflowError`), an item can never be paid and the limiter does not lend (`ItemTooHeavyError`), `cost` or `onDrop` throws or answers
- *   something unusable (`CallbackError`), or the limiter is closed or cleared (`ClosedError`).
- * - **On unsubscribe** what waits is dropped, and the place in the limiter's queue is given up. Nothing was charged for it.
+ * - **Errors when** the source errors (with `onSourceError: 'flush'` after the waiting items); with `OverflowError` when there is no room under
+ *   `overflow: 'error'`; with `ItemTooHeavyError` when an item can never be paid and the limiter does not lend; with `CallbackError` when `cost` or
+ *   `onDrop` throws or returns something unusable; and with `ClosedError` when the limiter is closed or cleared.
+ * - **On unsubscribe** waiting items are dropped, and the place in the limiter's queue is freed. Nothing was charged for it.
  *
  * @stable
- * @param limiter - Made by {@link createLimiter}, and shared by whoever uses up the same limits.
+ * @param limiter - Made by {@link createLimiter}, and shared by all calls that use up the same limits.
  * @param cost - What an item takes, or how to tell: asked once for each item, when its turn comes. One request and no tokens by default.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the limiter is none, or the cost or an option is unknown or out of range.
  * @example
@@ -240,7 +240,7 @@ class Queue<T> extends Gate<T, T, Settings<T>> implements Bidder {
     this.to.error(isFlowError(error, 'FLOW_CALLBACK') ? error.cause : error);
   }
 
-  /** Asks for a permit for the oldest item. A place in the queue is only for who has to wait. @throws CallbackError */
+  /** Asks for a permit for the oldest item. Takes a place in the queue only when the item has to wait. @throws CallbackError */
   #request(): void {
     const { lane, limiter, position } = this.settings;
     const charge = this.#price();

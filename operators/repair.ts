@@ -31,9 +31,10 @@ function createRepairer<T, R>(machine: RepairedMachine<T, R>, rules: readonly Re
 }
 
 /**
- * Sends a call again that failed for a reason which may pass (`transient`, `timeout`), after a pause in which it holds no slot. A refusal (`throttled`,
- * as 429) is waited out: it takes neither attempts nor the share of retries, all calls behind the same limiter wait, without a limiter all of the
- * operator, and pauses grow with each refusal that gives no reason, until `maxThrottledMs` are over. Items whose deadline would pass meanwhile are rejected with `DeadlineError` at once.
+ * Retries a call that failed for a reason which may pass (`transient`, `timeout`), after a pause in which it holds no slot. A refusal (`throttled`,
+ * as 429) is waited out and takes neither attempts nor the share of retries: all calls behind the same limiter wait, or without a limiter all calls
+ * of the operator. Pauses grow with each refusal that names no time, until `maxThrottledMs` has passed. Items whose deadline would pass meanwhile
+ * are rejected with `DeadlineError` at once.
  *
  * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -73,12 +74,12 @@ export interface DivideStrategy {
   createSearch(...args: never[]): object;
 }
 
-/** The same to whoever goes by it. */
+/** Internal side of `DivideStrategy`. */
 interface SearchRule extends DivideStrategy {
   createSearch<J extends FailedJob>(first: Failure<J>, limits: SearchLimits, fault: SameFault): DivideSearch<J>;
 }
 
-/** One search; it is told of every call of its own. */
+/** One search; every call of its own is reported to it. */
 interface DivideSearch<J> extends Search<J> {
   failed(failure: Failure<J>, named: ReadonlySet<J> | undefined): Repair<J>;
 }
@@ -98,8 +99,8 @@ const MAX_BLAME_ROUNDS = 3;
  * Finds the bad items of a failed batch: rejects those that the error names, else cuts the batch up and sends the parts, until a bad item stands
  * alone. All others get their results. Only errors about items are divided (`itemFault`, `tooLarge`), never a 429, a 5xx or a bug.
  *
- * An error that nobody recognises may not be about items at all: when nothing has succeeded and every part fails with the same name and message
- * (short numbers aside), the batch is given up.
+ * An unrecognised error may not be about items at all. When nothing has succeeded and every part fails with the same name and message (short numbers
+ * aside), the whole batch is rejected.
  *
  * Source: group testing (Dorfman, 1943), with the difference that a good item must be part of one call that succeeds.
  *
@@ -129,7 +130,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   const { strategy, parts } = read;
   const limits = { ...read, maxDepth: MAX_DEPTH, maxBlameRounds: MAX_BLAME_ROUNDS };
   if (strategy) excludes(DIVIDE, 'parts', options.parts, '`strategy`');
-  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- nobody else writes a note
+  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- only this rule writes the note
   const faultOf = (origin: Origin<unknown>): SameFault => (origin.note ??= new SameFault(strategy ? 0 : parts)) as SameFault;
   return {
     classify: classifyByStatus,
@@ -156,7 +157,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
 
 /**
  * Sends one part after the other, and no part whole that is known to hold a bad item: about log2(n) + 1 calls for each bad item, the fewest there
- * are, in as many rounds. An item that only inference calls bad is sent alone before it is rejected. For callers who pay by the call and can wait.
+ * are, in as many rounds. An item that only inference calls bad is sent alone before it is rejected. For programs that pay by the call and can wait.
  * @beta
  * @example
  * ```ts

@@ -18,17 +18,17 @@ const NAME = 'resequence';
 
 /** @stable */
 export interface ResequenceOptions {
-  /** Most items that wait for a missing one; one more gives the gap up. 0 = never wait. @defaultValue 1000 */
+  /** Most items that wait for a missing one; with one more the gap is an error or skipped. 0 = never wait. @defaultValue 1000 */
   readonly maxQueued?: number;
-  /** Longest an item waits for a missing one, in ms; then the gap is given up. Infinity = until the source completes. @defaultValue Infinity */
+  /** Longest an item waits for a missing one, in ms; then the gap is an error or skipped, as `onGap` says. Infinity = until the source completes. @defaultValue Infinity */
   readonly maxWaitMs?: number;
-  /** What giving up means: the stream errors with `SequenceError`, or goes on without the missing items. @defaultValue 'error' */
+  /** What happens at a gap that is no longer waited for: the stream errors with `SequenceError`, or continues without the missing items. @defaultValue 'error' */
   readonly onGap?: 'error' | 'skip';
   /** At an error of the source or of `sequence`: drop what waits, or emit it first, in order, without the missing. @defaultValue 'abort' */
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer of `maxWaitMs`. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of dropped items (`dropped`), gaps passed over (`gapSkipped`) and items given up (`cancelled`). @defaultValue none */
+  /** Listener for dropped items (`dropped`), skipped gaps (`gapSkipped`) and cancelled items (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -45,9 +45,10 @@ export interface ResequenceOptions {
  *
  * - **Emits when** it is an item's turn: at once for an item in its place, and all that waited for it right behind.
  * - **Holds at most** `maxQueued` items, and what the consumer itself sends into the source while it is handed an item.
- * - **Drops** a number that came before, and one whose turn has passed; with `onGap: 'skip'` it goes on without what is missing.
- * - **Completes when** the source completes. When items still wait then, the gap is given up.
- * - **Errors when** a gap is given up (`SequenceError`), the source errors, or `sequence` throws or returns no whole number (`CallbackError`).
+ * - **Drops** a number that came before, and one whose turn has passed; with `onGap: 'skip'` the stream continues without the missing items.
+ * - **Completes when** the source completes. When items still wait then, `onGap` applies.
+ * - **Errors when** a gap is no longer waited for under `onGap: 'error'` (`SequenceError`), the source errors, or `sequence` throws or returns no
+ *   whole number (`CallbackError`).
  * - **On unsubscribe** what waits is dropped and its timer is cleared.
  *
  * @stable

@@ -37,8 +37,8 @@ const CHECKS = /* @__PURE__ */ (() => {
 })();
 
 /**
- * Makes a list of calls, a few at a time, and has all their results at once, in the order of the list: what `Promise.allSettled` and
- * `Promise.all` do, with a limit, a guard, a time limit, and an end that stops what is still running.
+ * Makes a list of calls, a few at a time, and emits all their results at once, in the order of the list. It does what `Promise.allSettled` and
+ * `Promise.all` do, with a limit, a guard and a time limit, and unsubscribing stops the calls that still run.
  *
  * ```text marbles/settleAll
  *         settleAll([a, b, c], call, { concurrency: 2 })
@@ -79,7 +79,7 @@ const CHECKS = /* @__PURE__ */ (() => {
  * });
  * seen; // => ['read notes: fulfilled', 'rm -rf /: rejected']
  * ```
- * @example Functions, when nobody has to know which call it is.
+ * @example Functions, when results need not tell which call they belong to.
  * ```ts
  * import { settleAll } from 'sluice/operators';
  *
@@ -91,7 +91,7 @@ const CHECKS = /* @__PURE__ */ (() => {
  * seen; // => [1, 'two']
  * ```
  * @see {@link bulkheadMap} when results are wanted one by one, or the calls come as a stream.
- * @see {@link unwrap} to go on with the values alone, and {@link partitionSettled} to part successes and failures.
+ * @see {@link unwrap} to keep the values alone, and {@link partitionSettled} to split successes and failures.
  */
 export function settleAll<T, R, W = never>(
   calls: readonly T[],

@@ -126,7 +126,7 @@ export function sharedStore(store: CreditStore, options: SharedStoreOptions = {}
   return made;
 }
 
-/** Slots count as long as the store hears of them: as in a window that they are granted in anew. A job that takes more than there are takes all. */
+/** Slots count as long as they are renewed at the store, as in a window in which they are granted anew. A job of more slots than there are takes all. */
 function slotsOf(concurrency: number): SharedRule {
   return { unit: SLOTS, amount: concurrency, windowMs: SLOT_MS, burstMs: 0, isStrict: true, borrows: true };
 }

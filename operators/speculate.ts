@@ -21,9 +21,9 @@ import { after } from './shell/time/timer.js';
 
 const NAME = 'speculate';
 
-/** What a run is told. */
+/** Context of a run. */
 export interface SpeculateContext {
-  /** Aborts when the prediction turned out wrong or too old, or nobody wants the result any more. */
+  /** Aborts when the prediction turned out wrong or too old, or the subscriber has left. */
   readonly signal: AbortSignal;
   /** True when the run was started on a prediction: nothing it does may be visible before it is confirmed. */
   readonly isSpeculative: boolean;
@@ -47,7 +47,7 @@ export interface SpeculateOptions<P, T> {
   readonly maxQueued?: number;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of predicted calls given up (`cancelled`), too old (`expired`), too long (`dropped`) or failed (`swallowed`). @defaultValue none */
+  /** Listener for predicted calls that are cancelled (`cancelled`), too old (`expired`), too long (`dropped`) or failed (`swallowed`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -65,11 +65,11 @@ export interface SpeculateOptions<P, T> {
  * result   ------12--3--|
  * ```
  *
- * - **Emits when** a call is confirmed: what its predicted run has said so far, then what it goes on to say. Without a prediction that
+ * - **Emits when** a call is confirmed: the values of its predicted run so far, then its further values. Without a prediction that
  *   matches, the call is run now.
  * - **Holds at most** `maxQueued` values of each of `concurrency` predicted calls, and what the consumer itself predicts or confirms while it is
  *   handed a value.
- * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation gives up every prediction it does not match, a
+ * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation cancels every prediction it does not match, a
  *   prediction too many the oldest one; the same prediction again (`Object.is`) keeps its call, and the time it has left.
  * - **Completes when** `confirm` has completed and the confirmed calls have ended.
  * - **Errors when** `predict`, `confirm` or a confirmed call errors, with that same error; when `match` throws (`CallbackError`). A predicted
@@ -138,7 +138,7 @@ function speculateInto<P, T, R>(work: Work<P | T, WorkResult<R>>, settings: Sett
   const guesses = new Set<Run<P | T, R>>();
   /** Confirmed runs under way. */
   const confirmed = new Set<Run<P | T, R>>();
-  /** What the consumer is to hear of them. */
+  /** The values for the consumer. */
   const ready = new Backlog<() => void>();
   let isTelling = false;
   /** Nothing will be confirmed any more. */
@@ -177,7 +177,7 @@ function speculateInto<P, T, R>(work: Work<P | T, WorkResult<R>>, settings: Sett
   };
 
   to.add(() => {
-    // Whoever leaves with an answer gives nothing up.
+    // A confirmed run that has answered already is not counted as cancelled.
     giveUp([...guesses, ...[...confirmed].filter((run) => run.isOpen)]);
   });
   // Predictions first: of two synchronous streams, they have to be there when their call is confirmed.
@@ -278,7 +278,7 @@ function speculateInto<P, T, R>(work: Work<P | T, WorkResult<R>>, settings: Sett
   }
 }
 
-/** One run of a call, predicted or confirmed; also what its work is told. */
+/** One run of a call, predicted or confirmed; also the context of its work. */
 class Run<C, R> extends OwnedCall<R> implements SpeculateContext {
   /** What it has said before it was confirmed. */
   readonly held: R[] = [];

@@ -36,14 +36,14 @@ export interface SwitchLatestOptions<T> {
   readonly onSourceError?: 'flush' | 'abort' | 'drain';
   /** Clock of the events. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every call given up (`cancelled`) and late error (`swallowed`). @defaultValue none */
+  /** Listener for every cancelled call (`cancelled`) and late error (`swallowed`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call this operator, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
 }
 
 /**
- * Starts a call for every item and gives up the one before: the newest wins, and the old call is told by its signal.
+ * Starts a call for every item and cancels the one before: the newest wins, and the superseded call's signal aborts.
  *
  * ```text marbles/switchLatest
  * source  -a-----b------|
@@ -62,9 +62,9 @@ export interface SwitchLatestOptions<T> {
  * - **On unsubscribe** every call's signal aborts, then it is unsubscribed from. The same happens to a superseded call before the
  *   next one starts. The signal of a promise that has answered stays as it is: the answer may be a body that is still to be read.
  *
- * A call starts in the asynchronous context of whoever sent its item. What `project` returns is read as RxJS's `from` does: a list is its items. With
- * `errors: 'settle'` every newest call has one result, `Settled`, with its last value: an answer that is no promise and no stream is the value itself.
- * A promise cannot be unsubscribed from: pass `context.signal` to whatever makes it. One that ignores its signal runs on, and is paid
+ * A call starts in the asynchronous context in which its item was sent. What `project` returns is read as RxJS's `from` does: a list is its items.
+ * With `errors: 'settle'` every newest call has one result, `Settled`, with its last value: an answer that is no promise and no stream is the value
+ * itself. A promise cannot be unsubscribed from: pass `context.signal` to whatever makes it. One that ignores its signal runs on, and is paid
  * for, but its result is dropped.
  *
  * @stable
@@ -260,7 +260,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     const run = newest.get(key);
     if (!run) return undefined;
     newest.delete(key);
-    // One that has answered is left, not given up.
+    // A call that has answered is left, not cancelled.
     if (!run.hasEnded) cancelled();
     run.stop();
     return run;
@@ -350,11 +350,11 @@ function resultOf<T, R>({ input, index }: Run<T, R>, failed: boolean, outcome: u
 
 interface RunOwner<T, R> extends CallOwner<Run<T, R>, R> {
   readonly settles: boolean;
-  /** A call has failed that is given up already. */
+  /** A cancelled call has failed. */
   swallowed(): void;
 }
 
-/** One call of `project`, and what its work is told. */
+/** One call of `project`, and the context of its work. */
 class Run<T, R> extends OwnedCall<R> implements ItemContext {
   key: unknown = undefined;
   /** Of the code that sent the item, when it starts later. */

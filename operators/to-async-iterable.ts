@@ -32,15 +32,15 @@ export interface ObservableIterable<T> extends AsyncIterable<T> {
  * queue      .   bc  c  .
  * ```
  *
- * - **Emits when** `next()` is called: the oldest value that waits, or the next one that comes. Calls are answered in order; each
- *   value goes to one of them, whoever makes them.
+ * - **Emits when** `next()` is called: the oldest value that waits, or the next one that comes. Calls are answered in order; each value goes to one
+ *   call, whichever reader made it.
  * - **Holds at most** `maxQueued` values.
  * - **Drops** what `overflow` says, and reports it.
  * - **Completes when** the source has completed and the values that waited were read. After that every loop over the same iterator
  *   ends at once.
  * - **Errors when** the source errors, with the same error, after the values that waited; when the queue overflows and `overflow` is
  *   `'error'` (`OverflowError`, after the values that waited; the source is left at once); when `signal` aborts, with its reason, and
- *   nothing is read any more. The error is told once; then the iterator is over.
+ *   nothing is read any more. The error is delivered once; then the iterator is over.
  * - **On unsubscribe**, which is `break`, `return()`, `throw()` or the end of an `await using` block, the source is unsubscribed from
  *   before the call returns, values that wait are dropped, and pending calls of `next()` learn that it is over.
  *

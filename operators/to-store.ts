@@ -20,8 +20,8 @@ export interface ToStoreOptions {
   /** Longest a new value waits, in ms; values that come meanwhile replace it. @defaultValue 0, with `pace: 'frame'` 100 */
   readonly maxWaitMs?: number;
   /**
-   * How long the source is kept after the last listener has left, in ms: who comes back within it finds the run and the snapshot as they were. 0 = it
-   * is left at once, Infinity = it is never left. @defaultValue 0
+   * How long the source is kept after the last listener has left, in ms: a listener that comes back within it finds the run and the snapshot as they
+   * were. 0 = it is left at once, Infinity = it is never left. @defaultValue 0
    */
   readonly keepAliveMs?: number;
   /** Clock and timer of `maxWaitMs` and `keepAliveMs`. @defaultValue `asyncScheduler` */
@@ -29,7 +29,7 @@ export interface ToStoreOptions {
 }
 
 /**
- * Makes a store for a user interface of a source: a snapshot that changes only in the moment its listeners are told, at the pace
+ * Makes a store for a user interface of a source: a snapshot that changes only in the moment its listeners are notified, at the pace
  * you choose.
  *
  * ```text

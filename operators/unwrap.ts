@@ -10,7 +10,7 @@ import { trampoline } from './shell/streams/trampoline.js';
 
 /** @stable */
 export interface UnwrapOptions {
-  /** Told of every failure that `'values'` leaves out (`dropped`). @defaultValue none */
+  /** Listener for every failure that `'values'` leaves out (`dropped`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
 

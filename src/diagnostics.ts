@@ -10,10 +10,10 @@ export type { CallRecord } from './metrics/call-record.js';
 const CHANNELS = { event: 'sluice:event', record: 'sluice:record' } as const;
 
 /**
- * Publishes an event on the channel `sluice:event`, when anybody has subscribed to it: give it as `onEvent`. Whoever watches a process (an agent
- * of a vendor, a test) needs nothing of the program for that but the name of the channel. Node only.
+ * Publishes an event on the channel `sluice:event`, if the channel has a subscriber: pass it as `onEvent`. A vendor's agent or a test that watches
+ * the process needs only the name of the channel. Node only.
  *
- * - A message is an event with the fields that an event of its type has, and nothing that somebody put beside them.
+ * - A message is an event with the fields of its type only; other fields of the object are left out.
  * - Without a subscriber nothing is made and nothing is published.
  *
  * @beta
@@ -38,7 +38,7 @@ export function publishEvent(event: FlowEvent): void {
 }
 
 /**
- * Publishes the record of a model call on the channel `sluice:record`, when anybody has subscribed to it: give it as `onRecord`. Node only.
+ * Publishes the record of a model call on the channel `sluice:record`, if the channel has a subscriber: pass it as `onRecord`. Node only.
  *
  * @beta
  * @example

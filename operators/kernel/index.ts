@@ -1,4 +1,4 @@
-/** Unstable: the pure decisions behind the operators, for those who build their own. */
+/** Unstable: the pure decisions behind the operators, for code that builds operators of its own. */
 
 export { partMs, partsOf } from './credit/credit.js';
 export { CreditBook } from './credit/credit-book.js';

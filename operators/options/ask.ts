@@ -2,7 +2,7 @@ import { isAmount, unusable } from './answers.js';
 import { CallbackError } from './errors.js';
 import type { Classify, ClassifyContext, ErrorClass, Verdict } from './types.js';
 
-/** What `closeWhen` is told about the open batch, before the item joins it. */
+/** State of the open batch for `closeWhen`, before the item joins it. */
 export interface BatchState<T> {
   /** The items waiting, oldest first; a look at the moment, so do not keep it. */
   readonly items: readonly T[];

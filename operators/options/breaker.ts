@@ -4,9 +4,9 @@ import type { WorkOutcome, WorkResult } from './types.js';
 
 export type { BreakerState, CircuitSnapshot as BreakerSnapshot } from '../kernel/limits/circuit.js';
 
-/** What work behind a breaker is told. */
+/** Context of work behind a breaker. */
 export interface BreakerContext {
-  /** Aborts when nobody wants the result any more. Made on the first look. */
+  /** Aborts when the caller has left. Made on the first look. */
   readonly signal: AbortSignal;
 }
 

@@ -33,7 +33,7 @@ export const ITEMS = {
 /** Calls at a time where neither `concurrency` nor a limiter is given. */
 export const CONCURRENCY = { batches: 4, bulkheadMap: 10, settleAll: 4 } as const;
 
-/** Work that was given up and still runs keeps its slot at most this long, in ms. */
+/** Cancelled work that still runs keeps its slot at most this long, in ms. */
 export const ABORT_GRACE_MS = 1000;
 
 /** Longest that a batch which is not full is held without a `window`, as by `graded(100)`. */

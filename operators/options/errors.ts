@@ -68,7 +68,7 @@ export function isFlowError(value: unknown, code?: FlowErrorCode): value is Flow
     const { [BRAND]: isOurs, code: its } = value as Partial<FlowError>;
     return isOurs === true && (code === undefined || its === code);
   } catch {
-    // Nothing, or a proxy that lets nobody look.
+    // Null or undefined, or a proxy that forbids reading.
     return false;
   }
 }
@@ -152,7 +152,7 @@ export class RateLimitError extends FlowError {
   constructor(
     operator: string,
     readonly limit: string,
-    /** When all its limits but a slot could pay: 0 where only a slot is missing, Infinity in a pause that somebody has to end. */
+    /** When all its limits but a slot could pay: 0 where only a slot is missing, Infinity in a pause that lasts until `resume`. */
     readonly retryAfterMs: number,
   ) {
     const when = retryAfterMs > 0 && retryAfterMs < Infinity ? `; try again in ${Math.ceil(retryAfterMs)} ms` : '';
@@ -321,7 +321,7 @@ export class OverflowError extends FlowError {
 }
 
 /**
- * It was not started. Either the handle was closed: it takes no new work, and what was still waiting was given up; where an option that is an Observable
+ * It was not started. Either the handle was closed: it takes no new work, and waiting work was rejected; where an option that is an Observable
  * has failed, `cause` is that failure. Or an earlier item of its key
  * failed, and the key takes no more; `cause` is that failure. Or the queue was cleared (`FLOW_CLEARED`); `cause` is the reason that was given.
  * @stable

@@ -31,7 +31,7 @@ export interface FlowEventHeader {
   readonly operator: string;
   /** When it happened, in ms on the operator's clock. */
   readonly at?: number;
-  /** Who tells it: the operator's `name`, else a number that each subscription or handle has for itself. */
+  /** Its source: the operator's `name`, else a number of its own for each subscription or handle. */
   readonly instance?: string;
   /** The call's own batch; `parentBatchId` is the one whose failed call it repeats or is a part of. */
   readonly batchId?: string;
@@ -73,7 +73,7 @@ export type FlowEventBody =
           outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass;
           latencyMs: number;
         }
-      /** The answer of a call was dropped unread, and was collected: the call was given up, and its permit goes back. */
+      /** The answer of a call was dropped unread, and was collected: the call was cancelled, and its permit is released. */
       | { type: 'abandoned'; lane: string }
       /** A document of `createStages` is begun: `executing` are in progress with it, `queued` wait. `batchId` is its number, with which the ids of its requests begin. */
       | { type: 'documentStarted'; executing: number; queued: number }
@@ -86,7 +86,7 @@ export type FlowEventBody =
       | { type: 'hedged'; lane: string; attempt: number; afterMs: number }
       /** A request needed no call of its own: its answer was known, or on its way for another one. */
       | { type: 'cached'; lane: string; outcome: 'hit' | 'shared' }
-      /** Where answers are kept did not do what it was asked, in time; the request goes on without. */
+      /** The store of answers failed or was too slow; the request continues without it. */
       | { type: 'storeFailed'; action: 'get' | 'set' | 'delete' }
       | { type: 'throttled'; pauseMs: number }
       /** An answer asked for a pause of more than a day: it lasts a day. */
@@ -106,7 +106,7 @@ export type FlowEventBody =
       /** The store of shared limits does not answer: everything that needs credit waits, until `storeUp`. */
       | { type: 'storeDown' }
       | { type: 'storeUp' }
-      /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
+      /** The spent part of a budget's limit has reached `warnAt` of it. `position` is that of the limit in its options; amounts are in `unit`. */
       | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }
       /** Calls have cost more than estimated, and are above the limit by `over`. */
       | { type: 'budgetOverrun'; position: number; unit: 'usd' | 'tokens'; limit: number; over: number }
@@ -118,7 +118,7 @@ export type FlowEventBody =
 /** @stable */
 export type FlowSink = (event: FlowEvent) => void;
 
-/** An event before `teller` adds who tells it and when. */
+/** An event before `teller` adds its source and its time. */
 export type Note = Unstamped<FlowEvent>;
 /**
  * Sends an event to the listener: adds `operator`, `instance` and `at`, and returns the whole event.
@@ -127,7 +127,7 @@ export type Note = Unstamped<FlowEvent>;
 export type Teller = (note: Note) => FlowEvent;
 type Unstamped<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
 
-/** What is told of items, which have no lanes. */
+/** Events of items, which have no lanes. */
 export type LanelessNote<N = Note> = N extends unknown ? Omit<N, 'lane'> : never;
 
 /** What is common to the options of all that tell events. */

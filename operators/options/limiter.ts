@@ -8,7 +8,7 @@ export type { Outcome } from './permits.js';
 
 /**
  * What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0, slots whole ones.
- * More tokens than a rate brings in within one window (a minute, where that is longer) are charged as that many, and are told as `costClamped`.
+ * More tokens than a rate brings in within one window (a minute, where that is longer) are charged as that many, and emit `costClamped`.
  * @stable
  */
 export interface Cost {
@@ -46,8 +46,8 @@ export interface LimiterJob {
    */
   readonly waitsForRoom?: boolean;
   /**
-   * `heldBy(lease)`: the permit of the work that asks. When everything that holds a slot waits in this way for another one, or for work that
-   * does, nobody would ever be served: such a job is refused with `NestedAcquireError` instead. @defaultValue none
+   * `heldBy(lease)`: the permit of the work that asks. When everything that holds a slot waits in this way for another slot, or for work that does,
+   * no job could ever be served: the job is then rejected with `NestedAcquireError`. @defaultValue none
    */
   readonly holder?: LeaseHolder;
 }
@@ -55,7 +55,7 @@ export interface LimiterJob {
 /** One permit that was given back. Times are the limiter's own clock, in ms. */
 export interface Release {
   readonly outcome: Outcome;
-  /** What the work failed with, when whoever released the permit said so. */
+  /** The error of the work, when it was passed to `release`. */
   readonly error: unknown;
   readonly grantedAt: number;
   readonly releasedAt: number;
@@ -64,9 +64,10 @@ export interface Release {
 }
 
 /**
- * A permit. It counts against the limits until `release`; `release` may be called again without effect. `settle` replaces the estimated
- * cost by the real one, unit by unit, also when it is called again or late, and the rate may go into debt: a number that no model can have (above 10,000,000, and above what a minute pays) costs what
- * can be saved up, and is told as `usageClamped`. Without numbers the estimate stands, and without `refunds` a lower one says nothing.
+ * A permit. It counts against the limits until `release`; `release` may be called again without effect. `settle` replaces the estimated cost by the
+ * real one, unit by unit, also when it is called again or late, and the rate may go into debt. A number that no model can use (above 10,000,000, and
+ * above what a minute pays) costs what can be saved up, and emits `usageClamped`. Without numbers the estimate stands, and without `refunds` a lower
+ * one says nothing.
  * @stable
  */
 export type Lease = Permit;
@@ -153,7 +154,7 @@ export interface LimiterLimits {
 }
 
 /**
- * What a limiter remembers between two processes: what was spent, not who waits or runs. Plain data.
+ * What a limiter keeps between two processes: what was spent, not what waits or runs. Plain data.
  * @beta
  */
 export interface SavedLimits {
@@ -226,14 +227,14 @@ export interface ChildLimiterOptions extends LimiterLimits {
    */
   readonly refunds?: boolean;
   /**
-   * Whether limits hold jobs back. With `false` jobs go at once: slots, rates and pauses are counted as ever (more slots in use than there are, less
-   * than 0 left), and `wouldWait` tells of each job that would have waited or been refused: for trying out limits. What `pause()` holds back still waits.
-   * Limiters below this one enforce their own limits, unless they say so as well. @defaultValue true
+   * Whether limits hold jobs back. `false` is for trying out limits: jobs go at once, and slots, rates and pauses are still counted (more slots in
+   * use than there are, less than 0 left). `wouldWait` is emitted for each job that would have waited or been rejected. Jobs held back by `pause()`
+   * still wait. Limiters below this one enforce their own limits, unless they say so as well. @defaultValue true
    */
   readonly enforce?: boolean;
   /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
-  /** Where it goes on: what `save` has answered, maybe in another process. @defaultValue with nothing spent */
+  /** State to continue from: what `save` returned, maybe in another process. @defaultValue with nothing spent */
   readonly restore?: SavedLimits;
   /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
   readonly random?: () => number;
@@ -249,9 +250,9 @@ export interface LimiterOptions extends Omit<ChildLimiterOptions, 'lane' | 'paus
   readonly scheduler?: SchedulerLike;
 }
 
-/** What work under a lease is told. */
+/** Context of work under a lease. */
 export interface LeaseContext {
-  /** Aborts when nobody wants the result any more. Made on the first look. */
+  /** Aborts when the caller has left. Made on the first look. */
   readonly signal: AbortSignal;
   readonly lease: Lease;
 }
@@ -263,15 +264,15 @@ export type LeasedWork<R> = (context: LeaseContext) => WorkResult<R>;
 export interface Limiter extends Permits, Handle {
   /** The `name` option, which its events have as `instance`. */
   readonly name?: string | undefined;
-  /** Grants at once or not at all; undefined when a limit, or somebody who waits, is in the way. */
+  /** Grants at once or not at all; undefined when a limit or a waiting job is in the way. */
   tryAcquire(job?: LimiterJob): Lease | undefined;
   /** Emits one lease when it is granted (at once when nothing is in the way) and completes. From `next` on it is yours to release; unsubscribing before leaves the queue. */
   acquire(job?: LimiterJob): Observable<Lease>;
   /** The same as a promise, which waits for room in a full queue. Aborting the job's signal rejects with its reason and costs nothing. */
   acquireAsync(job?: LimiterJob): Promise<Lease>;
   /**
-   * Resolves when a job that needs no slot may go: its requests and tokens are paid, and there is nothing to give back. For whoever only wants
-   * to be spaced out.
+   * Resolves when a job that needs no slot may go: its requests and tokens are paid, and there is nothing to release. For calls that only need to be
+   * spaced out.
    */
   pass(job?: LimiterJob): Promise<void>;
   /**
@@ -280,8 +281,8 @@ export interface Limiter extends Permits, Handle {
    */
   run<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job?: LimiterJob): Observable<WorkOutcome<R, W>>;
   /**
-   * The same as a promise of the last value, or of the only one; rejects with RxJS's `EmptyError` when an Observable has none. Nobody can unsubscribe from a
-   * promise: aborting the job's signal gives up the work as well as the wait.
+   * The same as a promise of the last value, or of the only one; rejects with RxJS's `EmptyError` when an Observable has none. A promise cannot be
+   * unsubscribed from: aborting the job's signal cancels the work as well as the wait.
    */
   runAsync<R, W = never>(work: LeasedWork<R> | ((context: LeaseContext) => W), job?: LimiterJob): Promise<WorkOutcome<R, W>>;
   /** The function, each call of it under a lease; `this` is handed on. A call costs no function of its own. */
@@ -305,12 +306,12 @@ export interface Limiter extends Permits, Handle {
   observe(response: ResponseLike, options?: ObserveOptions): void;
   /** Grants nothing for this long; a shorter pause never ends a longer one, and 0 ends it. */
   penalize(pauseMs: number): void;
-  /** Grants nothing until `resume`, here and below. What runs goes on. */
+  /** Grants nothing until `resume`, here and below. Running work continues. */
   pause(): void;
   resume(): void;
   /** Changes limits, of slots and of rates; what is left out stays. Never takes a lease back. */
   setLimits(limits: LimiterLimits): void;
-  /** Refuses whoever waits, here and below, with `ClosedError`. What runs goes on, and newcomers are taken. */
+  /** Rejects all waiting jobs, here and below, with `ClosedError`. Running work continues, and new jobs are accepted. */
   clear(reason?: unknown): void;
   /** Resolves when nothing waits and nothing runs, here and below. */
   whenIdle(): Promise<void>;
@@ -325,7 +326,7 @@ export interface Limiter extends Permits, Handle {
   readonly lanes: readonly string[] | undefined;
   /** Tells the listener of every permit that is given back, before the next is granted; the returned function stops that. */
   onRelease(listener: (release: Release) => void): () => void;
-  /** Calls the listener whenever something may have become free, after those who wait have been served; the returned function stops that. */
+  /** Calls the listener whenever something may have become free, after waiting jobs have been served; the returned function stops that. */
   watch(listener: () => void): () => void;
   /**
    * Takes no new jobs, refuses the waiting ones and ends the work of `run` and `runAsync` with `ClosedError`, its signal aborted. A lease

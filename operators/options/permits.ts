@@ -9,9 +9,9 @@ export interface Permit {
   readonly budget?: number | undefined;
   /** What it was charged of a unit where a rate bounded its estimate; undefined where none did. */
   boundedTo?(unit: string): number | undefined;
-  /** Gives it back. The error is for those who listen to releases. */
+  /** Releases it. The error is for listeners of releases. */
   release(outcome?: Outcome, error?: unknown): void;
-  /** Gives it back when the promise settles, or after a grace: for work that was given up but cannot be stopped. */
+  /** Releases it when the promise settles, or after a grace: for cancelled work that cannot be stopped. */
   releaseAfter(work: PromiseLike<unknown>, error?: unknown): void;
   /** Replaces the estimated cost by the real one. */
   settle(usage: Usage): void;
@@ -22,7 +22,7 @@ export interface Permit {
 /** Work that decides what to send only when its permit comes: a batch grows while it waits. */
 export interface Bidder {
   /**
-   * Input tokens wanted now, or undefined to give up the place. Asked whenever the bidder is next, with the tokens that could be spent at once
+   * Input tokens wanted now, or undefined to leave the queue. Called whenever the bidder is next, with the tokens that could be spent at once
    * (Infinity without a limit). Must not call the permits. Without it one request without tokens is wanted. One that throws or answers
    * something else is refused with a `CallbackError`.
    */
@@ -68,7 +68,7 @@ export interface Permits {
   readonly borrows: boolean;
   /** The declared lanes' names, undefined when none were declared. */
   readonly lanes?: readonly string[] | undefined;
-  /** A permit now or never, and never past somebody who waits. */
+  /** Grants a permit at once or not at all, and never before a waiting job. */
   take?(): Permit | undefined;
   /** Queues for one; may grant before it returns. */
   enlist(bidder: Bidder, lane?: string): Place;

@@ -65,7 +65,7 @@ export interface Usage {
 }
 
 /**
- * What a work function is told about its call.
+ * Context of a work function's call.
  * @stable
  */
 export interface CallContext {
@@ -174,11 +174,11 @@ export interface LaneOptions {
 }
 
 /**
- * What work on a single item is told.
+ * Context of work on a single item.
  * @stable
  */
 export interface ItemContext {
-  /** Aborts when nobody wants the result any more. Made on the first look. */
+  /** Aborts when the subscriber has left. Made on the first look. */
   readonly signal: AbortSignal;
   /** Position of the item in the source, from 0. */
   readonly index: number;
@@ -187,15 +187,15 @@ export interface ItemContext {
 }
 
 export interface DrainOptions {
-  /** Longest time until everything is over, in ms; then the rest is given up. @defaultValue Infinity */
+  /** Longest time until everything is over, in ms; then the rest is cancelled. @defaultValue Infinity */
   readonly timeoutMs?: number;
 }
 
-/** What became of everything that was accepted and not settled when a handle began to shut down. What its own caller gave up is in none. */
+/** What became of everything that was accepted and not settled when a handle began to shut down. Work that its own caller cancelled is in none of the numbers. */
 export interface Drained {
   /** Ended by itself, with a result or with an error of its own. */
   readonly done: number;
-  /** On its way when the rest was given up: it may have had its effect on the other side. */
+  /** Under way when the rest was cancelled: it may have had its effect on the server. */
   readonly aborted: number;
   /** Given up before it was ever sent: it has had no effect, and can be sent again. */
   readonly dropped: number;
@@ -211,7 +211,7 @@ export interface Handle {
    * up as by `close`. Every call returns the same promise, which never rejects; a later call can only bring the end nearer.
    */
   drain(options?: DrainOptions): Promise<Drained>;
-  /** Takes nothing new and gives up at once what is not over. */
+  /** Accepts nothing new and cancels at once what is not over. */
   close(): void;
   /**
    * Drains when the signal aborts, at once if it has already. Nothing listens to the signal any more when everything is over.

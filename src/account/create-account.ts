@@ -18,7 +18,7 @@ export interface AccountOptions extends AccountLimits {
    * adapter or pipeline makes it. Tools are charged by the `budget` of their runner. Its `enforce` is its own: an account with `enforce: false` still refuses what its budget has no room for. @defaultValue none
    */
   readonly budget?: BudgetPort;
-  /** Told of every attempt under this account when it is over. What it throws is ignored. @defaultValue none */
+  /** Called with the record of every attempt under this account when it is over. Its errors are ignored. @defaultValue none */
   readonly onRecord?: (record: CallRecord) => void;
   /** What the provider's rate limits count of a call, and when. @defaultValue by the address or the name of the provider, else `providers.other` */
   readonly provider?: ProviderRules;

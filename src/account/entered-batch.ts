@@ -128,7 +128,7 @@ function unwritten(rules: ProviderRules | undefined, settle: (usage: Usage) => v
   };
 }
 
-/** What the work is told: what it says of its usage goes to the entry. */
+/** Context of the work: usage that the work reports goes to the entry. */
 function enteredContext(context: CallContext, entry: BatchEntry): CallContext {
   const settle = (usage: Usage): void => {
     entry.report(usage);

@@ -13,7 +13,7 @@ import { OutputCharging } from './output-charging.js';
 import type { ProviderRules, RequestTokens, TokenUnits } from './providers.js';
 import { providerOption, providers, unitsBefore } from './providers.js';
 
-/** What an account is told of the calls made under it. */
+/** What clients report to an account about their calls. */
 export interface LedgerOptions {
   /** What calls may spend; each attempt is charged before it is sent. */
   readonly budget?: BudgetPort | undefined;
@@ -44,7 +44,7 @@ interface Kept {
   [LEDGER]?: Ledger;
 }
 
-/** What an account writes down: who spent what, and what answers of its models have been like. All that makes calls under the account shares it. */
+/** What an account records: what each caller spent, and statistics of its models' answers. All clients of the account share it. */
 export class Ledger implements EntryBook {
   readonly expected: ExpectedOutput;
   readonly charging: OutputCharging;
@@ -69,7 +69,7 @@ export class Ledger implements EntryBook {
     if (onRecord) this.watch(onRecord);
   }
 
-  /** The same ledger for one of its users, who has a budget and a log besides. */
+  /** The same ledger for one of its users, with a budget and a log of its own. */
   with(options: LedgerOptions): Ledger {
     return new Ledger(options, this);
   }

@@ -1,9 +1,9 @@
 import { headerReader } from '../../operators/build.js';
 import type { ResponseLike } from '../../operators/index.js';
 
-/** What is left of the limit of output, as Anthropic and those who speak like it tell it. */
+/** What is left of the output limit, as reported by Anthropic and compatible servers. */
 const REMAINING = 'anthropic-ratelimit-output-tokens-remaining';
-/** It is told in thousands. */
+/** It is reported in thousands. */
 const ROUNDING = 1000;
 /** A fall is looked for in calls whose `max_tokens` stands out from the rounding. */
 const LEAST = 2 * ROUNDING;
@@ -37,7 +37,7 @@ interface Seen {
   isOnArrival: boolean;
 }
 
-/** The remaining output that a response tells of. */
+/** The remaining output in the headers of a response. */
 export function remainingOutput({ headers }: ResponseLike): number | undefined {
   const text = headerReader(headers)(REMAINING)?.trim();
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
@@ -47,9 +47,9 @@ export function remainingOutput({ headers }: ResponseLike): number | undefined {
  * What the fall of the remaining output from one request to a later one says: whether `max_tokens` was charged when requests came in. Undefined when it
  * says nothing. `calls` are those that were sent, oldest first.
  *
- * Between two requests at most the output can be charged that was generated between them, unless `max_tokens` is: a call that runs at that time has
- * generated no more than it has in the end, and no more than a fast model makes in that time. What comes in meanwhile, or is given back, makes the fall
- * smaller, so it only hides a charge.
+ * If `max_tokens` is not charged, the fall between two requests is at most the output that was generated between them. A call that runs at that time
+ * generates no more than its final output, and no more than a fast model makes in that time. Tokens refilled or returned meanwhile make the fall
+ * smaller, so they only hide a charge.
  */
 export function chargedOnArrival(calls: readonly SentCall[], told: SentCall): boolean | undefined {
   const at = calls.indexOf(told);

@@ -53,7 +53,7 @@ const LIKE_MOST = {
  * What is known of the providers, checked against their pages on 2026-11-28.
  *
  * - `anthropic`: https://platform.claude.com/docs/en/api/rate-limits. Input and output apart; reads from the prompt cache do not count for current
- *   models, writes do. Whether `max_tokens` counts on arrival is told differently by different pages; the headers show it, and an account that sees
+ *   models, writes do. The provider's pages disagree on whether `max_tokens` counts on arrival; the headers show it, and an account that sees
  *   it changes over by itself.
  * - `openai`: https://platform.openai.com/docs/guides/rate-limits. One limit for both; `max_tokens` counts on arrival and is not given back.
  *   Two readings of the page exist, the larger of input and `max_tokens` or their sum: the sum is the larger.

@@ -1,4 +1,4 @@
-// Nothing else of it is used at run time, so that a client of another copy is as good. Without it, what is missing is told by its name, here
+// Nothing else of it is used at run time, so that a client of another copy is as good. Without it, the error names the missing package, here
 // and at once.
 import type { Anthropic, BaseAnthropic } from '@anthropic-ai/sdk';
 import type { Middleware } from '@anthropic-ai/sdk/core/middleware';

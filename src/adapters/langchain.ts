@@ -23,18 +23,18 @@ export interface LimitedEmbeddingsSnapshot {
 }
 
 /**
- * LangChain embeddings whose calls are shared by everybody who uses them: a vector store that indexes, an agent that asks. Documents under way
- * at the same time travel together, held to a count, to tokens and to a limiter.
+ * LangChain embeddings whose calls are shared by all their users: a vector store that indexes, an agent that asks. Documents under way at the same
+ * time travel in one batch, limited by count, tokens and a limiter.
  *
  * - **Settles** every text once, with its vector or with an error that is its own: a text that the provider refuses is found by dividing its
- *   batch, and only its caller hears of it. Equal texts under way are sent once.
+ *   batch, and only its caller gets the error. Equal texts under way are sent once.
  * - **Sends** `embedQuery` from the first, most urgent lane, `embedDocuments` from the last one.
- * - **Errors when** the provider refuses the text (with the error as LangChain gives it, the same object), its signal aborts (with the signal's
- *   reason), what came for it is no vector (`BatchShapeError`), the queue is full (`OverflowError`), a deadline passes (`DeadlineError`), or
- *   after `drain` and `close` (`ClosedError`).
+ * - **Errors when** the provider refuses the text, with LangChain's own error object; when its signal aborts, with the signal's reason; when its
+ *   answer is not a vector (`BatchShapeError`); when the queue is full (`OverflowError`); when a deadline passes (`DeadlineError`); and after
+ *   `drain` and `close` (`ClosedError`).
  * - **Holds at most** `maxQueued` texts that wait.
- * - **On abort** a waiting text leaves. A call is given up when all its texts have left; its connection is closed when `embeddings` is a
- *   function that was given the `fetch`. LangChain's own interface has no signal to pass on.
+ * - **On abort** a waiting text leaves. A call is cancelled when all its texts have left; its connection is closed when `embeddings` is a function
+ *   that was given the `fetch`. LangChain's own interface has no signal to pass on.
  *
  * Some models make another vector of a question than of a document with the same words, so questions go through `embedQuery`, one to a request.
  * Where that makes no difference (OpenAI's), `queries: 'together'` lets them travel with the documents.

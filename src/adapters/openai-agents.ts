@@ -1,5 +1,5 @@
 import { lastValueFrom } from 'rxjs';
-// Nothing of it is used at run time. It is imported all the same: without it, what is missing is told by its name, here and at once.
+// Nothing of it is used at run time. It is imported all the same: without it, the error names the missing package, here and at once.
 import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
 import type { Usage } from '../../operators/index.js';

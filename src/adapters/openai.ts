@@ -1,4 +1,4 @@
-// Nothing else of it is used at run time, so that a client of another copy is as good. Without it, what is missing is told by its name, here
+// Nothing else of it is used at run time, so that a client of another copy is as good. Without it, the error names the missing package, here
 // and at once.
 import type { OpenAI } from 'openai';
 import { VERSION } from 'openai/version';
@@ -50,7 +50,7 @@ export interface OpenAIEmbeddingsOptions {
   readonly model: OpenAI.EmbeddingCreateParams['model'];
   /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
   readonly dimensions?: number;
-  /** Who the texts are from, for the provider to notice abuse. @defaultValue none */
+  /** The end user whose texts these are, so that the provider can notice abuse. @defaultValue none */
   readonly user?: string;
 }
 
@@ -66,7 +66,7 @@ const ONCE = { maxRetries: 0 } as const;
  *   when `signal` aborts. `DeadlineError` and other errors of ours come as the `cause` of an `APIConnectionError`.
  * - **A queued request that is aborted** has sent nothing and costs nothing.
  *
- * The `timeout` of the client (10 minutes) runs while a request waits here, and goes on over all its attempts: raise it for long queues.
+ * The `timeout` of the client (10 minutes) runs while a request waits here, and continues over all its attempts: raise it for long queues.
  *
  * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or when the client is limited already.

@@ -40,8 +40,7 @@ export interface Otel {
   /** Takes records of model calls: give it as `onRecord`. */
   readonly record: (record: CallRecord) => void;
   /**
-   * Shows a limiter or a pipeline as gauges, under a name; the returned function stops that. It is asked when somebody reads the metrics, and never
-   * otherwise.
+   * Shows a limiter or a pipeline as gauges, under a name; the returned function stops that. Its numbers are read only when metrics are collected.
    */
   observe(name: string, observed: Observed): () => void;
 }

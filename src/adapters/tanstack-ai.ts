@@ -34,8 +34,8 @@ const NAME = 'flowStream';
  * - **Emits when** the first delta has waited `maxWaitMs`, a frame comes (`pace: 'frame'`), `maxChars` are reached, before any other event, and at
  *   the end, an error included.
  * - **Holds at most** `maxChars` characters, and reads on only while the chat waits.
- * - **On leaving**, and when the chat's signal aborts, the signal that the factory was given aborts, and its stream is left. Who leaves is given nothing
- *   more; when the signal aborts, what waits is given before its reason is thrown.
+ * - **On leaving**, and when the chat's signal aborts, the signal that the factory was given aborts, and its stream is left. A consumer that leaves
+ *   gets nothing more; when the signal aborts, waiting events are delivered before its reason is thrown.
  *
  * Opens the stream anew for each `for await`. Nothing of TanStack AI is imported.
  *

@@ -21,13 +21,13 @@ export interface AttemptMetrics {
   readonly failureRate: number;
   /** The same by error code or class. */
   readonly byCode: Readonly<Record<string, FailureCount>>;
-  /** Nobody wanted the answer any more; no failures. */
+  /** Attempts whose caller left; these are not failures. */
   readonly cancelled: number;
   /** Of the attempts that were not cancelled. */
   readonly latencyMs: Distribution;
 }
 
-/** How an attempt ended: well, without anybody waiting for it, or with a code. */
+/** How an attempt ended: well, cancelled because its caller left, or with an error code. */
 export type AttemptEnd = 'ok' | 'cancelled' | { readonly code: string };
 
 /** Adds up attempts. */

@@ -1,4 +1,4 @@
-/** How one attempt ended. `'timeout'` is our own time limit, or the other side's; `'cancelled'` means that nobody wanted the answer any more. */
+/** How one attempt ended. `'timeout'` is our own time limit, or the other side's; `'cancelled'` means that the caller left. */
 export type CallStatus = 'success' | 'error' | 'timeout' | 'cancelled';
 
 /**

@@ -21,10 +21,10 @@ export interface CollectedMetrics<F = FlowMetrics, C = CallMetrics> {
   readonly models: Readonly<Record<string, C>>;
 }
 
-/** What nobody has named has a number. */
+/** An instance without a name of its own has a number. */
 const NUMBER = /^\d*$/;
 
-/** The name of whoever tells an event; undefined when it has none. */
+/** The name of the instance that emitted an event; undefined when it has none. */
 export function nameOf({ instance = '' }: FlowEvent): string | undefined {
   return NUMBER.test(instance) ? undefined : instance;
 }

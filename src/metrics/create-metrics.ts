@@ -78,10 +78,10 @@ export interface Metrics {
   snapshot(): MetricsSnapshot;
   /**
    * A snapshot at once, and one after each change, at most one every `intervalMs`; with a window also while there is something in it. There is no
-   * timer while nobody listens, and none while nothing happens.
+   * timer without a subscriber, and none while nothing happens.
    */
   readonly metrics$: Observable<MetricsSnapshot>;
-  /** Every event that `sink` takes, as it comes: for whoever draws what happens. Never completes. */
+  /** Every event that `sink` receives, at once, for example for a drawing. Never completes. */
   readonly events: Observable<FlowEvent>;
 }
 
@@ -137,7 +137,7 @@ class FlowMetricsCollector implements Metrics {
   readonly #totals: Collected;
   readonly #window: Rolling | undefined;
   readonly #observed = new Map<string, Observed>();
-  /** How to stop listening to what is observed; only while somebody listens to us. */
+  /** How to stop listening to what is observed; filled only while `metrics$` has a subscriber. */
   readonly #links = new Map<string, () => void>();
   readonly #snapshots = new Subject<MetricsSnapshot>();
   readonly #alarm: Alarm;
@@ -278,7 +278,7 @@ class FlowMetricsCollector implements Metrics {
     if (isNew) this.#snapshots.next(this.snapshot());
   }
 
-  /** Nobody tells when a job joins a queue, so as long as something is under way it is looked at again. */
+  /** No event reports that a job joins a queue, so the gauges are read again as long as something is under way. */
   #wait({ queued, executing }: Gauges): void {
     if (this.#isMoving || queued + executing > 0) this.#arm();
   }

@@ -100,7 +100,7 @@ export class FlowStats {
         this.#peak = Math.max(this.#peak, this.#executing);
         return;
       case 'attemptEnded':
-        // Calls that were under way before anybody listened end as well.
+        // Calls that were under way before listening began end as well.
         this.#executing = Math.max(0, this.#executing - 1);
         this.#end(event);
         return;

@@ -9,7 +9,7 @@ export class Labels<V> {
   readonly #most: number;
   readonly #make: (label: string) => V;
 
-  /** @param make - is told the label, or `other` */
+  /** @param make - gets the label, or `other` */
   constructor(most: number, make: (label: string) => V) {
     this.#most = most;
     this.#make = make;

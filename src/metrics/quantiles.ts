@@ -19,7 +19,7 @@ export class Quantiles {
   protected min = Infinity;
   protected max = 0;
 
-  /** Takes any number; what is none, or negative, or infinite, is left out. */
+  /** Adds a number; NaN, negative and infinite values are left out. */
   add(value: number): void {
     if (!(value >= 0 && value < Infinity)) return;
     this.count++;

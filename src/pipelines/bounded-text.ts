@@ -23,7 +23,7 @@ export interface BoundedText {
 /** Of a refusal: what says why it was one is at its start, and soon there. */
 export const REFUSAL_BOUNDS = { maxBytes: 262_144, maxMs: 2000 } as const;
 
-/** The text of a body as far as its bounds go; of the rest the server is told that nobody wants it. */
+/** The text of a body up to its bounds; the rest of the body is cancelled, so that the server stops sending. */
 export async function boundedText(response: Response, { maxBytes, maxMs = Infinity, scheduler }: TextBounds): Promise<BoundedText> {
   // Not every platform has bodies that are web streams.
   if (typeof response.body?.getReader !== 'function') return { text: await response.text(), isWhole: true };

@@ -16,7 +16,7 @@ export function closing(scheduler: SchedulerLike, graceMs = CLOSE_GRACE_MS): Pro
   });
 }
 
-/** The same answer; that of a call that was cut off comes when the server has seen it. A promise that was given up keeps its permit until then. */
+/** The same answer; that of a call that was cut off comes when the server has seen it. A cancelled promise keeps its permit until then. */
 export async function untilClosed<T>(answer: PromiseLike<T>, call: { readonly signal: AbortSignal }, scheduler: SchedulerLike): Promise<T> {
   try {
     return await answer;

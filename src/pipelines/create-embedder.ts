@@ -47,7 +47,7 @@ export interface Embedder extends Handle {
   /** Sends what waits as soon as permits allow, whatever the window. */
   flush(): void;
   snapshot(): EmbedderSnapshot;
-  /** Everything that is told through `onEvent`, too. Completes when the embedder has drained or was closed. */
+  /** The same events as `onEvent`. Completes when the embedder has drained or was closed. */
   readonly events: Observable<FlowEvent>;
 }
 

@@ -88,7 +88,7 @@ function checkSendable(operator: string, option: string, headers: Readonly<Recor
 function urlOf(operator: string, baseUrl: string, path: string): string {
   const url = typeof baseUrl === 'string' && /^https?:\/\//.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
   if (!url || url.username || url.password) {
-    // A password or a key is shown to nobody.
+    // Errors never show a password or a key.
     const isSecret = /[?@]/.test(baseUrl);
     const got = url ? 'one with a user or a password, which `fetch` rejects' : isSecret ? 'an invalid URL' : undefined;
     throw new FlowConfigError(operator, 'baseUrl', 'an http(s) URL such as `https://host/v1`', isSecret ? undefined : baseUrl, got);

@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { Subject } from 'rxjs';
 import type { FlowEvent, FlowSink } from '../../operators/index.js';
 
-/** A listener, and `events`: both hear of everything in its order, whatever is done when it is told. Nothing comes after `drained`. */
+/** A listener, and `events`: both get all events in the same order, whatever a listener does. Nothing comes after `drained`. */
 export class EventChannel {
   readonly events: Observable<FlowEvent>;
   readonly #events = new Subject<FlowEvent>();

@@ -1,7 +1,7 @@
 /** As many as `fetch` follows by itself. */
 const MOST_REDIRECTS = 20;
 const REDIRECTS: ReadonlySet<number> = /* @__PURE__ */ new Set([301, 302, 303, 307, 308]);
-/** Headers that say nothing about who asks: a request that has no others, and no body, may go anywhere. */
+/** Headers that do not identify the caller: a request without other headers and without a body may go to any origin. */
 const HARMLESS: ReadonlySet<string> = /* @__PURE__ */ new Set([
   'accept',
   'accept-language',
@@ -33,7 +33,7 @@ export function keepOrigin(base: typeof fetch): typeof fetch {
     for (let redirects = 1; ; redirects++) {
       const { status, type } = Object(response) as Partial<Response>;
       if (type === 'opaqueredirect')
-        throw new TypeError(`\`${from.origin}\` redirects, and a page does not learn where: nothing was sent there`);
+        throw new TypeError(`\`${from.origin}\` redirects, and a browser hides the target: the redirect was not followed`);
       const location = REDIRECTS.has(status ?? 0) ? response.headers.get('location') : null;
       if (location === null) return response;
       response.body?.cancel().catch(() => undefined);
@@ -44,7 +44,7 @@ export function keepOrigin(base: typeof fetch): typeof fetch {
         body = undefined;
         for (const name of [...headers.keys()]) if (name.startsWith('content-')) headers.delete(name);
       } else if (spare !== undefined) body ??= await spare.arrayBuffer();
-      if (isOnce(body)) throw new TypeError(`\`${from.origin}\` redirects, and a body that is a stream cannot be sent again`);
+      if (isOnce(body)) throw new TypeError(`\`${from.origin}\` redirects, and a stream body cannot be sent again`);
       const signal = init?.signal === undefined ? request?.signal : init.signal;
       response = await base(to.href, {
         ...(request && { credentials: request.credentials, mode: request.mode, cache: request.cache }),
@@ -72,12 +72,12 @@ function absolute(url: string): URL {
 /** @throws TypeError when it is another origin, or no address. Paths and queries may be secret. */
 function targetOf(location: string, from: URL): URL {
   const to = URL.canParse(location, from) ? new URL(location, from) : undefined;
-  if (to === undefined) throw new TypeError(`\`${from.origin}\` redirects to what is no address`);
+  if (to === undefined) throw new TypeError(`\`${from.origin}\` redirects to an invalid address`);
   const isUpgrade = from.protocol === 'http:' && to.protocol === 'https:' && from.hostname === to.hostname && from.port === to.port;
   if (to.origin === from.origin && to.origin !== 'null') return to;
   if (isUpgrade) return to;
   const target = to.origin === 'null' ? to.protocol : to.origin;
-  throw new TypeError(`\`${from.origin}\` redirects to \`${target}\`: nothing was sent there. If that is right, use its address`);
+  throw new TypeError(`\`${from.origin}\` redirects to \`${target}\`: the redirect was not followed. If that address is right, use it`);
 }
 
 function changesToGet(status: number, method: string): boolean {

@@ -43,7 +43,7 @@ export const presets = {
   tools: { concurrency: 5, timeoutMs: 30_000, retry: { maxAttempts: 1 } },
   /** For `coalesce`, with a `merge`: what is shown, one frame at a time. */
   ui: { pace: 'frame' },
-  /** Answers that somebody waits for. Rates are those of your account. */
+  /** Answers that a user waits for. Rates are those of your account. */
   chat: { limits: { concurrency: 4 }, model: { timeoutMs: 60_000, retry: { maxAttempts: 3 } } },
   /** One call for each property of a request, all of them within a total time: `modelCaller` as configurations. */
   llmProperties: {

@@ -3,7 +3,7 @@ const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 
 /** A text with placeholders, taken apart once and filled in many times. */
 export class PromptTemplate {
-  /** What the placeholders name, each as its steps: `['question', 'text']` for `{{question.text}}`. An empty step is a mistake of who wrote it. */
+  /** What the placeholders name, each as its steps: `['question', 'text']` for `{{question.text}}`. An empty step is a mistake in the template. */
   readonly placeholders: readonly (readonly string[])[];
   /** Whether a `{{` begins no placeholder. */
   readonly isUnclosed: boolean;

@@ -199,7 +199,7 @@ function roughTokens(text: string): number {
   return quarters / 4;
 }
 
-/** The same work, whose usage the estimate hears of. */
+/** The same work, whose usage is reported to the estimate. */
 function teaching<R>(work: BatchWork<string, R>, learned: LearnedWeight): BatchWork<string, R> {
   return (texts, context) => {
     const settle: typeof context.settle = (usage) => {

@@ -11,7 +11,7 @@ export interface StageLoad {
   readonly scope?: 'shared' | 'perBatch';
   /** Items that this stage has in each document, on average. @defaultValue 1 */
   readonly itemsPerDocument?: number;
-  /** Calls for an item, one after the other; 0 for a stage that calls nobody. @defaultValue 1 */
+  /** Calls for an item, one after the other; 0 for a stage that makes no calls. @defaultValue 1 */
   readonly callsPerItem?: number;
   /** How long one call takes, in seconds. @defaultValue 0 */
   readonly secondsPerCall?: number;
@@ -271,7 +271,7 @@ function rateMs(
   return endMs + Math.max(cost > saved ? (cost - saved) / perMs : 0, cost > saved + early ? earlyMs + (cost - saved - early) / perMs : 0);
 }
 
-/** A rate may only come near to having none, and so much of what there is to gain does not count; nobody raises a limit so many times. */
+/** A gain below this share does not count, because a rate may only approach the time without a limit. `FARTHEST` is the largest factor by which a limit is raised. */
 const NEGLIGIBLE = 0.01;
 const FARTHEST = 1e6;
 

@@ -30,8 +30,8 @@ const NAME = 'localStore';
  * for a second, another one takes over and continues with everything that was granted.
  *
  * - **Waits** while no process serves: usually a few milliseconds. A question without an answer after 2 s fails, and the limiter asks again.
- * - **Begins** with nothing saved up when no state is there, as after a restart of the machine: windows of up to 10 minutes then come in evenly until one of
- *   them is over, because another process may have used the account before.
+ * - **Begins** with nothing saved up when no state is there, as after a restart of the machine. Windows of up to 10 minutes are then granted evenly
+ *   until the first of them is over, because another process may have used the account before.
  * - **Keeps no process alive** except while it waits for an answer.
  * - **Access**: the user of the process. Folder, files and sockets have rights for no other user.
  *

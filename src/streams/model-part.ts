@@ -9,7 +9,7 @@ export type ModelPart =
   | { readonly type: 'text'; readonly text: string }
   /** A piece of what the model thinks before it answers. */
   | { readonly type: 'reasoning'; readonly text: string }
-  /** What the provider wants back as it was, in its place: signed thinking, encrypted reasoning. For nobody to read. */
+  /** A block that the provider needs back unchanged, in its place: signed thinking, encrypted reasoning. It is opaque: do not read it. */
   | {
       readonly type: 'opaque';
       readonly protocol: OpaqueProtocol;

@@ -72,7 +72,7 @@ export class ModelReader {
     return parts.map((part) => (part.type === 'stop' && PLAIN_ENDS.has(part.reason) ? { type: 'stop', reason: 'refusal' } : part));
   }
 
-  /** The stream has ended: calls that are whole, though nobody has said so. */
+  /** The stream has ended: returns complete calls whose end was not announced. */
   end(): readonly ModelPart[] {
     return this.#calls.finishWhole(({ hasNoEnd }) => hasNoEnd);
   }

@@ -68,7 +68,7 @@ export function readAgui(event: AguiEvent, calls: OpenCalls, thoughts?: AguiThou
   }
 }
 
-/** A chunk without an id goes on with the last one. */
+/** A chunk without an id continues the last one. */
 function think({ messageId, delta }: AguiEvent, thoughts: AguiThoughts | undefined): void {
   const id = messageId ?? [...(thoughts?.keys() ?? [])].at(-1);
   thoughts?.set(id, (thoughts.get(id) ?? '') + (typeof delta === 'string' ? delta : ''));
@@ -83,7 +83,7 @@ function encrypted({ subtype, entityId, encryptedValue }: AguiEvent, thoughts: A
   return [{ type: 'opaque', protocol: 'ag-ui', block: { ...owner, encryptedValue } }];
 }
 
-/** The first one of a call names it; one without an id goes on with the last. */
+/** The first one of a call names it; one without an id continues the last. */
 function chunk({ toolCallId, toolCallName, delta }: AguiEvent, calls: OpenCalls): readonly ModelPart[] {
   const known = toolCallId ? calls.at(toolCallId) : calls.all.findLast(isOfChunks);
   const call = known ?? (toolCallId && toolCallName ? calls.begin(toolCallId, toolCallId, toolCallName) : undefined);

@@ -34,8 +34,8 @@ type Count = (text: string, options: typeof PLAIN_TEXT) => number;
  * optional peer `gpt-tokenizer`, whose vocabulary (about 1 MB compressed for o200k_base) is loaded on the first call. Name the `model`, or its `encoding`: the same text has
  * up to six times as many tokens in cl100k_base, the default, as in o200k_base.
  *
- * Any text may be counted, also a hostile one: special tokens count as the plain text they are, and a run of more than 256
- * letters (or signs, or blanks) without a break is counted in slices of 256, which may add a token for each cut.
+ * Any text may be counted, also a hostile one. Special tokens count as plain text. A run of more than 256 letters (or signs, or blanks) without a
+ * break is counted in slices of 256, which may add a token for each cut.
  *
  * @stable
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `encoding` is unknown, or both `encoding` and `model` are given; FlowError (the same code) when `gpt-tokenizer` is

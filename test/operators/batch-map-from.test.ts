@@ -442,6 +442,6 @@ describe('an iterator that keeps no rules', () => {
     const seen = watch(batchMapFrom(input, echo));
     await Promise.resolve();
     expect(seen.settled).toEqual([]);
-    expect(seen.errors).toEqual([new TypeError('`next` of the iterator answered what is no object')]);
+    expect(seen.errors).toEqual([new TypeError('`next` of the iterator must return an object')]);
   });
 });

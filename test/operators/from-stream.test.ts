@@ -273,7 +273,7 @@ describe('fromStream over async iterables', () => {
 
   it('refuses an iterator that answers what is no object, as `for await` does', async () => {
     const broken = { [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(5 as unknown as IteratorResult<number>) }) };
-    await expect(lastValueFrom(fromStream(() => broken))).rejects.toThrow('`next` of the iterator answered what is no object');
+    await expect(lastValueFrom(fromStream(() => broken))).rejects.toThrow('`next` of the iterator must return an object');
   });
 
   it('closes a stream that arrives after the consumer has left, unread', async () => {

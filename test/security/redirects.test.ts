@@ -164,7 +164,7 @@ describe('a redirect to the same origin', () => {
     target = '/end';
     const body = new Blob(['x']).stream();
     await expect(keepOrigin(fetch)(`${front.origin}/v1`, { method: 'POST', body, duplex: 'half' } as RequestInit)).rejects.toThrow(
-      'a body that is a stream cannot be sent again',
+      'a stream body cannot be sent again',
     );
   });
 });

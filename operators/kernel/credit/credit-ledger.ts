@@ -79,9 +79,9 @@ interface PlainScope {
 }
 
 /**
- * What a store of credit decides: who gets how much of which limit. A question is answered in one step for all its limits: the whole of `least`, or a
- * wait. Whose turn it is: a lane that is owed its floor, then the most urgent lane, then who has waited longest. A question leaves what those before it
- * need, as long as they ask again when they were told to.
+ * What a store of credit decides: which owner gets how much of which limit. A question is answered in one step for all its limits: the whole of
+ * `least`, or a wait. Order: a lane that is owed its floor, then the most urgent lane, then the owner that has waited longest. A question leaves
+ * what those before it need, as long as they ask again when they were told to.
  */
 export class CreditLedger {
   private readonly scopes = new Map<string, CreditScope>();

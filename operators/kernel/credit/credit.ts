@@ -26,7 +26,7 @@ export interface CreditLimit {
 export interface CreditQuestion {
   /** What the limits are of, an account or one of its models: credit of one scope has nothing to do with that of another. */
   readonly scope: string;
-  /** Who asks; random, so that no two processes share it. */
+  /** The limiter or budget that asks; a random name, so that no two processes share it. */
   readonly owner: string;
   /** Grows with each question of the owner. The same number gets the same answer, so that a lost answer costs nothing. */
   readonly number: number;

@@ -18,9 +18,9 @@ export interface LimitRange {
 /**
  * Additive increase, multiplicative decrease: finds out how many calls at a time another side takes.
  *
- * One more after as many good calls as the limit counts, made while at least half of it was in use: a limit nobody uses has not been
- * tested. A dropped call multiplies it by `backoffRatio`, and then every call that had started by then is left out, good or bad: it was made under
- * the old limit, so a burst of refusals is one step. A good call that took no time was answered without the other side, and says nothing.
+ * One more after as many good calls as the limit counts, made while at least half of it was in use: an unused limit has not been tested. A dropped
+ * call multiplies it by `backoffRatio`, and then every call that had started by then is left out, good or bad: it was made under the old limit, so a
+ * burst of refusals is one step. A good call that took no time was answered without the other side, and says nothing.
  */
 export class Aimd {
   readonly #min: number;

@@ -5,7 +5,7 @@ const EPSILON = 1e-6;
 
 /**
  * Windows that follow each other on a calendar, such as days: the whole capacity may be spent in each, and nothing is carried over, neither what was
- * saved nor a debt. It is told of no time before one that it was told of.
+ * saved nor a debt. Times that are passed in never go back.
  */
 export class CalendarWindow implements Meter {
   private most = Infinity;

@@ -55,7 +55,7 @@ const PARTS = 10;
  * Decides whether calls to a backend are worth making: it opens when too many have failed, and after a while lets a probe through to see
  * whether the backend is back.
  *
- * Told the time in ms. Every call that is let through gets a ticket, a number; what becomes of it is told with that ticket, at most once.
+ * Times are in ms and passed in. Every call that is let through gets a ticket, a number; its outcome is reported with that ticket, at most once.
  * A result counts only into the state in which its call was let through: calls that were under way when it opened say nothing new.
  * A clock that jumps back is taken to have stood still.
  *
@@ -149,7 +149,7 @@ export class Circuit {
     this.#ended(ticket, now, true);
   }
 
-  /** The call ended in a way that says nothing, or was given up. */
+  /** The call ended in a way that says nothing, or was cancelled. */
   left(ticket: number): void {
     this.#probes.delete(ticket);
   }
@@ -237,7 +237,7 @@ export class Circuit {
     return this.#counted;
   }
 
-  /** For how long it still refuses everybody. */
+  /** How long it still rejects every call. */
   #leftMs(at: number): number {
     return this.#state === 'open' ? Math.max(0, this.#until - at) : 0;
   }

@@ -112,7 +112,7 @@ function untilDate(text: string, epochMs = 0): number | undefined {
 /** The longest pause of an account that an answer can ask for, in ms: a day. */
 export const LONGEST_HINT_MS = 86_400_000;
 
-/** The wait that an answer asks for, at most a day; a longer one is told. */
+/** The wait that an answer asks for, at most a day; a longer one emits `hintClamped`. */
 export function boundedHintMs(askedMs: number, tell?: (note: { type: 'hintClamped'; askedMs: number; pauseMs: number }) => void): number {
   if (askedMs <= LONGEST_HINT_MS) return askedMs;
   tell?.({ type: 'hintClamped', askedMs, pauseMs: LONGEST_HINT_MS });

@@ -57,7 +57,7 @@ export interface Meter {
   correct(delta: number, paidAt: number, now: number, lane?: number): void;
   /** @param isLearned - it was learned from responses, and not configured */
   resize(perMinute: number, capacity: number, now: number, isLearned?: boolean): void;
-  /** What {@link load} needs to go on from here another time. */
+  /** What {@link load} needs to continue from here later. */
   save(now: number): readonly number[];
   load(saved: readonly number[], elapsedMs: number, now: number): void;
 

@@ -62,7 +62,7 @@ function isMirror(tokens: RateReport | undefined, input: RateReport | undefined,
 }
 
 function reportOf(read: HeaderReader, unit: RateUnit, epochMs: number | undefined, namedMs?: number): RateReport | undefined {
-  // A limit of less than one cannot be kept to: whoever says so means that there is none.
+  // Servers send 0 or less for "unlimited".
   const limit = amount(read('limit'), 1);
   const remaining = amount(read('remaining'));
   if (limit === undefined && remaining === undefined) return undefined;

@@ -18,7 +18,7 @@ export interface RateReport {
   readonly remaining: number | undefined;
   /** Time until all of it is there again (not until the next request may be sent), in ms, >= 0. */
   readonly resetMs: number | undefined;
-  /** How long the window is, in ms, > 0; undefined when it is a minute as far as anybody knows. */
+  /** How long the window is, in ms, > 0; undefined when the headers do not say, which counts as a minute. */
   readonly windowMs: number | undefined;
 }
 
@@ -34,15 +34,15 @@ const NEXT_TO_NOTHING = 0.25;
 const LEAST_SHARE = 0.0625;
 
 /**
- * What the responses of a provider teach about the account's rates. It is told the time and what was answered, and says how fast to go, how
- * much may still be spent, and how long to pause.
+ * What the responses of a provider teach about the account's rates. From times and responses it computes how fast to go, how much may still be
+ * spent, and how long to pause.
  *
- * - **How fast.** The limit that was reported last, up or down. Whoever configured a lower one keeps to that.
+ * - **How fast.** The limit that was reported last, up or down. A lower configured limit still holds.
  * - **A window that is used up, of a provider that reports no limit.** The requests that it let through in that window are the limit ({@link RefusedRate}).
  * - **How much.** `remaining` can only lower what is saved up, never raise it, and never brings it into debt.
  * - **Refused without a reason.** All answers to what was sent before the pause are one epoch: it halves the rates once. Successes bring them
- *   back in equal steps, within a minute. Pauses grow only while next to nothing goes through: who refuses a part of all calls, however few
- *   are sent, is not to be waited for.
+ *   back in equal steps, within a minute. Pauses grow only while next to nothing goes through: longer pauses do not help with a provider that
+ *   refuses a part of all calls, however few are sent.
  *
  * Source: additive increase, multiplicative decrease (Chiu and Jain, 1989), once per epoch as in TCP NewReno.
  */
@@ -93,8 +93,8 @@ export class RateLesson {
   }
 
   /**
-   * A request was refused and nobody said for how long. Answers the pause that is to begin now, in ms, and halves the rates; undefined when the
-   * request belongs to an epoch that has had its pause. `random01` is a number from 0 to 1.
+   * A request was refused without a time to wait. Returns the pause that is to begin now, in ms, and halves the rates; undefined when the request
+   * belongs to an epoch that has had its pause. `random01` is a number from 0 to 1.
    */
   refused(sentAt: number, now: number, random01: number): number | undefined {
     if (sentAt < this.#epochEndsAt) {
@@ -123,7 +123,7 @@ export class RateLesson {
     this.#countedUntil = now;
   }
 
-  /** Whoever made a pause has ended it: what is sent from now on belongs to no epoch. */
+  /** The pause was ended from outside: requests sent from now on belong to no epoch. */
   resumed(now: number): void {
     this.#refusals.resumed(now);
     this.#epochEndsAt = Math.min(this.#epochEndsAt, now);

@@ -67,8 +67,8 @@ export class Rate {
   }
 
   /**
-   * Most that an estimate may cost, so that no job stops all others for longer than one window (a minute, where that is longer): what a window
-   * brings in, and no more tokens than any model takes, unless that many can be saved up.
+   * Most that an estimate may cost, so that no job stops all others for longer than one window (a minute, where that is longer). It is what a window
+   * brings in, and no more tokens than any model takes, unless more can be saved up.
    */
   get heaviest(): number {
     const { meter, rule, limit } = this;
@@ -129,8 +129,8 @@ export class Rate {
   }
 
   /**
-   * What a usage costs of a job that has paid so much: the same, but for a number that no model can have and no minute of this rate pays.
-   * That is an error of whoever reports it, and costs what can be saved up.
+   * What a reported usage costs a job that has paid so much: the reported number, unless no model can use that many and no minute of this rate pays
+   * for them. Such a number is an error in the report, and costs what can be saved up.
    */
   clampUsage(reported: number, paid: number): number {
     const { limit, meter, rule } = this;
@@ -170,7 +170,7 @@ export class Rate {
     else if (meter && meter.level(now) > most) meter.pay(meter.level(now) - most, now);
   }
 
-  /** After a pause of so many ms nothing is to be saved up: whoever was refused is not to come back with everything at once. */
+  /** Leaves nothing saved up after a pause of so many ms, so that refused callers do not all send at once. */
   empty(pauseMs: number, now: number): void {
     // A window saves nothing up, and would keep what is taken from it.
     if (!this.rule.isStrict) this.lower(-this.refillIn(pauseMs), now);

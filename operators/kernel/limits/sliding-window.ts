@@ -13,8 +13,8 @@ interface Entry {
  * A sliding log: whatever was paid counts for exactly one window, from the time it was paid. In no span of that length is more paid than the
  * capacity, which a bucket that fills meanwhile cannot promise. Corrections may bring it into debt; that leaves with the entries it is in.
  *
- * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most. It is told of no time before one
- * that it was told of.
+ * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most. Times that are passed in never go
+ * back.
  *
  * A window without an end, where `perMinute` is 0, is an amount that is spent once. It keeps one entry.
  */

@@ -20,7 +20,7 @@ export interface BatchRules<T> {
   readonly limiter?: unknown;
   /** Set where a callback says how long a batch is held. */
   readonly window?: unknown;
-  /** For whoever pulls: that is done while there is room, and what was on its way when repairs came back is still taken. */
+  /** Set where the operator pulls its items: it pulls while there is room, and items already on their way when a repair returns parts are still accepted. */
   readonly isPulled?: boolean | undefined;
   /** Sorts errors, a callback of yours; without one the first rule that brings one does. */
   readonly classify?: Classify | undefined;
@@ -39,7 +39,7 @@ export type ItemNote = Readonly<
   | { type: 'settled'; lane: string; outcome: 'fulfilled' | 'rejected'; attempts: number; totalMs: number }
 >;
 
-/** What a machine tells; its host adds who and when. */
+/** Events of a machine, to which its host adds the operator and the time. */
 export type BatchNote =
   | Readonly<{ type: 'accepted'; lane: string; queued: number; seq: number }>
   | (ItemNote & { readonly seq?: number })

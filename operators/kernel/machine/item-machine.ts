@@ -6,7 +6,7 @@ import { evictableKey, holdsTooMuch, refusal, tooManyKeys } from '../waiting/bou
 
 /** What a machine goes by. */
 export interface ItemRules {
-  /** Most items under way; Infinity where somebody else gives permits. */
+  /** Most items under way; Infinity where a limiter gives the permits. */
   readonly concurrency: number;
   /** Whether items have keys; without them all stand in one lane. */
   readonly isKeyed: boolean;
@@ -15,9 +15,9 @@ export interface ItemRules {
 }
 
 /**
- * Decides about single items: who is accepted, who has to go for it, and who is next. One item may be under way for each free place, and so many of
- * each key; keys go in turn, and one that is full waits by itself. Taking and adding an item costs the same however many keys and items there are, and
- * a key with nothing waiting and nothing under way is forgotten. It is told of starts and ends.
+ * Decides about single items: which are accepted, which are evicted for them, and which is next. One item may be under way for each free place, and
+ * so many of each key; keys go in turn, and one that is full waits by itself. Taking and adding an item costs the same however many keys and items
+ * there are, and a key with nothing waiting and nothing under way is forgotten. Its owner reports starts and ends.
  */
 export class ItemMachine<T> {
   concurrency: number;

@@ -53,8 +53,8 @@ export interface CutJob<T, R> {
 }
 
 /**
- * One item. A million of them may wait, so each holds what every item needs, and the rest is made for those that need it. Whoever wants to
- * know more of its items makes them of a class of its own.
+ * One item. A million of them may wait, so each holds only what every item needs, and the rest is made on demand. An operator that has to keep more
+ * about its items extends this class.
  */
 export class Job<T, R> implements Waiter<Entry<T, R>>, FailedJob {
   previous: Entry<T, R> | undefined = undefined;
@@ -141,10 +141,10 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   origin: Batch<T, R> = this;
   /** The search that it is a step of. */
   search: Search<Job<T, R>> | undefined = undefined;
-  /** Its call, for whoever drives the machine. */
+  /** Its call, set by the operator that drives the machine. */
   call: unknown = undefined;
 
-  /** @param jobs everybody who is in it: those in a call that has not begun yet, and those who have not left a batch that waits */
+  /** @param jobs its items: those of a call that has not begun yet, or those that are still in a waiting batch */
   constructor(
     public jobs: readonly Job<T, R>[],
     public lane: number,

@@ -48,7 +48,7 @@ function refuse<T, R>(machine: MachineState<T, R>, entry: Entry<T, R>, error: un
   }
 }
 
-/** Forgets everything; nothing is told any more but how many have waited. */
+/** Forgets everything; the only event left reports how many items waited. */
 export function clear<T, R>(machine: MachineState<T, R>, now: number): void {
   const { host, inputs, order, queued, results } = machine;
   machine.now = now;

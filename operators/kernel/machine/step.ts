@@ -14,7 +14,7 @@ export const REST = 3;
 export const ASK = 4;
 /** The place in the queue for permits is kept; what is bid there may have changed. */
 export const STAY = 5;
-/** The place in the queue for permits is to be given up. */
+/** The place in the queue for permits is to be freed. */
 export const WITHDRAW = 6;
 /** Results and notes are to be handed out before anything else. */
 export const HAND_OUT = 7;

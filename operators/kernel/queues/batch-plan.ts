@@ -18,7 +18,7 @@ export class BatchPlan<E extends Waiter<E>> implements Filler {
     this.taken = lines.map(() => 0);
   }
 
-  /** One that does not fit closes its lane for this batch: nobody overtakes it there. A batch that is empty takes anything. */
+  /** An entry that does not fit closes its lane for this batch, so that later entries do not overtake it. An empty batch takes anything. */
   fill(lane: number, most: number): number {
     const { entries, heads } = this;
     const before = entries.length;

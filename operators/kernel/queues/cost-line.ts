@@ -127,7 +127,7 @@ class CostLine<E extends Waiter<E>> extends KeyedLine<E> {
     if (hasTurn) {
       this.started = account.tag;
       account.order = ++this.taken;
-      // The cost of a lease is told when it is granted.
+      // The cost of a lease is reported when it is granted.
       if (!entry.charge) account.used += positive(entry.weight);
     }
     if (account.line?.size === 0) {

@@ -1,8 +1,8 @@
-/** What a lane may claim; which of share and floor counts is for the discipline to know. */
+/** What a lane may claim; the fairness decides whether share or floor counts. */
 export interface LaneClaim {
   /** Its part in proportion to the other lanes'. */
   readonly share: number;
-  /** The part of the places that is kept for it; undefined for the discipline's default. */
+  /** The part of the places that is kept for it; undefined for the default of the fairness. */
   readonly floor: number | undefined;
   /** False when no other lane may fill up a batch that it leads. @defaultValue true */
   readonly piggyback?: boolean | undefined;
@@ -16,7 +16,7 @@ export interface Fairness {
   create(...args: never[]): object;
 }
 
-/** The same to whoever goes by it: makes what one queue needs. */
+/** Internal side of `Fairness`: creates the scheduling state of one queue. */
 export interface FairnessRule extends Fairness {
   /**
    * Refuses lanes it cannot serve, when they are declared.
@@ -32,13 +32,13 @@ export interface FairnessRule extends Fairness {
 }
 
 /**
- * Who goes next; asked only while something waits. It sees how many wait in each lane and is told of turns; the entries themselves are none of its
- * business. Lane 0 is the most urgent.
+ * Chooses the lane that goes next; called only while something waits. It sees how many wait in each lane and is told of turns, but never sees the
+ * entries. Lane 0 is the most urgent.
  */
 export interface Discipline {
   /** The lane whose turn it is, which is not empty. The same until something happens. */
   lead(): number;
-  /** Whether a newcomer in this lane may be served at once, past everybody who waits. */
+  /** Whether a newcomer in this lane may be served at once, before all waiting entries. */
   goesFirst(lane: number): boolean;
   /** Shares out the places of a batch, starting with the lane whose turn it is. */
   fill(places: number, batch: Filler): void;

@@ -12,7 +12,7 @@ export interface KeyFairness {
   keyLines(...args: never[]): object;
 }
 
-/** Internal side of `KeyFairness`: makes the lines of one queue, one for each lane, and what is told of each grant. */
+/** Internal side of `KeyFairness`: creates the lines of one queue, one for each lane, and the object that each grant is reported to. */
 export interface KeyFairnessRule extends KeyFairness {
   keyLines<E extends Waiter<E>>(lanes: number): { readonly lines: readonly KeyedLine<E>[]; readonly granted: GrantQueue<E>['granted'] };
 }
@@ -38,9 +38,9 @@ export class KeyLine<E extends Waiter<E>> extends OneLine<E> implements Linked<K
 }
 
 /**
- * What waits in a lane that keys share fairly: they go in turn, and under one key the oldest goes first. However many wait under the others, whoever
- * is the first of its key is served within one turn of each. What came back goes ahead of them all. An empty key is forgotten; where nothing has keys
- * there is one.
+ * The entries of a lane that keys share fairly: keys take turns, and within a key the oldest entry goes first. However many entries wait under other
+ * keys, the first of each key is served within one turn of each key. Returned entries go first of all. An empty key is forgotten; without keys all
+ * entries share one.
  */
 export class KeyedLine<E extends Waiter<E>> {
   protected readonly returned = new Chain<E>();

@@ -5,7 +5,7 @@ import { KeyedLine } from './keyed-line.js';
 import type { GrantQueue, KeyTurn, Queue, Waiter } from './queue.js';
 
 /**
- * Lanes side by side, each a line of its own; whose turn it is, is for the discipline to say. Lanes are declared one by one, so there are few of
+ * Lanes side by side, each a line of its own; the fairness chooses the next lane. Lanes are declared one by one, so there are few of
  * them, and a turn looks at each. For many that are alike there are the keys of a lane: a turn costs the same however many of them there are.
  */
 export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
@@ -85,7 +85,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   turn(lane: number, taken = 1): void {
-    // With nobody left to go without, nothing is owed.
+    // An empty queue owes no lane a turn.
     if (this.size === 0) return;
     this.given[lane] = taken;
     this.ended(taken);

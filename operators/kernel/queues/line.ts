@@ -8,7 +8,7 @@ interface Piece<T> {
   next: Piece<T> | undefined;
 }
 
-/** What waits to be seen to, first in, first out, in O(1). `Array.prototype.shift` moves every element once an array passes some 16,000. */
+/** A queue, first in, first out, in O(1). `Array.prototype.shift` moves every element once an array passes some 16,000. */
 export class Backlog<T> {
   length = 0;
   private first: Piece<T> = { items: [], next: undefined };
@@ -55,13 +55,13 @@ export interface Linked<T> {
   next: T | undefined;
 }
 
-/** A list in the order of adding with O(1) push and remove, linked through its members: it makes no object, and who leaves leaves nothing behind. */
+/** A list in the order of adding with O(1) push and remove, linked through its members: it makes no object, and removing a member leaves nothing behind. */
 export class Chain<T extends Linked<T>> {
   size = 0;
   first: T | undefined = undefined;
   last: T | undefined = undefined;
 
-  /** A list of them: whoever goes through it may take them out. */
+  /** A copy, so that members may be removed while it is read. */
   get members(): T[] {
     const members: T[] = [];
     for (let member = this.first; member; member = member.next) members.push(member);
@@ -85,7 +85,7 @@ export class Chain<T extends Linked<T>> {
     else previous.next = next;
     if (next === undefined) this.last = previous;
     else next.previous = previous;
-    // Or who has left would keep others in memory.
+    // Otherwise a removed member would keep others in memory.
     member.previous = undefined;
     member.next = undefined;
     this.size--;
@@ -148,7 +148,7 @@ export class OneLine<E extends Waiter<E>> extends Chain<E> implements GrantQueue
   }
 }
 
-/** What turns go by when nobody says otherwise: without lanes. */
+/** The default for turns of single grants: one line, without lanes. */
 export const ONE_LINE: Readonly<GrantQueueRule<unknown>> = {
   lanes: [{ name: 'default' }],
   isDeclared: false,
@@ -225,7 +225,7 @@ export class Line<E extends Waiter<E>> extends OneLine<E> implements Queue<E> {
   }
 }
 
-/** What queues are when nobody says otherwise: without lanes. */
+/** The default for queues: first in, first out, without lanes. */
 export const FIFO: Readonly<QueueRule<unknown>> = {
   lanes: [{ name: 'default' }],
   isDeclared: false,

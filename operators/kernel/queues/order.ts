@@ -13,7 +13,7 @@ export interface Order<in T> {
   lines(...args: never[]): object;
 }
 
-/** The same to whoever goes by it. */
+/** Internal side of `Order`: creates the buffers that hold results back. */
 export interface OrderRule<in T> extends Order<T> {
   /** Holds back what is ready until its turn has come, and then hands it to `out`, which must not call it. */
   lines<E>(out: (entry: E) => void): ReorderBuffer<E>;

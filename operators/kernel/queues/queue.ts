@@ -6,7 +6,7 @@ import type { ReserveRule } from '../limits/limit.js';
  */
 export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
 
-/** What waits in a queue: an item, a batch that came back, somebody who wants a lease. It is in one queue at most, once. */
+/** What waits in a queue: an item, a returned batch, or a job that wants a lease. It is in one queue at most, once. */
 export interface Waiter<E> {
   /** Its neighbours in the queue; the queue's own. */
   previous: E | undefined;
@@ -36,9 +36,9 @@ export interface GrantQueue<E extends Waiter<E>> {
 
   /** The lane whose turn it is; -1 when all are empty. The same until something happens. */
   lead(): number;
-  /** Whether a newcomer in this lane may be served at once, past everybody who waits. */
+  /** Whether a newcomer in this lane may be served at once, before all waiting entries. */
   goesFirst(lane: number): boolean;
-  /** Who is next in the lane. */
+  /** The next entry of the lane. */
   head(lane: number): E | undefined;
   /** Takes the head out, or this entry, which is the head of its key, and books one whole turn, of which it had so many places. */
   takeHead(lane: number, taken?: number, entry?: E): E;
@@ -51,7 +51,7 @@ export interface GrantQueue<E extends Waiter<E>> {
   each(lane: number, visit: (entry: E) => boolean): void;
 
   // Of one whose rule has `keyOf`.
-  /** Who is next of those in the lane with this key. */
+  /** The next entry of the lane with this key. */
   headOf?(lane: number, key: unknown): E | undefined;
   /** Keys under which something waits in the lane, in the order of their turns, so many at most. */
   turns?(lane: number, most: number): readonly KeyTurn[];
@@ -95,7 +95,7 @@ export interface LaneRule {
   readonly maxQueued?: number | undefined;
   /** What happens at a bound; undefined is what the operator says. */
   readonly overflow?: Overflow | undefined;
-  /** Share of the turns kept for it; undefined is what the discipline says. */
+  /** Share of the turns kept for it; undefined is the default of the fairness. */
   readonly floor?: number | undefined;
 }
 
@@ -114,9 +114,9 @@ export interface QueueRule<in T> {
   readonly keyOf?: ((item: T) => unknown) | undefined;
   /** What lanes keep of a limiter's rates from the lanes below them; undefined where none does. */
   readonly reserve?: ReserveRule | undefined;
-  /** Position of a lane; without a name that of the last, least urgent one. -1 when nobody declared it; without declared lanes every name is the one lane. */
+  /** Position of a lane; without a name that of the last, least urgent one. -1 when it is not declared; without declared lanes every name is the one lane. */
   at(name: string | undefined): number;
-  /** What to refuse a name with that nobody declared; only where lanes are. */
+  /** The error for a lane name that is not declared; only where lanes are. */
   unknown?(operator: string, name: string): unknown;
   /** A new, empty queue. */
   create<E extends Waiter<E>>(places: number): Queue<E>;

@@ -69,7 +69,7 @@ export class ReorderBuffer<T> {
     this.#close(place, true, Number(counts));
   }
 
-  /** Frees a place: nobody waits for it any more. */
+  /** Frees a place: its item has left, and no result will come. */
   leave(place: Place<T>): void {
     this.#close(place, false, 0);
     if (place.isReserved) this.#enterLate(place);

@@ -9,13 +9,13 @@ export const sharedRounds = (isWeighted: boolean): FairnessRule => ({
 });
 
 /**
- * Weighted deficit round robin: lanes are visited in turn, a visit is worth the lane's quantum, and what a lane takes it pays for,
- * so lanes that all have work get places in the proportion of their shares, exactly, however long the run.
- * The smallest share is worth one place a round, so every visit serves somebody. With equal shares it is round robin.
+ * Weighted deficit round robin: lanes are visited in turn, a visit is worth the lane's quantum, and a lane pays for what it takes. So lanes that all
+ * have work get places in exact proportion to their shares, however long the run. The smallest share is worth one place a round, so every visit
+ * serves an entry. With equal shares it is round robin.
  *
  * A batch may take more of a lane than it has (work that comes back whole): the lane is then passed over until rounds have paid for it. An
- * empty lane earns nothing: rounds that pass it only pay its debt, and what it had left is gone once the round has moved on. A lane that
- * waits alone pays nothing, because nobody went without.
+ * empty lane earns nothing: rounds that pass it only pay its debt, and what it had left is gone once the round has moved on. A lane that waits alone
+ * pays nothing, because no other lane went without.
  *
  * Source: Shreedhar and Varghese, Efficient Fair Queueing Using Deficit Round Robin (1995).
  */
@@ -82,7 +82,7 @@ class Rounds implements Discipline {
   private visit(lane: number): void {
     if (lane <= this.at) this.endRound();
     this.at = lane;
-    // Alone it owes nobody.
+    // A lane that waits alone owes nothing to other lanes.
     const isAlone = this.counts.every((count, other) => count === 0 || other === lane);
     const before = this.deficit[lane] as number;
     this.deficit[lane] = (isAlone ? Math.max(0, before) : before) + (this.quantum[lane] as number);

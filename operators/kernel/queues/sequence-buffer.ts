@@ -48,7 +48,7 @@ export class SequenceBuffer<T> {
     return this.#held.has(this.#next);
   }
 
-  /** `'next'` when it is the number's turn, `'early'` when it has to wait, `'duplicate'` when it has come before, `'late'` when it was given up. */
+  /** `'next'` when it is the number's turn, `'early'` when it has to wait, `'duplicate'` when it has come before, `'late'` when its gap was skipped. */
   statusOf(number: number): 'next' | 'early' | 'duplicate' | 'late' {
     if (number < this.#next) return number < this.#completeFrom ? 'late' : 'duplicate';
     if (this.#held.has(number)) return 'duplicate';

@@ -48,9 +48,9 @@ export function refusalDelayMs(inARow: number, retryAfterMs: number | undefined,
 }
 
 /**
- * Whether one more of this kind (a retry, a hedge) may be added to `running`: at a time they are at most the share `ratio` of the `active`
- * calls, so that they cannot multiply the load on a backend that is already failing. `least` are always allowed, or a caller
- * with little traffic could never retry.
+ * Whether one more of this kind (a retry, a hedge) may be added to `running`. At any time they are at most the share `ratio` of the `active` calls,
+ * so that they cannot multiply the load on a backend that is already failing. `least` are always allowed, or a caller with little traffic could
+ * never retry.
  *
  * Source: retry budgets ("Handling Overload", Google SRE book, 2016).
  */

@@ -37,7 +37,7 @@ const PROBES = 7;
  * put aside is sent in one piece. This takes about log2(n) + 1 calls per bad item, and for few of them less than any tree.
  *
  * For many bad items it would take more calls than there are items. So as soon as the budget holds just one call for each unresolved
- * item, one item is sent at a time: with `maxCalls` above the size of the batch no item is ever given up.
+ * item, one item is sent at a time: with `maxCalls` above the size of the batch no item is ever rejected untested.
  *
  * Source: the merging step of generalized binary splitting (Hwang 1972), without its need to know how many are bad.
  */
@@ -93,13 +93,13 @@ export class BadItemSearch<T> {
 
   /** A call succeeded: all its items are good. */
   succeeded(call: readonly T[], spent: SearchSpent): SearchStep<T> {
-    // Somebody left before the call, and may have been the bad one.
+    // An item left before the call, and may have been the bad one.
     if (call.length < this.#sent) this.#isSure = false;
     if (!this.#isSure) return this.inconclusive(spent);
     return { ...this.#next([], spent), blamed: false };
   }
 
-  /** A call is over and says nothing about its items: a refusal of another kind, or nobody was left in it. */
+  /** A call is over and says nothing about its items: it failed for another reason, or all its items had left. */
   inconclusive(spent: SearchSpent): SearchStep<T> {
     this.#rest = this.held;
     this.#suspects = [];

@@ -124,7 +124,7 @@ export class Repairer<T, R> {
     if (this.machine.refusal === undefined) this.searchOn(batch, undefined);
   }
 
-  /** Everybody has left a batch that waits. */
+  /** All items have left a waiting batch. */
   emptied(batch: Batch<T, R>): void {
     this.held.delete(batch);
     if (this.pausing.delete(batch)) this.nextAt = Array.from(this.pausing).reduce((at, { readyAt }) => Math.min(at, readyAt), Infinity);

@@ -5,9 +5,9 @@ export interface FailedJob {
   readonly id: string;
   readonly weight: number;
   readonly acceptedAt: number;
-  /** When it must be settled; Infinity when nobody said. */
+  /** When it must be settled; Infinity without a deadline. */
   readonly deadlineAt: number;
-  /** Settled, or given up by its owner. */
+  /** Settled, or cancelled by its owner. */
   readonly isDone: boolean;
   /** Why it failed last. */
   readonly reason: unknown;
@@ -16,7 +16,7 @@ export interface FailedJob {
 /** The batch a call began as; its retries and parts share it. */
 export interface Origin<J> {
   readonly id: string;
-  /** Everybody who was in its first call. */
+  /** The items of its first call. */
   readonly jobs: readonly J[];
   /** Calls spent on it or promised by `Repair.parts`, retries aside. */
   readonly calls: number;
@@ -31,7 +31,7 @@ export interface Failure<J> {
   readonly error: unknown;
   /** What the operator's classifier said of the error; asked once, whatever the number of rules. */
   readonly verdict: Verdict;
-  /** Everybody who was in the call, in its order. */
+  /** The items of the call, in its order. */
   readonly call: readonly J[];
   /** Those of them that have failed and still wait for a result. */
   readonly jobs: readonly J[];
@@ -58,14 +58,14 @@ export interface Failure<J> {
   draw(): number;
 }
 
-/** What is to be told of a repair; the operator adds who and when. */
+/** Events of a repair, to which the operator adds its name and the time. */
 export type RepairNote = Readonly<
   | { type: 'retryScheduled'; class: ErrorClass; size: number; attempt: number; delayMs: number }
   | { type: 'split'; size: number; parts: number; depth: number }
   | { type: 'blamed'; size: number; blamed: number; round: number }
 >;
 
-/** What is done about a failure. Whoever failed and is mentioned nowhere is rejected with the reason it failed for. */
+/** What is done about a failure. Failed items that the plan does not list are rejected with their own reason. */
 export interface Repair<J> {
   /** Sent again, each as a batch of its own under its own permit, in this order; ahead of the fresh items of their lane. */
   readonly parts?: readonly (readonly J[])[];
@@ -81,7 +81,7 @@ export interface Repair<J> {
   readonly isRefusal?: boolean;
   /** Settled now, wherever they are: those of the call, held ones, and any other of the same origin that waits. */
   readonly rejected?: readonly { readonly job: J; readonly reason: unknown }[];
-  /** The search that the parts are a step of: it is told of their end. @defaultValue for another attempt (`attempt`) that of the call, else none */
+  /** The search that the parts are a step of: their ends are reported to it. @defaultValue for another attempt (`attempt`) that of the call, else none */
   readonly search?: Search<J>;
   /** Those of the call that wait for a later step of the search, which has to mention them. */
   readonly held?: readonly J[];
@@ -91,7 +91,7 @@ export interface Repair<J> {
 /** A search for bad items that sends one part after the other. */
 export interface Search<J> {
   /**
-   * The call of its part is over, or was never made. What follows when all who were in it are `good`; undefined when it says nothing of its items.
+   * The call of its part is over, or was never made. The result when all its items are `good`; undefined when it says nothing of its items.
    * A step that sends nothing is the last, and leaves nothing held.
    */
   next(good: readonly J[] | undefined, origin: Origin<J>): Repair<J>;
@@ -104,7 +104,7 @@ export interface Search<J> {
 export interface RepairRule {
   /** Sorts errors when the operator has no `classify` of its own; the first rule that brings one decides. */
   readonly classify?: Classify;
-  /** Does what rules decide, so that whoever repairs nothing need not carry it. One of your own takes it from another: `{ ...retryFailed(), failed }`. */
+  /** Carries out what rules decide; part of the rule, so that bundles without repair do not contain it. A rule of your own takes it from another: `{ ...retryFailed(), failed }`. */
   readonly createRepairer: (machine: never, rules: readonly RepairRule[]) => unknown;
   /** Undefined when it is for another rule. */
   failed<J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined;

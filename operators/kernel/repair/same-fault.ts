@@ -1,6 +1,6 @@
 import { fieldOf } from './field-of.js';
 
-/** Items from all over the batch that have failed alone, after which one that is searched part by part is given up. */
+/** When so many items from all over the batch have failed alone, a batch that is searched part by part is rejected. */
 const ENOUGH_ALONE = 4;
 
 /** Counts and durations, which are those of a call and not of its cause. */
@@ -10,8 +10,8 @@ const SHORT_NUMBERS = /(?<![\w.-])\d{1,5}(?:\.\d{1,5})?(?![\w-])/g;
 const MOST_TEXT = 10_000;
 
 /**
- * Whether cutting a batch up leads anywhere. It does not when nothing has succeeded and every part has failed with an error that nobody
- * recognises and that has the same name and message, but for short numbers. Parts are those of the first cut that makes four.
+ * Whether cutting a batch up leads anywhere. It does not when nothing has succeeded and every part has failed with an unrecognised error of the same
+ * name and message, short numbers aside. Parts are those of the first cut that makes four.
  */
 export class SameFault {
   /** How often the items that an error named were taken out. */
@@ -47,7 +47,7 @@ export class SameFault {
     if (depth < this.level) this.untried += parts - 1;
   }
 
-  /** A call failed with an error nobody recognises. */
+  /** A call failed with an unrecognised error. */
   failed(error: unknown, size: number, depth: number): void {
     const mark = markOf(error);
     if (mark !== (this.mark ??= mark)) this.ruleOut();

@@ -1,5 +1,5 @@
 /**
- * What kind of failure an error is; decides whether to retry, split, wait or give up.
+ * What kind of failure an error is; decides whether to retry, split, wait or reject.
  * @stable
  */
 export type ErrorClass = 'throttled' | 'transient' | 'timeout' | 'tooLarge' | 'itemFault' | 'fatal' | 'contract' | 'cancelled';
@@ -23,7 +23,7 @@ export interface Verdict {
 }
 
 /**
- * What a classifier is told.
+ * Context of a classifier.
  * @stable
  */
 export interface ClassifyContext {

@@ -1,5 +1,6 @@
 /**
- * Who may wait, and which entries are evicted for a newcomer. Every queue with a bound asks here, and nothing else reads `maxQueued` and `overflow`.
+ * Which entries may wait, and which are evicted for a newcomer. Every queue with a bound asks here, and nothing else reads `maxQueued` and
+ * `overflow`.
  *
  * 1. The checks of an operator make {@link Bounds} of its options, once.
  * 2. For a newcomer that has to wait, the queue asks {@link refusal} (and {@link overweight}, {@link tooManyKeys} where it has such bounds) with the
@@ -7,7 +8,7 @@
  *    room: its owner does not ask.
  * 3. On a {@link Refusal} the queue asks which entries go, by the form that it has: {@link evictable} for lanes (`Queue`, `GrantQueue`),
  *    {@link evictableKey} for the lines of keys, {@link pushEvicting} for one line. No entry means that the newcomer goes. The owner takes the entries out,
- *    lets the newcomer in, and only then calls anybody.
+ *    lets the newcomer in, and only then calls listeners.
  * 4. Under the policy 'error' no entry goes, and the operator fails. The error names the `bound` and `limit` of the refusal, and its `policy`.
  *
  * Results that an order holds back count: the owner adds them to `queued`.

@@ -31,7 +31,7 @@ import { schedulerOption } from '../time/alarm.js';
 export type BatchWork<T, R> = (items: readonly T[], context: CallContext) => WorkResult<BatchResult<R>>;
 
 /**
- * What a window function is told.
+ * Context of a window function.
  * @stable
  */
 export interface WindowContext {
@@ -74,7 +74,8 @@ export interface GateOptions<T, R = never> {
   /** Lanes of different urgency, with {@link lanes}. @defaultValue one line for all */
   readonly queue?: QueueRule<T>;
   /**
-   * Most items waiting; those between two attempts count. Without a bound `queueLong` is told at 10,000. A function is asked for each item that has to wait.
+   * Most items waiting; those between two attempts count. Without a bound `queueLong` is emitted at 10,000. A function is called for each item that
+   * has to wait.
    * @defaultValue Infinity
    */
   readonly maxQueued?: number | (() => number);
@@ -123,7 +124,7 @@ function isBatchQueue(rule: unknown): boolean {
   return typeof create === 'function' && 'plan' in Object(create(1));
 }
 
-/** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
+/** How each option is checked. Operators with more or fewer options change a copy. */
 export const BATCH_CHECKS = /* @__PURE__ */ (() =>
   ({
     maxSize: count,

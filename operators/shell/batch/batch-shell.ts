@@ -42,7 +42,7 @@ export interface BatchOutput<T, R> {
   readonly hasRoom?: (() => void) | undefined;
 }
 
-/** Who makes all the calls, for a limiter with limits per model, or with lanes that keys share. */
+/** Model and key of all the calls, for a limiter with limits per model, or with lanes that keys share. */
 export interface CallOwner {
   readonly model?: string | undefined;
   readonly key?: unknown;
@@ -139,7 +139,7 @@ export class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     else describe(job, this, time, options);
   }
 
-  /** The second half of `add`; queues nothing for an item that was given up in between. */
+  /** The second half of `add`; queues nothing for an item that was cancelled in between. */
   submit(job: Job<T, R>): void {
     this.arrived(enter(this.machine, job));
   }
@@ -209,7 +209,7 @@ export class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       const { calls } = machine;
       clear(machine, this.alarm.now());
       this.withdraw();
-      // Before any listener is told, which may leave as well.
+      // Before listeners are called, which may unsubscribe as well.
       for (const { call } of calls) (call as BatchCall<T, R>).run();
     }
     // Also when it is called again by a listener of the first time: no signal is left to abort later.

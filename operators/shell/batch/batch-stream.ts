@@ -108,7 +108,7 @@ export class BatchStream<T, R> implements BatchOutput<T, R> {
     else this.to.complete();
   }
 
-  /** Over before its consumer hears of the error: nothing that is done there starts anything more. */
+  /** Over before the consumer gets the error: nothing that the consumer does then starts further work. */
   failed(error: unknown): void {
     this.shell.close();
     this.to.error(error);

@@ -94,7 +94,7 @@ interface Kept<R> extends Linked<Kept<R>> {
 /** Values by key, up to a bound. */
 export class KeptValues<R> implements Values<R> {
   private readonly byKey = new Map<unknown, Kept<R>>();
-  /** The one not asked for longest first. A `Map` has an order too, but whoever asks it for the first steps over the places of all that are gone. */
+  /** Least recently used first. A `Map` has an order too, but finding its first entry steps over the places of all deleted ones. */
   private readonly inUse = new Chain<Kept<R>>();
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   private readonly clock: Alarm;

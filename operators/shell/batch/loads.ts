@@ -16,7 +16,8 @@ export interface LoadOptions {
   /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
   readonly lane?: string;
   /**
-   * Items of a lane with equal keys share one turn in it, so that a tenant who sends much delays no other. Only with a `queue` that has a `key`.
+   * Items of a lane with equal keys share one turn in it, so that a tenant with many loads does not delay the others. Only with a `queue` that has a
+   * `key`.
    * @defaultValue what the queue's `key` says
    */
   readonly key?: unknown;
@@ -123,7 +124,7 @@ export class Item<T, R> extends Job<T, R> {
     super(input);
   }
 
-  /** For the one caller of an item that nobody shares, who cannot leave. */
+  /** For an unshared item, whose only caller cannot leave. */
   promise(): Promise<R> {
     return (this.promised = new Promise<R>((resolve, reject) => {
       this.resolve = resolve;
@@ -131,7 +132,7 @@ export class Item<T, R> extends Job<T, R> {
     }));
   }
 
-  /** Nobody waits for it. */
+  /** True when no caller waits for it. */
   get isEmpty(): boolean {
     return this.promised === undefined && !this.loads?.size;
   }
@@ -146,13 +147,14 @@ export class Item<T, R> extends Job<T, R> {
     return this.loads?.delete(load) === true;
   }
 
-  /** Hands its result to everybody. */
+  /** Hands its result to all its callers. */
   deliver(): void {
     const { loads, promised, resolve, reject, failed, outcome } = this;
     this.loads = undefined;
     if (!failed) resolve?.(outcome as R);
     else if (reject) {
-      // Whoever awaits it still sees the rejection; whoever does not is not killed by it. Only now: a handler costs a promise.
+      // Callers that await the promise still get the rejection; without a caller it is not reported as unhandled. Attached only now, because a
+      // handler costs a promise.
       promised?.catch(noop);
       reject(outcome);
     }

@@ -15,7 +15,7 @@ const OPEN = 2;
 /** Its work has ended by itself, well or badly. */
 const DONE = 3;
 const FAILED = 4;
-/** Cancelled, so that nobody listens any more; added to the state it was in. */
+/** Cancelled, so that its values go nowhere; added to the state it was in. */
 const STOPPED = 5;
 
 /** Stands for the last value of work that has emitted none. */
@@ -101,8 +101,8 @@ export abstract class Call<R> extends LazySignal {
     this.returned(promise);
     if (fault) this.ended(fault.error);
     else if (promise) {
-      // Also when it was cancelled meanwhile: nobody else handles its rejection. As `await` does, without calling a `then` that was put on it, which may
-      // throw, or answer twice and so into the next call.
+      // Also when it was cancelled meanwhile: its rejection has no other handler. As `await` does, without calling a `then` that was put on it,
+      // which may throw, or answer twice and so into the next call.
       void Promise.prototype.then.call(promise, this.hear() as (value: unknown) => void, this.listen().error);
     } else if (this.state !== OPEN) return;
     else if (stream) {
@@ -196,7 +196,7 @@ export abstract class Relay<R> extends Call<R> {
 }
 
 /**
- * A call with a permit, which is released when its work is really over. Whoever is told the end calls `release` when the result is out.
+ * A call with a permit, which is released when its work is really over. The subclass is told the end and calls `release` when the result is out.
  *
  * A call that has ended by itself can be used again after `renew`, so that items one after the other need no new object and functions each.
  */

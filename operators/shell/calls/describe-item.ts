@@ -65,7 +65,7 @@ function place<T, R>(job: Job<T, R>, machine: DrivenMachine<T, R>, key: (() => u
   try {
     if (key) buffer.assign(taken, key());
     takePlace(job, taken);
-    // `key` may have made the only load leave, when the item had no place to give up yet.
+    // `key` may have made the only load leave, before the item had a place in the queue.
     if (job.isDone) buffer.leave(taken);
   } catch (error) {
     buffer.leave(taken);

@@ -16,14 +16,14 @@ export function passLastValue<R>(source: Observable<R>, resolve: (value: R) => v
   });
 }
 
-/** The last value of a stream, as a promise that nobody can leave. */
+/** The last value of a stream, as a promise, which cannot be unsubscribed from. */
 export function lastOf<R>(source: Observable<R>): Promise<R> {
   return new Promise((resolve, reject) => {
     passLastValue(source, resolve, reject);
   });
 }
 
-/** With RxJS's own `EmptyError`, which nobody else is to make. */
+/** With RxJS's own `EmptyError`, which only RxJS should construct. */
 export function rejectEmpty(reject: (error: unknown) => void): void {
   EMPTY.pipe(throwIfEmpty()).subscribe({ error: reject });
 }

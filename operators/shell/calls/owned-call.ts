@@ -2,7 +2,7 @@ import type { ObservableInput } from 'rxjs';
 import type { WorkResult } from '../../options/types.js';
 import { Call } from './call.js';
 
-/** Who makes a call, and hears of it. */
+/** The owner of a call: makes it, and receives its values and its end. */
 export interface CallOwner<C, R> {
   work(call: C): WorkResult<R> | ObservableInput<R>;
   got(call: C, value: R): void;
@@ -10,7 +10,7 @@ export interface CallOwner<C, R> {
   failed(call: C, error: unknown): void;
 }
 
-/** A call that leaves everything to its owner, who has several of them. */
+/** A call that leaves everything to its owner, which has several calls. */
 export abstract class OwnedCall<R> extends Call<R> {
   constructor(protected readonly owner: CallOwner<OwnedCall<R>, R>) {
     super();

@@ -85,7 +85,7 @@ export abstract class Gate<T, R, S extends GateSettings> implements Handlers<T> 
     this.drain();
   }
 
-  /** Reports what is given up for want of room, and how many items that is. @throws CallbackError when `onDrop` throws */
+  /** Reports the items that are dropped for lack of room. @throws CallbackError when `onDrop` throws */
   protected drop(dropped: readonly unknown[], policy: string, items = dropped.length): void {
     const { operator, onDrop, tell } = this.settings;
     for (let n = 0; n < items; n++) tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy });
@@ -115,7 +115,7 @@ export abstract class Gate<T, R, S extends GateSettings> implements Handlers<T> 
 
   /** The consumer has left, or the stream has ended. */
   #stop(): void {
-    // In the middle of a callback what waits is about to change: it is given up when the callback has returned.
+    // In the middle of a callback the queue is about to change: waiting items are discarded when the callback has returned.
     if (this.isAdding) return;
     const { length: count } = this;
     this.clear();
@@ -123,7 +123,7 @@ export abstract class Gate<T, R, S extends GateSettings> implements Handlers<T> 
     try {
       this.changed?.();
     } catch {
-      // There is nobody left to tell that a callback is broken.
+      // The subscriber has left, so the broken callback cannot be reported to it.
     }
   }
 }

@@ -1,7 +1,7 @@
 import { noop } from 'rxjs';
 import type { Waiter } from '../../kernel/queues/queue.js';
 
-/** A producer who waits to be let in. */
+/** A producer that waits to be let in. */
 export class Offer<T> implements Waiter<Offer<T>> {
   readonly promise: Promise<boolean>;
   previous: Offer<T> | undefined = undefined;
@@ -28,7 +28,7 @@ export class Offer<T> implements Waiter<Offer<T>> {
     this.#resolve(isIn);
   }
 
-  /** Whoever awaits it sees the rejection; whoever does not is not killed by it. */
+  /** Callers that await the promise get the rejection; without a caller it is not reported as unhandled. */
   refuse(error: unknown): void {
     this.leaveSignal();
     this.promise.catch(noop);

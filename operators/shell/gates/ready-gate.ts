@@ -47,7 +47,7 @@ export abstract class ReadyGate<T, R, S extends ReadySettings<T>> extends Gate<T
   protected abstract pass(item: T): R;
   /** Takes in an item that has to wait, and could wait alone. */
   protected abstract hold(item: T, weight: number): void;
-  /** The next to be handed on. Calls nobody. */
+  /** Takes out the next item to be handed on. Calls neither callbacks nor listeners. */
   protected abstract take(): R;
 
   override listen(source: Observable<T>): void {

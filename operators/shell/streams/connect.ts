@@ -80,8 +80,9 @@ export function subscribeLink<T>(source: Observable<T>, link: Link<T>): void {
 }
 
 /**
- * Hands everything to an observer made of functions: a `Subject` inside Vue's `reactive` calls it through a proxy, which hands out every object in it as
- * a proxy too, and RxJS 5 and 6 through an object made with `Object.create`, whose `unsubscribe` is their own. So nothing is `#private` either.
+ * Hands everything to an observer made of functions. A `Subject` inside Vue's `reactive` calls it through a proxy, which hands out every object in
+ * it as a proxy too. RxJS 5 and 6 call it through an object made with `Object.create`, whose `unsubscribe` is their own. So nothing is `#private`
+ * either.
  */
 export class Link<T> extends Subscriber<T> {
   /** A teardown of yours that throws costs neither the result nor the permit. */

@@ -1,4 +1,4 @@
-/** What a reader that takes one value at a time says to whoever can wait. */
+/** What a reader that takes one value at a time tells a source that can wait. */
 export interface Demand {
   /** Most values that may still be on their way to it; 0 while what it has waits to be read. */
   room(): number;
@@ -7,12 +7,12 @@ export interface Demand {
 }
 
 /**
- * Who reads what is being subscribed to now. Operators in between need not know of it: they subscribe to their sources before their own
- * `subscribe` returns. Set for that long only.
+ * The reader of the source that is being subscribed to now. Operators in between need not know of it: they subscribe to their sources before their
+ * own `subscribe` returns. Set for that long only.
  */
 let reader: Demand | undefined;
 
-/** Subscribes on behalf of a reader, or of nobody. */
+/** Subscribes on behalf of a reader, if there is one. */
 export function readBy(demand: Demand | undefined, subscribe: () => void): void {
   const outer = reader;
   reader = demand;

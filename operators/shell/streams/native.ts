@@ -3,7 +3,7 @@ export interface NativeSubscriber<T> {
   next(value: T): void;
   error(error: unknown): void;
   complete(): void;
-  /** Runs when the subscription is over, whoever ended it; at once if it is. */
+  /** Runs when the subscription ends, from either side; at once if it has ended already. */
   addTeardown(teardown: () => void): void;
 }
 

@@ -29,7 +29,7 @@ export interface ToAsyncIterableOptions {
   readonly overflow?: (typeof OVERFLOWS)[number];
   /** Leaves the source when it aborts; the reader gets its reason as an error. @defaultValue none */
   readonly signal?: AbortSignal;
-  /** Told of values that are dropped (`dropped`), and given up by leaving (`cancelled`). @defaultValue none */
+  /** Listener for dropped values (`dropped`), and for values that are cancelled by leaving (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
 
@@ -52,12 +52,12 @@ export function readPullOptions(operator: string, options: ToAsyncIterableOption
   return { operator, bounds: boundsOf(settings), signal: settings.signal, onEvent: settings.onEvent };
 }
 
-/** Kept, and not made a rejected promise, until somebody asks: one that nobody reads would be reported as unhandled. */
+/** Kept until `next()` is called: a rejected promise without a reader would be reported as unhandled. */
 type Failure = { readonly error: unknown } | undefined;
 
 /**
- * One subscription, read value by value. It starts with the first `next()`. Values nobody has asked for yet wait in a bounded queue,
- * calls of `next()` that find none wait for them in order. An error is told once, to one call; all others learn that it is over.
+ * One subscription, read value by value. It starts with the first `next()`. Values that are not asked for yet wait in a bounded queue; calls of
+ * `next()` that find it empty wait in order. An error rejects one call; all others are answered with `done`.
  */
 export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, AsyncDisposable, Demand {
   readonly #source: Observable<T>;
@@ -100,7 +100,7 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
     return asked;
   }
 
-  /** One that can wait is asked for more when all that was there has been read. What is not read any more has nobody to wait for. */
+  /** A source that can wait is asked for more when the queue has been read. An iterator that is over makes its source wait for nothing. */
   room(): number {
     if (this.#isOver) return Infinity;
     return this.#queued.length === 0 ? room(this.#settings.bounds, 0) : 0;
@@ -182,7 +182,7 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
     this.#failure = failure;
     this.#isOver = true;
     this.#subscription?.unsubscribe();
-    // Whoever waits found the queue empty, so nothing is told before the values.
+    // Waiting readers found the queue empty, so the error does not overtake a value.
     if (this.#failure && this.#readers.fail(this.#failure.error)) this.#failure = undefined;
     this.#readers.end();
     for (const pull of [...this.#pulling]) pull();

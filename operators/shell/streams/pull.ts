@@ -135,7 +135,7 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
 
   const resume = (): void => {
     if (isReading || isOver) return;
-    // What is subscribed to by those who get the first results is read by others.
+    // Sources that consumers of the first results subscribe to have other readers.
     readBy(undefined, read);
   };
   const stopListening = demand?.onRoom(resume);
@@ -153,7 +153,7 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
 
 /** Of an iterator that keeps no rules; read on, some have no end. `for…of` refuses them as well. */
 function notAStep(): TypeError {
-  return new TypeError('`next` of the iterator answered what is no object');
+  return new TypeError('`next` of the iterator must return an object');
 }
 
 /** Opens what can be read piece by piece. */

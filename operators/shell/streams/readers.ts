@@ -17,7 +17,7 @@ export class Readers<T> {
     });
   }
 
-  /** False when nobody has asked. */
+  /** False when no reader waits. */
   give(value: T): boolean {
     const first = this.#requests.shift();
     first?.answer({ done: false, value });
@@ -31,7 +31,7 @@ export class Readers<T> {
     return first !== undefined;
   }
 
-  /** There will be no items for this one, or for anybody. */
+  /** Ends the requests of this reader, or without an argument of all readers. */
   end(by?: unknown): void {
     for (let left = this.#requests.length; left > 0; left--) {
       const asked = this.#requests.shift() as ReadRequest<T>;
@@ -41,7 +41,7 @@ export class Readers<T> {
   }
 }
 
-/** What a reader is told at the end. */
+/** The answer to a reader at the end. */
 export function over(): Promise<IteratorReturnResult<undefined>> {
   return Promise.resolve({ done: true, value: undefined });
 }

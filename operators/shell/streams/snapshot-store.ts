@@ -21,11 +21,11 @@ export type StoreStatus = 'idle' | 'live' | 'completed' | 'failed';
 export interface Store<S> {
   /** Calls `listener` after every change of the snapshot or the status; the returned function stops that. */
   readonly subscribe: (listener: () => void) => () => void;
-  /** The newest value that was shown; the same object until the listeners are told of another. */
+  /** The newest value that was shown; the same object until the listeners are notified of another. */
   readonly getSnapshot: () => S;
   /** The initial value. */
   readonly getServerSnapshot: () => S;
-  /** What became of the source; changes only when the listeners are told, and when the first one comes or the last one leaves. */
+  /** State of the source; changes only when the listeners are notified, and when the first one comes or the last one leaves. */
   readonly status: StoreStatus;
   /** Why it failed; undefined unless `status` is `'failed'`. */
   readonly error: unknown;

@@ -12,8 +12,8 @@ export interface Trampoline {
 type Step = (one: unknown, other: unknown) => void;
 
 /**
- * Makes the function that runs the steps of one subscription, one at a time: for state that a consumer may change while it is told of a change, as when it
- * feeds its own source.
+ * Makes the function that runs the steps of one subscription, one at a time: for state that a consumer may change while it is notified of a change,
+ * as when it feeds its own source.
  *
  * - **Runs** a step at once, with the arguments given after it. A step that is asked for inside another runs after it, in a loop, so it cannot overflow
  *   the stack.

@@ -43,8 +43,8 @@ export interface Pace {
 }
 
 /**
- * Rings once for each `arm`: after `maxWaitMs`, or with the next animation frame when that is sooner. Where no frames come (Node, a
- * worker, a tab nobody sees) the time rings alone, so nobody has to know which of these it is.
+ * Rings once for each `arm`: after `maxWaitMs`, or with the next animation frame when that is sooner. Where no frames come (Node, a worker, a hidden
+ * tab) the timer rings alone, so callers need not know where they run.
  *
  * One frame serves all: those that hand items on first, with those that are armed by that, then those that come last and show. Each is served once in
  * a frame, and never in the one it was made in, so that no circle can close. Each asks for frames of its own all the same, and needs no other.

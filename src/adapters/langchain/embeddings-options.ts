@@ -34,7 +34,7 @@ export const NAME = 'limitEmbeddings';
 interface Parts {
   readonly inner: Inner;
   readonly batches: TextBatches;
-  /** Closed with the rest: it would wait a while for calls that were given up and go on. */
+  /** Closed with the rest: otherwise it would wait for cancelled calls that still run. */
   readonly ownLimiter: Limiter | undefined;
   readonly areQueriesAlone: boolean;
   readonly scheduler: SchedulerLike;

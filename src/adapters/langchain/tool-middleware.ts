@@ -26,7 +26,7 @@ export interface ToolMiddlewareOptions extends Pick<CallRules, 'limiter' | 'onEv
   readonly job?: CallJob | ((tool: string) => CallJob);
   /** Longest call, in ms from its permit; its signal aborts. @defaultValue 30000 */
   readonly timeoutMs?: PerTool;
-  /** Whether a call that fails is told to the model, as an agent without middleware does it, or ends the run. @defaultValue 'tell' */
+  /** Whether a failed call is reported to the model, as an agent without middleware does it, or ends the run. @defaultValue 'tell' */
   readonly errors?: 'tell' | 'throw';
 }
 
@@ -44,8 +44,8 @@ const NAME = 'createToolMiddleware';
  * Middleware for `createAgent` whose tool calls wait for each other: so many at a time of all tools, and so many of each. An agent by itself
  * starts all calls that a model asks for at once.
  *
- * - **Answers** as the tool does. A call that fails, or takes longer than `timeoutMs`, is told to the model as a message of status `error`; with
- *   `errors: 'throw'` its error ends the run. What LangChain's own signals mean (an interrupt, arguments of the wrong shape) goes on.
+ * - **Answers** as the tool does. A call that fails, or takes longer than `timeoutMs`, is reported to the model as a message of status `error`; with
+ *   `errors: 'throw'` its error ends the run. LangChain's own signals (an interrupt, arguments of the wrong shape) keep their meaning.
  * - **On abort** of the run's signal what waits leaves and is never started; the signal of what runs aborts.
  * - **Holds at most** 1000 calls that wait, or what `limiter` says; 1000 of each tool with slots of its own.
  * - **Never** calls a tool twice: it may have had its effect.

@@ -129,7 +129,7 @@ export class Instruments {
     return this.#observed.has(name);
   }
 
-  /** What is asked for when somebody reads the metrics. */
+  /** Registers the gauges that are read when metrics are collected. */
   #observeAll(): void {
     const gauges = (Object.keys(GAUGES) as (keyof typeof GAUGES)[]).map((field) => ({
       field,

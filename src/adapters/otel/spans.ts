@@ -87,7 +87,7 @@ export class Spans {
       attempt.record = record;
       return;
     }
-    // Nobody gives us the events of its caller.
+    // The events of its caller are not connected to this exporter.
     const endedAt = Date.now();
     const startedAt = endedAt - record.latencyMs;
     const parent = parentOf(context.active(), record.traceId);
@@ -146,7 +146,7 @@ export class Spans {
   #ended(event: EventOf<'attemptEnded'>): void {
     const work = this.#open.get(keyOf(event));
     const attempt = work?.attempts.get(event.attempt);
-    // It was under way before anybody listened.
+    // It was under way before listening began.
     if (work === undefined || attempt === undefined) return;
     attempt.endedAt = timeOf(event);
     attempt.outcome = event.outcome;
@@ -231,7 +231,7 @@ export class Spans {
     for (const { spanId } of attempts.values()) if (spanId !== undefined) this.#bySpanId.delete(spanId);
   }
 
-  /** Of what is still open nobody will hear any more. */
+  /** Closes the open work of an instance that will emit no more events. */
   #forget(event: FlowEvent): void {
     const instance = instanceKey(event);
     for (const work of this.#open.values()) if (work.instance === instance && work.end === undefined) this.#close(work);
@@ -250,7 +250,7 @@ function timeOf({ at = Date.now() }: FlowEvent): number {
   return at;
 }
 
-/** Whoever stopped wanting an answer has not failed. */
+/** A cancelled call counts as good: the caller left, and nothing failed. */
 function isGood(outcome: string): boolean {
   return ['ok', 'fulfilled', 'success', 'cancelled'].includes(outcome);
 }

@@ -45,7 +45,7 @@ export interface RequestFacts {
 const JOB: readonly (keyof CallJob)[] = ['lane', 'key', 'cost', 'model', 'name'];
 
 /**
- * What a policy is told about a request: its job under the limiter, if there is one, and its signal.
+ * Options of a policy for a request: its job under the limiter, if there is one, and its signal.
  *
  * @param factsOf - undefined for what is no call of a model
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a `job` that is none, or has no limiter; what it returns throws CallbackError (`FLOW_CALLBACK`) when

@@ -17,8 +17,8 @@ export interface Drawn<T> extends AsyncIterableIterator<T, undefined> {
 }
 
 /**
- * Draws the items of a source through an operator: it is read only while somebody waits for what comes out. What the operator lets go before
- * an error comes before that error. Leaving is `return`: it leaves the source at once, and waits for nothing.
+ * Draws the items of a source through an operator: the source is read only while a reader waits for a result. Items that the operator emits before
+ * an error come before that error. `return` leaves the source at once, and waits for nothing.
  */
 export function drawn<T>(source: ReadableStream<T> | AsyncIterable<T>, operator: MonoTypeOperatorFunction<T>): Drawn<T> {
   const items = new Subject<T>();

@@ -8,7 +8,7 @@ import type { Reservation } from '../../pipelines/budget/budget-types.js';
 import { withReservation } from '../../pipelines/budget/reserving.js';
 import type { AccountedCall } from './accounted-call.js';
 
-/** What the work of an adapter is told of its attempt. */
+/** Context of an adapter's work for its attempt. */
 export interface EnteredAttempt extends Omit<PolicyContext, 'restartTimeout' | 'pauseTimeout'> {
   /** How far the answer is, for one that may break off. */
   readonly follow: (progress: Progress) => void;

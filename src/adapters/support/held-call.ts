@@ -8,7 +8,7 @@ import type { Held } from './held-rules.js';
 import type { RelayedSignal } from './relayed-signal.js';
 import { relayedSignal } from './relayed-signal.js';
 
-/** How a call whose answer goes on after it was given comes to its end. */
+/** How a call ends whose answer continues after it was handed over. */
 export interface Over {
   /** The answer is here to its end; at once, when there is nothing to read. */
   ended(): void;
@@ -22,9 +22,9 @@ export interface Over {
   onFault(listener: (error: unknown) => void): void;
   /** Calls back when an answer that has said its last word has had time enough for its end. */
   soon(cut: () => void): void;
-  /** Aborts with the signal of whoever asked. */
+  /** Aborts with the caller's signal. */
   readonly signal: AbortSignal | undefined;
-  /** Says whether the signal still matters after the end, to those who read what is here. */
+  /** Says whether unread chunks remain after the end, so that the signal still matters to the reader. */
   unread(isUnread: boolean): void;
 }
 
@@ -33,7 +33,7 @@ export interface HeldCall<T> {
   open(attempt: EnteredAttempt): PromiseLike<T>;
   /** The answer for the caller, whose stream tells how it ends. */
   follow(answer: T, over: Over, attempt: EnteredAttempt): T;
-  /** For an answer that came too late for anybody. */
+  /** Discards an answer that came after the caller had left. */
   discard(answer: T): void;
 }
 

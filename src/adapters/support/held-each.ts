@@ -20,7 +20,7 @@ interface Begun<C> {
   readonly over?: Over;
 }
 
-/** What is to be ended when nobody reads any more. */
+/** What is to be ended when the reader has left. */
 interface UnderWay {
   end?: (() => void) | undefined;
 }

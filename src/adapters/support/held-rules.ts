@@ -23,7 +23,7 @@ export interface Held {
   readonly policy: CallPolicy;
   readonly closeGraceMs: number;
   readonly scheduler: SchedulerLike;
-  /** Tells that a call was given up because its answer was collected. */
+  /** Reports that a call was cancelled because its answer was collected. */
   abandoned(lane: string | undefined): void;
 }
 

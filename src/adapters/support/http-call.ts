@@ -41,7 +41,7 @@ export interface Sending extends HttpRequest {
   readonly isRepeatable: boolean;
 }
 
-/** What servers tell the clients of OpenAI and Anthropic about trying again, and what those are told here: that it is not for them to do. */
+/** The header by which servers tell the clients of OpenAI and Anthropic whether to retry, and its value here: the clients must not retry themselves. */
 const MAY_RETRY = 'x-should-retry';
 
 /**

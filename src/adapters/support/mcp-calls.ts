@@ -45,7 +45,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   readonly #stopListening: () => void;
   readonly #signals = new AbortCalls();
   readonly #open = new Set<Open>();
-  /** What the tools are; undefined until somebody asks the server. */
+  /** The tools of the server; undefined until they are first needed. */
   #tools: Observable<Tools<T>> | undefined;
 
   constructor(link: McpLink<R, T>, options: McpCallerOptions<T>, maxSilenceMs: number) {
@@ -136,7 +136,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
     return { open: this.#open.size, reads: this.#reads.snapshot(), writes: this.#writes.snapshot() };
   }
 
-  /** Asked once for everybody; the answer stays, a failure does not. */
+  /** Asked once for all calls; the answer is kept, a failure is not. */
   #known(): Observable<Tools<T>> {
     const request = requestOf({}, this.#config.maxSilenceMs);
     this.#tools ??= this.#policies

@@ -28,7 +28,7 @@ export interface McpLink<R extends McpResult, T extends McpTool> {
 /** What a client does with notifications that it has no handler for. */
 interface Fallback<N> {
   (notification: N): Promise<void>;
-  /** One of ours, which nobody needs any more. */
+  /** Set on a handler of ours that is no longer needed. */
   isOver?: boolean;
   /** The one that it stands in front of. */
   next?: Fallback<N> | undefined;

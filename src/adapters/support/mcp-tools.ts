@@ -31,8 +31,8 @@ const NAME = 'toolsOf';
 /**
  * The tools of a server as a runner takes them, beside your own: `createToolRunner({ tools: [...await toolsOf(caller), ...others] })`.
  *
- * - **Calls** go through the caller: its lanes, its retries, its time limits. The runner neither tries again nor watches the time.
- * - **A result with `isError`** is a failed call: the model is told its text.
+ * - **Calls** go through the caller: its lanes, its retries, its time limits. The runner neither retries nor applies time limits.
+ * - **A result with `isError`** is a failed call: the model gets its text.
  * - **`content`** for the model is the text of the result, with `[image]` or the like for what is no text; `value` is the result as it came.
  *
  * Give the runner a `concurrency` that is large enough, or calls that wait for their turn at a server take its slots.

@@ -49,9 +49,9 @@ export interface McpProgress {
 export interface McpCallOptions {
   /** Longest silence of this call, in ms. @defaultValue that of the caller */
   readonly maxSilenceMs?: number;
-  /** Gives the call up with the signal's reason: what waits is never sent, of what runs the server is told. */
+  /** Cancels the call with the signal's reason: a waiting call is never sent, a running call is cancelled at the server. */
   readonly signal?: AbortSignal;
-  /** Told of the tool's progress. What it throws goes to the client's `onerror`. @defaultValue none */
+  /** Called with the tool's progress. Its errors go to the client's `onerror`. @defaultValue none */
   readonly onProgress?: (progress: McpProgress) => void;
 }
 
@@ -63,7 +63,7 @@ export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules
    */
   readonly maxSilenceMs?: number;
   /**
-   * What the server's tools are: `annotations.readOnlyHint` says who may run beside others, it and `idempotentHint` who may be tried again. A
+   * What the server's tools are: `annotations.readOnlyHint` says which tools may run beside others, it and `idempotentHint` which may be retried. A
    * tool that is not listed may neither. @defaultValue the server is asked before the first call, and again when it says that they have changed
    */
   readonly tools?: readonly T[];

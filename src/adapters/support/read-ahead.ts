@@ -1,22 +1,22 @@
 import type { Over } from './held-call.js';
 import { whenCollected } from './when-collected.js';
 
-/** What is read ahead of whoever reads, and what is seen on the way. */
+/** How far a stream is read ahead of its reader, and what is looked at on the way. */
 export interface AheadRules<C> {
   /** Most that is kept unread, as `sizeOf` counts; nothing more is read then. */
   readonly most: number;
   readonly sizeOf: (chunk: C) => number;
   /** Sees each chunk as it comes. */
   look(chunk: C): void;
-  /** Whether everything that matters has been seen, though the stream goes on. */
+  /** Whether everything that matters has been seen, though the stream continues. */
   isWhole?(): boolean;
 }
 
 type Controller<C> = Pick<ReadableStreamDefaultController<C>, 'enqueue' | 'close' | 'error'>;
 
 /**
- * The same stream, read ahead of its reader, so that its end is noticed when it comes and not when somebody asks for it. It is not held here
- * while nobody waits for its next chunk: one that is dropped can be collected, and its call is given up then.
+ * The same stream, read ahead of its reader, so that its end is noticed when it comes and not when it is read. The result is not referenced from
+ * here while no reader waits for a chunk: a dropped stream can be collected, and its call is then cancelled.
  */
 export function readAhead<C>(stream: ReadableStream<C>, over: Over, rules: AheadRules<C>): ReadableStream<C> {
   const ahead = new ReadAhead(stream.getReader(), over, rules);
@@ -46,11 +46,11 @@ class ReadAhead<C> {
   readonly #kept: C[] = [];
   #size = 0;
   #isReading = false;
-  /** Nobody reads what comes, but its end is waited for. */
+  /** Chunks are no longer read, but the end is waited for. */
   #isDraining = false;
   /** Set when nothing more comes. */
   #end: { readonly failure?: { readonly error: unknown } } | undefined;
-  /** Of somebody who waits for a chunk, and must not be collected over it. */
+  /** The controller of a reader that waits for a chunk, and must not be collected meanwhile. */
   #waiting: Controller<C> | undefined;
   #idle: WeakRef<Controller<C>> | undefined;
   readonly #aborted = (): void => {
@@ -71,7 +71,7 @@ class ReadAhead<C> {
     this.#read();
   }
 
-  /** Called when somebody waits. */
+  /** Called when a reader waits. */
   pull(controller: Controller<C>): void {
     if (this.#kept.length === 0) {
       this.#waiting = controller;
@@ -157,7 +157,7 @@ class ReadAhead<C> {
 
   #failed(error: unknown): void {
     if (this.#end) return;
-    // Whoever hears of it is not to end what was already here.
+    // Set before `failed` is called: a listener must not discard the chunks that have already arrived.
     this.#end = {};
     if (this.#isDraining) {
       this.#over.ended();
@@ -167,7 +167,7 @@ class ReadAhead<C> {
     if (this.#kept.length === 0) this.#tell(this.#waiting ?? this.#idle?.deref());
   }
 
-  /** Somebody has ended it before its end. */
+  /** The stream was ended early, by its reader or its signal. */
   #fault(error: unknown): void {
     if (this.#end === undefined) this.#reader.cancel(error).catch(() => undefined);
     const controller = this.#waiting ?? this.#idle?.deref();
@@ -192,7 +192,7 @@ class ReadAhead<C> {
     this.#read();
   }
 
-  /** What is kept is for nobody any more. */
+  /** Discards the unread chunks. */
   #forget(): void {
     this.#kept.length = 0;
     this.#size = 0;

@@ -16,8 +16,8 @@ function relay({ target }: Event): void {
 }
 
 /**
- * The other signal is held weakly: those of the clients hear of their streams (a listener that cancels what they read), and whoever holds
- * the signal holds the stream, which is then never collected.
+ * The other signal is held weakly. A client's signal has a listener that cancels the stream it reads, so holding the signal would hold the stream,
+ * which would then never be collected.
  */
 export function relayedSignal(other: AbortSignal): RelayedSignal {
   const own = new AbortController();

@@ -2,7 +2,7 @@ import type { Usage } from '../../../operators/index.js';
 import type { Reservation } from './budget-types.js';
 import { wasFree } from './was-free.js';
 
-/** What one attempt is charged with: its usage where that is told, if late; else what follows from its end. */
+/** What one attempt is charged with: its usage where that is reported, also late; else an amount that follows from its end. */
 export class AttemptCharge {
   readonly #reservation: Reservation;
   #usage: Usage | undefined;

@@ -120,7 +120,7 @@ function limitRules(limits: readonly BudgetLimit[], prices: PriceList): readonly
   });
 }
 
-/** A model without a price cannot be held to a limit in USD. */
+/** A limit in USD needs a price for every model. */
 export function unpriced(model: string): FlowConfigError {
   return check.misused(
     NAME,

@@ -17,13 +17,13 @@ const ANSWER_MS = 2000;
 /** Pauses before the next try while a store is down. */
 const FIRST_BACKOFF_MS = 50;
 const MOST_BACKOFF_MS = 500;
-/** A store forgets who is silent. */
+/** A store forgets owners that are silent. */
 const ASK_AGAIN_MS = 500;
 /** Corrections are collected for so long. */
 const CORRECT_AFTER_MS = 100;
 /** For so long a question is asked again that a call has left: it may have been granted, and then goes back. Later it is asked before the next call. */
 const RECOVER_MS = 10_000;
-/** For so long corrections are told to a store that does not answer. Later they are told as soon as it does. */
+/** How long corrections are sent to a store that does not answer. After that they are sent as soon as it answers. */
 const CORRECT_MS = 60_000;
 /** Credit is spent at once: it need not be good for long. */
 const GUARD_MS = 20;
@@ -49,7 +49,7 @@ export interface ShareCost {
   readonly kept: number;
 }
 
-/** What is told of a store, and makes the errors of calls. */
+/** Events of a store, and the errors of its calls. */
 export interface ShareListener {
   storeDown(): void;
   storeUp(): void;
@@ -206,7 +206,7 @@ export class BudgetShare {
     }, ms);
   }
 
-  /** What calls of this process have given back may be what is missing: the store is to hear of it first. */
+  /** What calls of this process have given back may be what is missing: it is reported to the store first. */
   #askAgain(asked: Asked): void {
     asked.isSecond = true;
     this.#isPausing = this.#asksAfterwards = true;

@@ -99,7 +99,7 @@ export interface BudgetLimitSnapshot {
   readonly unit: 'usd' | 'tokens';
   readonly windowMs: number;
   readonly limit: number;
-  /** By calls that are over: what they have cost, or their estimates where nobody knows. */
+  /** By calls that are over: their cost, or their estimates where the cost is unknown. */
   readonly spent: number;
   /** By calls under way, as estimated. */
   readonly inFlight: number;
@@ -150,7 +150,7 @@ export interface BudgetOptions {
    * have been refused: for trying out a limit. The `enforce` of an account is about its rates and slots. @defaultValue true
    */
   readonly enforce?: boolean;
-  /** Part of a limit at which `budgetLow` is told, 0 to 1. @defaultValue 0.8 */
+  /** Part of a limit at which `budgetLow` is emitted, 0 to 1. @defaultValue 0.8 */
   readonly warnAt?: number;
   /**
    * Told `budgetLow` once in each window of a limit: when `warnAt` of it is spent, or at the first call that finds no room; and `budgetOverrun` when

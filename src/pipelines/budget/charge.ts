@@ -68,7 +68,7 @@ export class Charge implements Reservation {
   #correct(amounts: Amounts): void {
     const before = this.#amounts;
     this.#amounts = amounts;
-    // All of them before anybody is told.
+    // Correct all windows before listeners are called.
     const risen = this.#windows.filter((window) => window.correct(before, amounts) > 0);
     this.#account.changed(this.#windows);
     for (const window of risen) this.#account.rose(window);

@@ -95,7 +95,7 @@ export class Meter {
     return window;
   }
 
-  /** An amount as it is told. */
+  /** An amount as it is reported. */
   shown(amount: number): number {
     return this.rule.unit === 'usd' ? usdOf(amount) : amount;
   }

@@ -39,7 +39,7 @@ export class PricedCalls {
     return { asked, price, amounts: amountsOf(price, asked), limits };
   }
 
-  /** What one call is charged with, which also tells of calls that come. */
+  /** The reservation of one call; cache writes in its usage raise the estimates of later calls. */
   reservation({ asked }: PricedCall, charge: Charge): Reservation {
     return {
       get costUsd() {

@@ -46,7 +46,7 @@ export function withReservation<R>(
   return after(reserving, (reservation) => {
     resume();
     const answer = work(reservation);
-    // A promise that is given up keeps its permit until it is over.
+    // A cancelled promise keeps its permit until it settles.
     if (check.isPromise(answer)) holder.giveBack = afterwards(answer);
     return answer;
   });
@@ -58,7 +58,7 @@ function afterwards(promise: PromiseLike<unknown>): PolicyContext['giveBack'] {
   };
 }
 
-/** Work on what comes later, once. `failed` is told when it does not come. */
+/** Work on a value that comes later, once. `failed` is called when it does not come. */
 export function after<T, R>(
   source: Observable<T>,
   work: (value: T) => WorkResult<R>,
@@ -75,7 +75,7 @@ export function resultOf<R>(result: WorkResult<R>): Observable<R> {
   return streamOf<R>(result) ?? (check.isPromise(result) ? from(result) : of(result as R));
 }
 
-/** The reservation of two budgets: the one that was asked first is given back when the other refuses. */
+/** The reservation of two budgets: the first is returned when the second refuses. */
 export function bothOf(first: Reserving, second: () => Reserving): Reserving {
   if (isObservable(first)) return after(first, (one) => bothOf(one, second));
   let other: Reserving;

@@ -11,7 +11,7 @@ import type { MeterRule } from './meter.js';
 import { Meter, Window } from './meter.js';
 import { ALL, type PricedCall, PricedCalls } from './priced-calls.js';
 
-/** What the store had left of a limit when it was asked last, and what was told of it. */
+/** What the store last reported as left of a limit, and which events were emitted for it. */
 interface Known {
   left: number;
   hasWarned: boolean;

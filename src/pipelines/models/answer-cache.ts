@@ -17,7 +17,7 @@ import { NAME } from './name.js';
 export interface CacheHost {
   readonly scheduler: SchedulerLike;
   now(): number;
-  /** Longest anybody may wait for an answer, in ms. */
+  /** Longest that a caller may wait for an answer, in ms. */
   readonly patienceMs: number;
   /** Whether calls of the one lane go before those of the other. */
   isMoreUrgent(lane: string, than: string): boolean;
@@ -180,7 +180,7 @@ class AnswerCache<Q> implements Answers<Q>, FlightHost {
     }
     asker.inquiry = known.inquiry;
     this.#told(known.entry ? 'hit' : 'shared', lane);
-    // Whoever was told may have left, or made the others leave.
+    // A listener may have made this caller or the others leave.
     if (to.closed) return;
     if (known.isOver) this.join(key, member);
     else known.add(member);

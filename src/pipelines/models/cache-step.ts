@@ -52,7 +52,7 @@ export class CacheStep<V> {
   }
 }
 
-/** One thing that a store is asked. When it throws, fails or takes too long, that is told, and things go on without it. */
+/** One request to a store. When it throws, fails or takes too long, that is reported, and the call continues without it. */
 export function storeStep<V>(
   host: StoreHost,
   action: StoreAction,

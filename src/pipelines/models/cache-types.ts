@@ -29,6 +29,6 @@ export interface ModelCacheOptions<Q, P> {
   readonly ttlMs?: number;
   /** @defaultValue in memory: the last 1,000 answers at least, and 2,000 at most */
   readonly storage?: AnswerStorage<P>;
-  /** How long the store may take for one thing it is asked, in ms; then it goes on without. @defaultValue 1000 */
+  /** How long the store may take for one request, in ms; then the call continues without it. @defaultValue 1000 */
   readonly timeoutMs?: number;
 }

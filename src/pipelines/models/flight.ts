@@ -38,7 +38,7 @@ export interface FlightHost extends StoreHost {
   join(key: string, member: Member): void;
 }
 
-/** One answer for all who ask for a key at the same time: looked up, or else called for, then stored. It is given up with the last who waits. */
+/** One answer for all callers of a key at the same time: looked up, or else fetched by a call, then stored. It is cancelled when its last caller leaves. */
 export class Flight {
   readonly key: string;
   readonly inquiry: Inquiry;
@@ -121,7 +121,7 @@ export class Flight {
   }
 
   #call(): void {
-    // Whoever was told of the store's fault may have left.
+    // A listener that was told of the store's failure may have left.
     if (this.isOver) return;
     this.isLookingUp = false;
     this.#step?.stop();

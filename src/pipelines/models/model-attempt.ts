@@ -21,7 +21,7 @@ export interface AttemptHost {
 const TOLERANCE_MS = 0.001;
 const UNREAD: EntryEnd = { status: 'error', errorCode: PARSE_FAILED };
 
-/** One attempt: what the client is told, and what the account writes down about it. */
+/** One attempt: the context of the client, and the record of the account. */
 export class ModelAttempt implements ModelContext {
   readonly lane: string;
   readonly traceId: string;

@@ -21,11 +21,11 @@ import type { BudgetPort } from '../budget/budget-types.js';
 import type { AnswerCaching } from './answer-cache.js';
 
 /**
- * What a client is told about one attempt. The functions may be taken out of it.
+ * Context of a client for one attempt. Its functions may be destructured.
  * @beta
  */
 export interface ModelContext {
-  /** Aborts when the attempt has taken too long, another one has won, or nobody wants the answer any more. Give it to the client. */
+  /** Aborts when the attempt has timed out, another attempt has won, or the caller has left. Pass it to the client. */
   readonly signal: AbortSignal;
   /** How often the call has been sent by now, this time included. */
   readonly attempt: number;
@@ -104,7 +104,7 @@ export interface ModelCallerRules<Q, R, P> {
   readonly hedge?: HedgeRule;
   /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
   readonly classify?: Classify;
-  /** Told of every attempt when it is over. Needs an account as `limiter`. @defaultValue none */
+  /** Called with the record of every attempt when it is over. Needs an account as `limiter`. @defaultValue none */
   readonly onRecord?: (record: CallRecord) => void;
   /** @defaultValue none */
   readonly onEvent?: FlowSink;
@@ -170,11 +170,11 @@ export interface ModelCallOptions {
   /** @defaultValue the limiter's last lane */
   readonly lane?: string;
   /**
-   * Whose call it is, a tenant or a user: inside a lane, keys take turns, so that whoever asks for much delays nobody else. With a `limiter` whose
-   * lanes keys share: one made by `createAccount`, or with `lanes([...], { key })`. @defaultValue none
+   * The tenant or user of the call: inside a lane, keys take turns, so that a tenant with many calls does not delay the others. With a `limiter`
+   * whose lanes keys share: one made by `createAccount`, or with `lanes([...], { key })`. @defaultValue none
    */
   readonly key?: string;
-  /** Gives up the call when it aborts; the result errors with its reason. */
+  /** Cancels the call when it aborts; the result errors with its reason. */
   readonly signal?: AbortSignal;
   /** @defaultValue a new one */
   readonly traceId?: string;
@@ -229,7 +229,7 @@ export interface ModelCallerSnapshot {
 export interface ModelCaller<Q, P, C> extends Handle {
   /** Makes the call for each subscriber. Unsubscribing gives it up. */
   call(request: Q, options?: ModelCallOptions): Observable<P>;
-  /** The same as a promise. A rejection nobody listens to is not reported. */
+  /** The same as a promise. A rejection without a handler is not reported as unhandled. */
   callAsync(request: Q, options?: ModelCallOptions): Promise<P>;
   /** The answer chunk by chunk. The permit is held to the end of the stream, its error, or until it is left. */
   stream(request: Q, options?: ModelCallOptions): Observable<C>;
@@ -238,6 +238,6 @@ export interface ModelCaller<Q, P, C> extends Handle {
   /** A trace id, for calls that belong together. */
   newTraceId(): string;
   snapshot(): ModelCallerSnapshot;
-  /** Everything that is told through `onEvent`, too. Completes when the caller has drained or was closed. */
+  /** The same events as `onEvent`. Completes when the caller has drained or was closed. */
   readonly events: Observable<FlowEvent>;
 }

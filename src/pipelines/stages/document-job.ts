@@ -23,7 +23,7 @@ interface Line {
   readonly ranks: readonly [fresh: Rank, begun: Rank];
 }
 
-/** What is told of a document, and of its items. */
+/** Events of a document, and of its items. */
 export type DocumentNote = Parameters<Teller>[0];
 
 /** What a document needs of the run that it belongs to. */
@@ -52,7 +52,7 @@ export class DocumentJob implements ItemHost {
   turn = 0;
   /** On the clock of the stages. */
   readonly startedAt: number;
-  /** Whether everything was given up when it ended: a listener that hears of its end may do that, too late. */
+  /** Whether everything was cancelled when it ended: a listener of its end may cancel, too late. */
   wasGivenUp = false;
   readonly #host: DocumentHost;
   readonly #lines: readonly Line[];
@@ -95,7 +95,7 @@ export class DocumentJob implements ItemHost {
   }
 
   start(): void {
-    // The listener that was told of it may have been its end.
+    // The listener may have ended it.
     if (this.#isOver) return;
     const item = new Item([], this.document, undefined);
     this.#open.add(item);
@@ -122,12 +122,12 @@ export class DocumentJob implements ItemHost {
     if (this.#isOver) return;
     const open = this.#stop();
     if (culprit) this.#settle(culprit, 'rejected', reason);
-    const closed = culprit ? new ClosedError(NAME, reason, 'given up, because another item of its document has failed') : reason;
+    const closed = culprit ? new ClosedError(NAME, reason, 'cancelled, because another item of its document has failed') : reason;
     for (const item of open) if (item !== culprit) this.#settle(item, 'rejected', closed);
     this.#finish({ status: 'rejected', reason });
   }
 
-  /** Nobody wants its results. */
+  /** Cancels the document: its consumer has left. */
   leave(): void {
     if (this.#isOver) return;
     this.#stop();
@@ -257,7 +257,7 @@ export class DocumentJob implements ItemHost {
       this.#open.add(part);
     }
     for (const part of parts) {
-      // Another part, or whoever was told of it, may have been the end of all.
+      // Another part, or a listener that was told of it, may have ended the whole document.
       if (!this.#isOver as boolean) this.#go(part, part.values as StageValue, next);
     }
     this.#checkOver();
@@ -326,7 +326,7 @@ export class DocumentJob implements ItemHost {
     return (this.#host.levels[0] as StageLevel).now();
   }
 
-  /** State first: whoever hears a signal may do anything. The items that were not over. */
+  /** Ends the document and returns the items that were still open. State first: a listener of a signal may call back into the pipeline. */
   #stop(): Item[] {
     this.#setOver();
     const open = [...this.#open];

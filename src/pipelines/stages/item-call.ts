@@ -171,7 +171,7 @@ function abortError(): DOMException {
   return new DOMException('This operation was aborted', 'AbortError');
 }
 
-/** What all work is told about its item. */
+/** Context of all work on an item. */
 abstract class About {
   protected readonly call: ItemCall;
 
@@ -242,7 +242,7 @@ class Steps extends About implements StepsContext {
 
   readonly requestAsync = (<R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Promise<R> => {
     const answer = lastValueFrom(this.request(work, cost));
-    // As all other rejections here: one that nobody listens to kills nobody.
+    // As with all rejections here: without a handler it is not reported as unhandled.
     answer.catch(() => undefined);
     return answer;
   }) as StepsContext['requestAsync'];

@@ -171,7 +171,7 @@ export class StagesRun implements DocumentHost {
     }
     host.asking--;
     fault ??= host.givenUp;
-    // Whoever was asked may have left, or closed the pipeline.
+    // The callbacks may have unsubscribed, or closed the pipeline.
     if (!this.#to.closed) {
       if (fault) this.turnAway({ id: name, index, document }, fault.error);
       else host.take({ run: this, order, priority: urgency, index, id: name, document });

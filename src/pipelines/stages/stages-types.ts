@@ -14,7 +14,7 @@ import type {
   WorkResult,
 } from '../../../operators/index.js';
 
-/** What every stage's work is told about its item. */
+/** Context of every stage's work on an item. */
 export interface StageItem<Doc = unknown> {
   readonly document: Doc;
   readonly documentId: string;
@@ -24,13 +24,13 @@ export interface StageItem<Doc = unknown> {
   readonly stage: string;
   /** By stage, what came of the stages before on the way to this item; of one that expands the part that this item is, or was made of. */
   readonly earlier: Readonly<Record<string, unknown>>;
-  /** Aborts when nobody wants the result any more: it took too long, its document has failed, the consumer has left. Made on the first look. */
+  /** Aborts when the result is no longer needed: it timed out, its document has failed, or the consumer has left. Made on the first look. */
   readonly signal: AbortSignal;
 }
 
-/** What one request is told. The functions may be taken out of it. */
+/** Context of one request. Its functions may be destructured. */
 export interface RequestContext {
-  /** Aborts when the attempt has taken too long, or nobody wants the result any more. Made on the first look. */
+  /** Aborts when the attempt has timed out, or the result is no longer needed. Made on the first look. */
   readonly signal: AbortSignal;
   /** 1 on the first attempt. */
   readonly attempt: number;
@@ -40,19 +40,19 @@ export interface RequestContext {
   readonly settle: (usage: Usage) => void;
   /** Lets the limiter read `retry-after` and rate-limit headers from a response. */
   readonly observe: (response: ResponseLike) => void;
-  /** Stops the clock of `timeoutMs`, while the work waits for something else than its call, until the returned function is called. `deadlineMs` goes on. */
+  /** Stops the clock of `timeoutMs`, while the work waits for something else than its call, until the returned function is called. `deadlineMs` keeps running. */
   readonly pauseTimeout: () => () => void;
 }
 
 /**
- * What the `work` of a stage is told.
+ * Context of the `work` of a stage.
  * @beta
  */
 export interface StageContext<Doc = unknown> extends StageItem<Doc>, RequestContext {
   readonly signal: AbortSignal;
 }
 
-/** What the `steps` of a stage are told. The functions may be taken out of it. */
+/** Context of the `steps` of a stage. Its functions may be destructured. */
 export interface StepsContext<Doc = unknown> extends StageItem<Doc> {
   /**
    * Makes a request: it waits for a slot of the stage and a permit of the limiter together, is cut off after `timeoutMs` and tried again as the
@@ -84,7 +84,7 @@ export interface StageRules<In = never> {
   /** Longest time of an item in this stage, in ms: waiting, pauses and all steps included. @defaultValue Infinity */
   readonly deadlineMs?: number;
   /**
-   * With true a failed item is a result of its own, and the others of its document go on. With false it is the end of its document: all or
+   * With true a failed item is a result of its own, and the other items of its document continue. With false it is the end of its document: all or
    * nothing, and whatever else is under way for it is aborted. @defaultValue false
    */
   readonly allowPartialFailure?: boolean;
@@ -191,7 +191,7 @@ export interface JournalEntry {
 export interface StageJournal {
   /** What is known of a document, asked once, when it is begun. */
   recall(documentId: string): readonly JournalEntry[] | PromiseLike<readonly JournalEntry[]>;
-  /** Its answer, or the end of its promise, says that the value is safe: only then the item goes on. A throw or a rejection ends the run. */
+  /** Its answer, or the end of its promise, says that the value is safe: only then the item continues. A throw or a rejection ends the run. */
   append(entry: JournalEntry): void | PromiseLike<void>;
 }
 
@@ -296,6 +296,6 @@ export interface Stages<Doc, Out> extends Handle {
    */
   run(documents: PullSource<Doc>): Observable<StageResult<Doc, Out>>;
   snapshot(): StagesSnapshot;
-  /** Everything that is told through `onEvent`, too. Completes when the pipeline has drained or was closed. */
+  /** The same events as `onEvent`. Completes when the pipeline has drained or was closed. */
   readonly events: Observable<FlowEvent>;
 }

@@ -173,11 +173,11 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     if (result) {
       const isGivenUp = this.#isGivingUp;
       this.tellSettled(result, result.name, id);
-      // What its own caller gave up is in none of the numbers.
+      // Calls that their own caller cancelled are in none of the numbers.
       if (isGivenUp) this.shutdown.count(job.wasStarted ? 'aborted' : 'dropped');
       else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
     }
-    // Whoever was told may have drained or closed the runner.
+    // A listener may have drained or closed the runner.
     this.#open.delete(id);
     if (this.#leaving.has(job.setup)) this.#checkGone(job.setup);
   }
@@ -203,7 +203,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   checkDrained(): void {
     if (!this.shutdown.isClosed || this.#open.size + this.turningAway > 0 || !this.shutdown.finish()) return;
     if (this.#ownsLimiter) this.#limiter.close();
-    // In a shared limiter, what goes on all the same keeps its slot for as long as it may.
+    // In a shared limiter, cancelled work that still runs keeps its slot for its grace.
     else for (const { limiter } of this.setups.values()) void limiter?.drain();
     this.#tell({ type: 'drained' });
   }
@@ -228,7 +228,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   #checkGone(setup: ToolSetup): void {
     for (const job of this.#open.values()) if (job.setup === setup) return;
     this.#leaving.delete(setup);
-    // What was given up and goes on all the same keeps its slot for as long as it may.
+    // Cancelled work that still runs keeps its slot for its grace.
     void setup.limiter?.drain();
   }
 

@@ -40,7 +40,7 @@ export function checkedCalls(calls: readonly ToolCall[]): readonly ToolCall[] {
   return (calls as readonly ToolCall[]).map((call, i) => checkedCall(call, `calls[${String(i)}]`));
 }
 
-/** A copy, so that nobody exchanges the call of a tool for that of another. Without an id and a name there is nobody to answer. */
+/** A copy, so that a later change of the object cannot turn it into the call of another tool. A call needs an id and a name, because its result refers to them. */
 export function checkedCall(call: ToolCall, at: string): ToolCall {
   const { id, name, input, ...others } = Object(call) as Partial<ToolCall>;
   if (name === undefined && 'function' in others)

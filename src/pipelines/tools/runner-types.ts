@@ -39,7 +39,7 @@ export interface ToolRunnerOptions<X = unknown> {
   readonly maxQueued?: number;
   /** Longest `content` of a result; the `value` is kept whole. @defaultValue Infinity */
   readonly maxResultChars?: number;
-  /** How long a tool that was given up, and cannot be stopped, keeps its slot, in ms. @defaultValue 1000 */
+  /** How long a cancelled tool that cannot be stopped keeps its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
   readonly onEvent?: FlowSink;
   /** What events call this runner, as `instance`. @defaultValue a number of its own */
@@ -55,14 +55,14 @@ export interface ToolRunnerOptions<X = unknown> {
  * @beta
  */
 export interface RunToolsOptions<X = unknown> {
-  /** Handed as it is to the guard and to the tools of these calls: who asks, in which workspace. @defaultValue undefined */
+  /** Handed unchanged to the guard and to the tools of these calls, for example the user and the workspace. @defaultValue undefined */
   readonly context?: X;
   /**
-   * Whose calls they are, a tenant or a user: keys take turns, so that whoever asks for much delays nobody else. With a shared `limiter` inside
+   * The tenant or user of the calls: keys take turns, so that a tenant with many calls does not delay the others. With a shared `limiter` inside
    * its lane, when keys share that: in one made by `createAccount`, or with `lanes([...], { key })`. @defaultValue that of `withJob`, or else none
    */
   readonly key?: string;
-  /** Gives up what is not over when it aborts: those calls have the error `cancelled`. */
+  /** Cancels unfinished calls when it aborts: they get the error `cancelled`. */
   readonly signal?: AbortSignal;
   /** Longest time for all of them, waiting included, in ms; what is not over then has the error `timeout`. @defaultValue Infinity */
   readonly deadlineMs?: number;
@@ -89,7 +89,7 @@ export interface ToolLoad {
   readonly heldByRate: number;
   /** Of those: waiting for a slot. */
   readonly heldBySlot: number;
-  /** Holding a slot: under way, or given up and not over. */
+  /** Holding a slot: under way, or cancelled and still running. */
   readonly executing: number;
 }
 
@@ -107,7 +107,7 @@ export interface ToolRunnerSnapshot extends ToolLoad {
 export interface ToolRunner<X = unknown> extends Handle {
   /**
    * Makes the calls and emits each result when it is there; completes when all are. Every call gets exactly one result, failures included: it
-   * never errors. Unsubscribing gives up the rest for nobody.
+   * never errors. Unsubscribing cancels the remaining calls.
    *
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `calls` is no list of calls, or an option is unknown or out of range
    */
@@ -132,6 +132,6 @@ export interface ToolRunner<X = unknown> extends Handle {
    */
   removeTools(names: readonly string[]): void;
   snapshot(): ToolRunnerSnapshot;
-  /** Everything that is told through `onEvent`, too. Completes when the runner has drained or was closed. */
+  /** The same events as `onEvent`. Completes when the runner has drained or was closed. */
   readonly events: Observable<FlowEvent>;
 }

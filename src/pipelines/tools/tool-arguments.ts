@@ -4,8 +4,8 @@ import type { SchemaAnswer, ToolIssue, ToolSchema } from './tool-types.js';
 export type CheckedArguments = { readonly input: unknown } | { readonly issues: readonly ToolIssue[] };
 
 /**
- * Holds arguments against the schema of their tool. What comes back shares nothing with what was given, as far as the schema makes no
- * things of its own, and nobody can change it any more: what a guard has looked at is what is executed.
+ * Checks arguments against the schema of their tool. The result is a frozen copy, except for objects that the schema itself creates, so that exactly
+ * what the guard has checked is executed.
  */
 export function checkArguments(schema: ToolSchema<unknown>, given: unknown): CheckedArguments | PromiseLike<CheckedArguments> {
   let copy: unknown;

@@ -1,7 +1,7 @@
 import type { PolicyContext, PolicyGuardContext } from '../../../operators/index.js';
 import type { AnyTool, GuardContext, ToolContext } from './tool-types.js';
 
-/** What a guard is told. The signal is made on the first look. */
+/** Context of a guard. The signal is made on the first look. */
 export class AskContext implements GuardContext {
   readonly #asked: PolicyGuardContext;
 
@@ -19,7 +19,7 @@ export class AskContext implements GuardContext {
   }
 }
 
-/** What a tool is told. The signal is made on the first look. */
+/** Context of a tool. The signal is made on the first look. */
 export class CallContext implements ToolContext {
   readonly #attempt: PolicyContext;
 

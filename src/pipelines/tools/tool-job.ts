@@ -128,7 +128,7 @@ export class ToolJob {
     this.host.checkDrained();
   }
 
-  /** What its policy tells of its attempts. */
+  /** Events of its attempts from its policy. */
   heard(event: FlowEvent): void {
     const { counts, config } = this.host;
     switch (event.type) {

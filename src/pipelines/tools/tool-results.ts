@@ -42,7 +42,7 @@ export function textOf(value: unknown): string {
 /** What the `format` of a tool answered. @throws CallbackError when it is no text */
 export function written(text: unknown): string {
   if (typeof text === 'string') return text;
-  // Nobody waits for it, and a failure of its own must not end the process.
+  // The promise is not awaited, and its rejection must not end the process.
   Promise.resolve(text).catch(() => undefined);
   throw new CallbackError(NAME, 'format', 'must return a string');
 }

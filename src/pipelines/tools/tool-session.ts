@@ -79,7 +79,7 @@ export class ToolSession {
       this.#emit(result);
     });
     this.#open.add(job);
-    // Before it is told: whoever hears of it may close the runner, or leave.
+    // Before the event: a listener may close the runner, or leave.
     this.#host.opened(job);
     this.#tellAccepted(id, call.name);
     job.start();
@@ -94,7 +94,7 @@ export class ToolSession {
     });
   }
 
-  /** Nobody wants the results any more. */
+  /** Cancels the open calls: the subscriber has left. */
   leave(): void {
     this.#hasLeft = true;
     this.#host.together(() => {
@@ -108,7 +108,7 @@ export class ToolSession {
     const host = this.#host;
     host.turningAway++;
     this.#tellAccepted(id, lane);
-    // Whoever was told may have left.
+    // A listener may have unsubscribed.
     if (this.#hasLeft) host.config.tell?.({ type: 'cancelled', lane, batchId: id, count: 1 });
     else {
       host.tellSettled(result, lane, id);
@@ -127,7 +127,7 @@ export class ToolSession {
     if (this.#end !== undefined) return this.#end;
     const { inside } = this.#kind;
     if (!this.#host.takes(inside))
-      return { error: { code: 'closed', message: 'the runner takes no more calls' }, cause: new ClosedError(NAME) };
+      return { error: { code: 'closed', message: 'the runner is closed and accepts no more calls' }, cause: new ClosedError(NAME) };
     if (this.#ids.has(call.id))
       return { error: { code: 'duplicate_id', message: 'another call has the same id; give every call its own' } };
     if (inside && setup?.tool.runsTools)

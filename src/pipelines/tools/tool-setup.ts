@@ -26,7 +26,7 @@ export type Teller = NonNullable<ReturnType<typeof teller>>;
 
 /** What is the same for all tools. */
 export interface RunnerConfig {
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the context of a run, which nobody here looks into
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the context of a run, which is only handed on
   readonly guard: ToolGuard<any> | undefined;
   readonly budget: BudgetPort | undefined;
   /** Lane of a shared limiter. */
@@ -34,7 +34,7 @@ export interface RunnerConfig {
   /** Longest attempt, and longest wait for a guard. */
   readonly timeoutMs: number;
   readonly maxResultChars: number;
-  /** Undefined while no listener would hear of it. */
+  /** Undefined without a listener. */
   readonly tell: Teller | undefined;
   /** Waits for an answer no longer than `timeoutMs`. */
   readonly limited: Policy;
@@ -50,7 +50,7 @@ export interface ToolDefaults {
   readonly classify: Classify;
   readonly scheduler: SchedulerLike;
   readonly random: () => number;
-  /** Told of the attempts of calls, and of pauses. */
+  /** Listener for the attempts of calls, and for pauses. */
   readonly heard: (event: FlowEvent) => void;
 }
 

@@ -39,7 +39,7 @@ export type ToolSchema<A> =
 export type ToolOutput<R> = R | PromiseLike<R> | Observable<R> | AsyncIterable<R>;
 
 /**
- * What a tool is told about its call. `X` is the `context` it needs.
+ * Context of a tool's call. `X` is the `context` it needs.
  * @beta
  */
 export interface ToolContext<X = unknown> {
@@ -47,11 +47,11 @@ export interface ToolContext<X = unknown> {
   readonly id: string;
   /** 1 on the first attempt. */
   readonly attempt: number;
-  /** Aborts when the attempt has timed out or nobody wants the result any more. Made on the first look. */
+  /** Aborts when the attempt has timed out or the result is no longer needed. Made on the first look. */
   readonly signal: AbortSignal;
   /** Tells the runner's budget what the call has used, of a tool with a `cost`. */
   readonly settle: (usage: Usage) => void;
-  /** What `run`, `runAllAsync` or `mapCalls` was given as `context`: who asks, in which workspace. As it is, and the same for every attempt. */
+  /** The `context` given to `run`, `runAllAsync` or `mapCalls`, for example the user and the workspace. Handed on unchanged, the same for every attempt. */
   readonly context: X;
   /**
    * Makes other calls in the same runner, under the same limits and the same guard, and emits their results once all are over. Only for a
@@ -131,11 +131,11 @@ export interface GuardedCall {
   readonly input: unknown;
 }
 
-/** What a guard is told besides. `X` is the `context` of the call. */
+/** Context of a guard. `X` is the `context` of the call. */
 export interface GuardContext<X = unknown> {
   /** The attempt that is to start: 1 on the first. */
   readonly attempt: number;
-  /** Aborts when the call is given up while the guard still thinks. Made on the first look. */
+  /** Aborts when the call is cancelled while the guard still decides. Made on the first look. */
   readonly signal: AbortSignal;
   readonly tool: AnyTool;
   /** What `run`, `runAllAsync` or `mapCalls` was given as `context`. */
@@ -143,7 +143,7 @@ export interface GuardContext<X = unknown> {
 }
 
 /**
- * Whether a call may be made: yes, no, or no with a reason that the model is told. Nothing but true lets it go.
+ * Whether a call may be made: yes, no, or no with a reason for the model. Only true allows the call.
  * @beta
  */
 export type ToolGuard<X = unknown> = (call: GuardedCall, context: GuardContext<X>) => ToolOutput<boolean | string>;
@@ -164,7 +164,7 @@ export type ToolErrorCode =
   | 'unreadable_result';
 
 /**
- * What the model is told about a failed call.
+ * The report to the model about a failed call.
  * @beta
  */
 export interface ToolError {

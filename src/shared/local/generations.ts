@@ -16,9 +16,9 @@ import { join } from 'node:path';
 import { OWN_FILE } from './folder.js';
 
 /**
- * Who serves. The servers of a store come one after the other, and each has a number: the log that begins with how to reach it is a file of that name. A file is
- * linked under its name in one step, and only where none is, so each number has one server, whatever processes try it at the same time, and whatever a
- * process that has ended left behind. The highest number counts; the server below it grants nothing any more.
+ * Which process serves. The servers of a store come one after the other, and each has a number: the log that begins with how to reach it is a file
+ * of that name. A file is linked under its name in one step, and only where none is, so each number has one server, whatever processes try it at the
+ * same time, and whatever a process that has ended left behind. The highest number counts; the server below it grants nothing any more.
  */
 export interface Generation {
   readonly number: number;
@@ -31,7 +31,7 @@ export interface Contact {
   readonly socket: string;
   /** A process that knows it can read the folder. */
   readonly key: string;
-  /** For people who look for the process that serves. */
+  /** For people that look for the serving process. */
   readonly pid: number;
 }
 

@@ -49,7 +49,7 @@ export class Link {
       this.end(GONE.includes(error.code ?? '') ? 'gone' : 'failed', error);
     });
     socket.on('close', () => {
-      this.end('failed', new Error('the process that serves has closed the connection'));
+      this.end('failed', new Error('the serving process has closed the connection'));
     });
   }
 
@@ -69,7 +69,7 @@ export class Link {
 
   /** Called at intervals while something is waited for: after so many without a word, the server is taken for one that has stopped. */
   tick(most: number): void {
-    if (++this.ticks >= most) this.end('silent', new Error('the process that serves does not answer'));
+    if (++this.ticks >= most) this.end('silent', new Error('the serving process does not answer'));
   }
 
   private end(reached: Reached, fault: unknown): void {
@@ -97,6 +97,6 @@ export class Link {
     else if (sluice === VERSION) {
       this.isOpen = true;
       this.settle('open');
-    } else throw new TypeError('the process that serves has another version of Sluice');
+    } else throw new TypeError('the serving process runs another version of Sluice');
   }
 }

@@ -173,7 +173,7 @@ export class LocalClient implements CreditStore {
 
   private answered(id: number, answer: unknown): void {
     const waiting = this.waiting.get(id);
-    // One that was given up.
+    // A question that was abandoned.
     if (!waiting) return;
     const read = readAnswer(waiting.request, answer);
     this.waiting.delete(id);

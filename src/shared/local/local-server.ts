@@ -13,7 +13,7 @@ import { readId, readRequest } from './requests.js';
 import type { LoggedState } from './state-log.js';
 import { logLine, StateLog } from './state-log.js';
 
-/** A client that has not said who it is after so long, or not ended a line, is cut off. */
+/** A client that has not identified itself after so long, or not ended a line, is cut off. */
 const LINE_MS = 2000;
 /** A client that has not read so much of its answers is cut off. */
 const MOST_UNREAD_BYTES = 1_000_000;
@@ -88,12 +88,12 @@ export class LocalServer {
     return undefined;
   }
 
-  /** Whether it is still the one who serves. */
+  /** Whether this server still serves the store. */
   get isCurrent(): boolean {
     return !this.isClosed && this.log.isCurrent;
   }
 
-  /** Answers this process, while it is the one who serves. */
+  /** Answers this process, while this server serves the store. */
   answer(request: LocalRequest): LocalAnswer {
     const time = this.clock.setToNow();
     const answer = perform(this.store, request);

@@ -68,7 +68,7 @@ export class StateLog {
     return undefined;
   }
 
-  /** Whether no later server has begun, and nobody has removed the log. */
+  /** Whether no later server has begun, and the log still exists. */
   get isCurrent(): boolean {
     return fstatSync(this.file).nlink > 0 && !hasSuccessor(this.folder, this.number);
   }
@@ -81,7 +81,7 @@ export class StateLog {
       if (isFirst) writeAll(this.file, text);
       else this.replace(text);
     } catch {
-      // A log that is whole goes on.
+      // A complete log is continued.
       if (isFirst || this.brokenAt !== undefined) this.breaks();
       else this.bytes = 0;
       return;

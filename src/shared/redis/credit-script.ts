@@ -14,9 +14,9 @@ local VERSION = 1
 /**
  * Lua: what a store decides, as `CreditLedger` does. It reads and reckons first and writes last, so that it never stops half-way.
  *
- * Fields of `scope`: `w` texts of windows by key, `n` number of the last window, `q` who waits, in the order in which they came, `owed` and `waitedAt` by lane + 1,
- * `held` heldUntil, `epoch`, `lessons`, `lessonAt`, `kept` keptUntil. Of one that waits: `o` owner, `l` lane, `s` since, `t` seenAt, `d` dueAt, `n` by number of
- * the window what it needs, `p` the largest part of a limit that this is.
+ * Fields of `scope`: `w` texts of windows by key, `n` number of the last window, `q` the waiting owners, in the order in which they came, `owed` and
+ * `waitedAt` by lane + 1, `held` heldUntil, `epoch`, `lessons`, `lessonAt`, `kept` keptUntil. Of one that waits: `o` owner, `l` lane, `s` since, `t`
+ * seenAt, `d` dueAt, `n` by number of the window what it needs, `p` the largest part of a limit that this is.
  */
 const LEDGER_SCRIPT = `
 local ASK_AGAIN_MS, LATE_MS, LAPSE_MS, FORGET_MS, LESSON_MS, LONGEST_LOST_MS = 500, 100, 1500, 600000, 300000, 600000

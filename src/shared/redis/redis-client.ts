@@ -35,7 +35,7 @@ interface Sent {
 export class RedisClient implements CreditStore {
   private readonly keys: StoreKeys;
   private readonly sha: string;
-  /** What the connection has not answered, by message. A message that is told again waits for the same answer, so that a queue of a connection stays short. */
+  /** What the connection has not answered, by message. A repeated message waits for the same answer, so that a queue of a connection stays short. */
   private readonly open = new Map<string, Sent>();
   private holds = 0;
 
@@ -64,7 +64,7 @@ export class RedisClient implements CreditStore {
     // What the script could not read is not sent.
     const request = readRequest(given);
     const [operation, keys, message] = this.messageOf(request);
-    // Holds have no number: each is told, in their order.
+    // Holds have no number: each is sent, in their order.
     const { number } = 'ask' in request ? request.ask : 'correct' in request ? request.correct : { number: `hold ${String(++this.holds)}` };
     const id = JSON.stringify([operation, ...keys.slice(1), number]);
     return answerIn(await inTime(this.sent(id, keys, [operation, message])), request);
@@ -96,7 +96,7 @@ export class RedisClient implements CreditStore {
     return [isQuestion ? 'ask' : 'correct', this.keys.ofOwner(scope, owner), JSON.stringify(message)];
   }
 
-  /** Runs the script, which Redis keeps until it restarts or is told to forget it. */
+  /** Runs the script, which Redis keeps until it restarts or its scripts are flushed. */
   private async run(keysAndArguments: readonly string[], keys: number): Promise<unknown> {
     try {
       return await this.redis.evalsha(this.sha, keys, ...keysAndArguments);
@@ -136,7 +136,7 @@ function answerIn(text: unknown, request: LocalRequest): LocalAnswer {
     const value = JSON.parse(text as string) as { readonly lessons: Readonly<Record<string, unknown>> } | null;
     return readAnswer(request, value && { ...value, lessons: renamed(value.lessons, unescapeText) });
   } catch {
-    throw new Error('the Redis store has answered something that is no answer: its keys were written by something else');
+    throw new Error('the Redis store returned invalid data: another program has written to its keys');
   }
 }
 

@@ -2,9 +2,9 @@
  * Lua: one limit of a store, as `CountedWindow` has it. What was granted in each part is a field of the hash `partsKey`; the rest is a table `w`, so that a
  * question reads only the parts that leave the window or that it has to wait for. The state of the scope has it as a text of numbers.
  *
- * Fields of `w`: `i` number of the window, `s` sum of the parts, `p` latest part, `c` what was granted in it (-1 where that is to be read), `lo` and `hi` first and last part with something, `d` debt, `da` debtAt,
- * `ev` evenUntil, `g` guardMs, `ga` guardAt, `u` when it was used last, `f` for how long it is kept; of a calendar window `e` endsAt, `cf` countsFrom, `l` late,
- * `lf` lateFrom.
+ * Fields of `w`: `i` number of the window, `s` sum of the parts, `p` latest part, `c` what was granted in it (-1: still to be read), `lo` and `hi`
+ * first and last part with a grant. Times and debt: `d` debt, `da` debtAt, `ev` evenUntil, `g` guardMs, `ga` guardAt, `u` when it was used last, `f`
+ * how long it is kept. Of a calendar window: `e` endsAt, `cf` countsFrom, `l` late, `lf` lateFrom.
  */
 export const WINDOW_SCRIPT = `
 local EPSILON, EVEN_BURST, AWAITED_PARTS, SAME_WINDOW = 1e-6, 0.01, 2, 0.5
