@@ -15,7 +15,7 @@ export interface Cell {
 
 /** Does not apply. */
 const NONE = '–';
-/** More attempts than anybody makes. */
+/** More attempts than any SDK makes. */
 const ENDLESS = 40;
 const FAULT: Refusal = { status: 500, message: 'It broke.', type: 'server_error' };
 const QUOTA: Refusal = { status: 429, message: 'You exceeded your current quota.', code: 'insufficient_quota', type: 'insufficient_quota' };

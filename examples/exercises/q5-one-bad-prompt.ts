@@ -3,7 +3,7 @@ import { catchError, from, of, switchMap } from 'rxjs';
 import type { Batcher, BatchWork, DivideOptions } from '../../operators/index.js';
 import { classifyError, createBatcher, divideAndConquer } from '../../operators/index.js';
 
-/** Ten users share a call, and each is answered for himself. A call that a prompt spoils is cut up until that prompt stands alone. */
+/** Ten users share a call, and each gets their own answer. A call that one bad prompt fails is split until that prompt is alone. */
 export const shareCalls = (callModel: BatchWork<string, string>, divide: DivideOptions = {}): Batcher<string, string> =>
   createBatcher(callModel, { maxSize: 10, repair: divideAndConquer(divide), classify: classifyError });
 
