@@ -465,7 +465,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'lets nobody send while the server asks for a pause',
+    title: 'sends no batch while the server asks for a pause',
     label: "batchMap(work, { concurrency: 2, repair: retryFailed({ delayMs: 5, jitter: 'none' }), random: () => 0 })",
     inputs: { source:        '(ab)c|' },
     inners: { ab:            '--#',
@@ -659,7 +659,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'gives up splitting at maxCalls, and calls nobody bad',
+    title: 'stops splitting at maxCalls, and blames no item',
     label: 'batchMap(work, { repair: divideAndConquer({ parts: 2, maxCalls: 4 }) })',
     inputs: { source:        '(abcd)------|' },
     inners: { abcd:          '--#',

@@ -73,7 +73,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'makes no call when nobody loads',
+    title: 'makes no call without loads',
     shows: 'empty',
     label: 'mergeMap((item) => batcher.load(item))',
     inputs: { source:        '---|' },
@@ -347,7 +347,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'goes on with a call for those who stay when a caller leaves, and does not send what nobody waits for',
+    title: 'continues a call for its remaining callers when one leaves, and never sends a cancelled item',
     label: 'b and c are left at 4, batcher = createBatcher(work, { maxSize: 2, concurrency: 1 })',
     inputs: { source:        '(abcd)----|' },
     inners: { ab:            '------(r|)',

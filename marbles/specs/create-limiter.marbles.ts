@@ -76,7 +76,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createLimiter',
-    title: 'lets nobody past the one whose turn it is, however little they want',
+    title: 'grants in order of arrival: a cheap call does not overtake an expensive one',
     label: "limiter = createLimiter({ rates: [perMinute('tokens', 60000, { burst: 10 })] }), mergeMap(call => limiter.run(call))",
     inputs: { source:        '981----------------------|' },
     inners: { 9:             '(r|)', 8: '(r|)', 1: '(r|)' },

@@ -17,7 +17,7 @@ const windowed = (): Limiter => createLimiter({ rates: [slidingWindow({ unit: 't
 /** Digits cost as many tokens as they say. */
 const tokens = (digit: string): { readonly tokens: number } => ({ tokens: Number(digit) });
 
-/** One request in four frames, shared with nobody. */
+/** One request in four frames, from a limiter of its own. */
 const alone =
   (options?: RateLimitOptions<string>): MarbleSpec['build'] =>
   ({ input }) =>
@@ -159,7 +159,7 @@ export const specs: readonly MarbleSpec[] = [
   // What items cost. Digits cost as many tokens as they say.
   {
     operator: 'rateLimit',
-    title: 'lets nobody past the one whose turn it is, however little they cost',
+    title: 'admits in order of arrival: a cheap item does not overtake an expensive one',
     label: `${METERED}, rateLimit(limiter, tokens)`,
     inputs: { source:        '981-----------|' },
     subscriptions: { source: '^-------------!' },
@@ -196,7 +196,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'takes turns with whoever else waits for the limiter',
+    title: 'takes turns with the other jobs that wait for the limiter',
     label: `${SLOW}, rateLimit(limiter) twice`,
     inputs: { source:        '(abc|)',
               others:        '(xyz|)' },

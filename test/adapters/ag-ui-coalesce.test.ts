@@ -175,7 +175,7 @@ describe.each(versions)('coalesced events, to @ag-ui/client %s', (_version, clie
       }),
       { numRuns: sized(15, 1000) },
     );
-    // Sequences that nobody accepts would show nothing.
+    // Without sequences that the AG-UI client accepts, the property would prove nothing.
     expect(accepted).toBeGreaterThan(sized(4, 400));
   }, 120_000);
 });

@@ -102,7 +102,7 @@ describe('deltas of several texts', () => {
   });
 
   it.each([{ maxChars: 0 }, { maxWaitMs: -1 }, { pace: 'idle' }, { scheduler: {} }, { ms: 16 }])(
-    'refuse %o under the name of whoever was given it',
+    'reject %o, and name the adapter that got the option',
     (options) => {
       let thrown: unknown;
       try {

@@ -180,7 +180,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     expect(listeners()).toBe(0);
   }, 20_000);
 
-  it('tells the server when nobody listens any more, and emits nothing', async () => {
+  it('tells the server when the subscriber has left, and emits nothing', async () => {
     const caller = open({ retry: SOON });
     const told: unknown[] = [];
     const subscription = caller.callTool({ name: 'write', arguments: { id: 'a', hold: true } }).subscribe({
@@ -272,7 +272,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
   );
 
   patient(
-    'keeps a slow call alive while it reports progress, whether somebody listens or not',
+    'keeps a slow call alive while it reports progress, with or without a listener',
     async () => {
       const caller = open({ maxSilenceMs: 1000, retry: false });
       await caller.listTools();
@@ -625,7 +625,7 @@ describe('toolsOf', () => {
     caller.close();
   }, 20_000);
 
-  it('refuses options that nobody knows, and a prefix that is none', async () => {
+  it('rejects unknown options and an empty prefix', async () => {
     const caller = world.caller();
     const said = async (options: unknown): Promise<string> => (await errorOf(toolsOf(caller, options as never))).message;
     expect(await said({ prefix: '' })).toBe('toolsOf: expected `prefix` to be a non-empty string, got an empty string');

@@ -153,7 +153,7 @@ describe('limitOpenAI', LONG, () => {
     expect(api.requests).toHaveLength(10);
   });
 
-  it('does not try again what the server asks nobody to try again', async () => {
+  it('does not retry when the server forbids it', async () => {
     api.fail({ ...refusal(503, 'Not today'), headers: { 'x-should-retry': 'false' } });
     await expect(ask(limit({ limiter: createLimiter() }), 'x')).rejects.toBeInstanceOf(OpenAI.InternalServerError);
     expect(api.requests).toHaveLength(1);

@@ -100,7 +100,7 @@ describe.each(Object.entries(pools))('%s', (_name, create) => {
     await vi.advanceTimersByTimeAsync(100);
     expect(await Promise.all([running, later])).toEqual(['a', 'c']);
     expect(seen).toEqual(['a at 0', 'a done at 10', 'c at 10', 'c done at 20']);
-    // The one difference, which the guide names: with p-queue nobody tells the one that was cleared.
+    // The one difference, which the guide names: with p-queue the promise of a cleared call never settles.
     const told = await Promise.race([waiting, Promise.resolve('nothing')]);
     expect(told === 'nothing' || isFlowError(told, 'FLOW_CLEARED')).toBe(true);
     expect(told === 'nothing').toBe(_name === 'p-queue');

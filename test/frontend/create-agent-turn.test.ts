@@ -50,7 +50,7 @@ describe('a turn', () => {
     expect(turns.history().map(word)).toEqual(['? again', '! answer 1', '? again', '! answer 2']);
   });
 
-  it('tells the model where it is, and hands the context to everybody', async () => {
+  it('gives the model its step, and the context to the model, tools, guard and approval', async () => {
     const context = { user: 'ada' };
     const seen: unknown[] = [];
     const turns = createAgentTurn<{ user: string }>({
@@ -661,7 +661,7 @@ describe('approval', () => {
     expect(hurried.events.at(-1)).toBe('500: 1 failed DeadlineError');
   });
 
-  it('is refused where nobody can be asked, and not asked for a tool there is not', () => {
+  it('is denied when `needsApproval` throws, and never requested for an unknown tool', () => {
     const { events } = lived(
       {
         ...options,

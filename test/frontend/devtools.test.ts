@@ -159,7 +159,7 @@ describe.each([
     expect(panel.of('update').map(({ key, events }) => [key, events.length])).toEqual([['two', 1]]);
   });
 
-  it('carries nothing that somebody put beside the fields of an event', () => {
+  it('sends only the known fields of an event', () => {
     const panel = startBus();
     panel.connect();
     const events = new Subject<FlowEvent>();

@@ -165,7 +165,7 @@ describe(`a search, whatever is bad among up to ${String(largest)}`, () => {
     expect(runs).toBe(sizes.reduce((sum, size) => sum + (2 ** size - 1) * rounds.length * 2 * size * 4, 0));
   });
 
-  it.each(Object.keys(blames))('calls nobody bad because of one who left before the end of any call; blame: %s', { timeout }, (name) => {
+  it.each(Object.keys(blames))('blames no item because another left before the end of any call; blame: %s', { timeout }, (name) => {
     let left = 0;
     for (const size of sizes) {
       for (const bad of badSets(size)) {
@@ -293,7 +293,7 @@ describe('a search, step by step', () => {
     expect(fates.get(3)).toBe('rejected');
   });
 
-  it('marks nobody when what failed together succeeds apart', () => {
+  it('blames no item when items that failed together succeed alone', () => {
     const search = new BadItemSearch<string>(0, limits(2), () => true);
     const spent = { calls: 1, blameRounds: 0, alone: 0 };
     expect(search.failed(['a', 'b'], 0, undefined, spent)).toMatchObject({ reject: [], send: ['a'], blamed: false });
@@ -308,7 +308,7 @@ describe('a search, step by step', () => {
     expect(search.inconclusive({ calls: 2, blameRounds: 1, alone: 0 })).toMatchObject({ reject: [], send: [], blamed: false });
   });
 
-  it('asks nothing for those who have left, and learns nothing from a call in which somebody was missing', () => {
+  it('sends no call for items that have left, and concludes nothing from a call that an item had left', () => {
     const gone = new Set<number>();
     const search = new BadItemSearch<number>(0, limits(8), (item) => !gone.has(item));
     const spent = { calls: 1, blameRounds: 0, alone: 0 };

@@ -47,7 +47,7 @@ describe('ItemMachine, by key', () => {
     expect([machine.serve(), machine.next()]).toEqual(['new', undefined]);
   });
 
-  it('holds on to few keys it has forgotten, while nobody asks for the next', async () => {
+  it('retains few forgotten keys while `next` is not called', async () => {
     const machine = new Keys<string>({ bounds: boundsOf({ maxQueued: 1, overflow: 'dropOldest' }) });
     const visit = (): WeakRef<object> => {
       const key = {};

@@ -68,7 +68,7 @@ class Owner {
     this.queue.remove(entry);
   }
 
-  /** One grant, to whoever's turn it is. */
+  /** One grant, to the lane whose turn it is. */
   grant(): Entry | undefined {
     const lane = this.queue.lead();
     if (lane === -1) return undefined;
@@ -282,7 +282,7 @@ describe('weighted deficit round robin', () => {
     expect(owner.served).toEqual([800, 300, 100]);
   });
 
-  it('lets nobody wait longer than the others are worth in one round', () => {
+  it('lets no lane wait longer than one round of the shares of other lanes', () => {
     fc.assert(
       fc.property(weights, (shares) => {
         const owner = flooded('weighted', shares, 1);
@@ -365,7 +365,7 @@ describe('weighted deficit round robin', () => {
     ]);
   });
 
-  it('lets a newcomer past nobody', () => {
+  it('never lets a new item go first while another lane waits', () => {
     const owner = new Owner(ruleOf('weighted', [1, 1]), 1);
     expect(owner.queue.goesFirst(0)).toBe(true);
     owner.push(1);
@@ -547,7 +547,7 @@ describe('the floor of a lane', () => {
     expect(batchOf(queue, 10, 3)).toEqual([0, 10, 0]);
   });
 
-  it('is a tenth below the first lane when nobody says, or half of all in equal parts where that is less', () => {
+  it('defaults to a tenth below the first lane, or to half of all in equal parts where that is less', () => {
     const ownFloor = (lanes: number, floor?: number): number => {
       const claims = Array.from({ length: lanes }, () => ({ share: 1, floor: undefined }));
       const queue = new LanesQueue<Entry>(claims, strictWithFloor(floor), 1, false);
@@ -601,7 +601,7 @@ describe('the floor of a lane', () => {
 });
 
 describe('what goes wrong elsewhere', () => {
-  it('strict priority starves whoever is below: a floor of a tenth is served in every eleventh turn at least', () => {
+  it('strict priority starves the lanes below: a floor of a tenth is served in every eleventh turn at least', () => {
     const { served, turn } = floored([0, 0.1], 1);
     for (let n = 0; n < 11; n++) turn();
     expect(served[1]).toBeGreaterThanOrEqual(1);

@@ -541,7 +541,7 @@ describe('a tree of limiters', () => {
           }
           check();
         }
-        // Everybody who still waits is served when those before give their slots back and time passes.
+        // Every waiting job is served when earlier jobs return their slots and time passes.
         for (let rounds = 0; rounds < 500 && (held.length > 0 || served < asked); rounds++) {
           held.shift()?.lease.release();
           check();

@@ -438,7 +438,7 @@ describe('a queue', () => {
     expect(log.at(-1)).toBe('a');
     await Promise.resolve();
     limiter.snapshot();
-    // Whoever came first goes first.
+    // First come, first served.
     const leases = asker(limiter);
     leases.ask('late');
     limiter.setLimits({ concurrency: 2 });

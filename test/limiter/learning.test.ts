@@ -317,7 +317,7 @@ describe('what remains', () => {
     });
   });
 
-  it('never raises the level and never stops anybody for good, in whatever order the answers come', () => {
+  it('never raises the level and never blocks a job for good, in whatever order the answers come', () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('grant' as const), tokens: fc.nat({ max: 500 }) }),
       fc.record({ do: fc.constant('wait' as const), ms: fc.nat({ max: 3000 }) }),

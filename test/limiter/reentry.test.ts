@@ -107,7 +107,7 @@ class World {
     });
   }
 
-  /** A place where somebody is called back. */
+  /** Runs the deed once, at its place: one of the callbacks. */
   at(place: Place): void {
     if (place !== this.#place || this.#done) return;
     this.#done = true;

@@ -47,7 +47,7 @@ interface Waiter {
   tokens: number | undefined;
   readonly bidder: boolean;
   readonly expiresAt: number;
-  /** It may not wait, so nobody has to make room for it. */
+  /** It may not wait, so no other job is evicted for it. */
   readonly isBrief: boolean;
   readonly then: readonly Action[];
   readonly otherwise: readonly Action[];
@@ -82,7 +82,7 @@ export class ReferenceLimiter {
   readonly waiting: Waiter[] = [];
   readonly held = new Map<number, Held>();
   readonly #credit: number[];
-  /** Keys that somebody waits under, lane by lane; the first has the next turn. */
+  /** Keys with waiting jobs, lane by lane; the first has the next turn. */
   readonly #turns: (number | undefined)[][];
   readonly #signals = new Set<number>();
   /** Bidders that have not been told their place yet, so cannot leave it. */
@@ -144,7 +144,7 @@ export class ReferenceLimiter {
   }
 
   advance(ms: number): void {
-    // Who left has made way for somebody by now.
+    // Callers that left before have freed their places by now.
     this.#settleWhatIsDue();
     for (let tick = 0; tick < ms; tick++) {
       this.now++;
@@ -413,7 +413,7 @@ export class ReferenceLimiter {
       lease.tokens = 0;
       lease.corrected = this.#entries++;
     }
-    // Leaving lets nobody in; what happens next does, at the latest the end of the frame.
+    // A cancelled job grants nothing itself; the next step does, at the latest the end of the frame.
     if (outcome === 'cancelled') this.#lookAhead();
     else this.#settle();
   }
@@ -434,7 +434,7 @@ export class ReferenceLimiter {
     if (!this.#settling && this.executing < this.limits.concurrency) this.#nextWanting();
   }
 
-  /** Asks whose turn it is what they want: whoever has given up is gone by then. */
+  /** Asks the next job for its cost. Jobs that have given up are dropped. */
   #nextWanting(): Waiter | undefined {
     for (let next = this.#next(); next; next = this.#next()) {
       if (next.tokens !== undefined) return next;
@@ -475,7 +475,7 @@ export class ReferenceLimiter {
     this.held.set(id, { order, corrected: order, requests, estimate: tokens, tokens, released: false, lingersUntil: undefined });
   }
 
-  /** Everybody who can go goes, then everybody who has waited too long is refused, until neither happens. */
+  /** Grants every job that can go, then refuses every job that has waited too long, until neither happens. */
   #settle(): void {
     if (this.#settling) return;
     this.#settling = true;

@@ -22,7 +22,7 @@ import type { Release } from '../../operators/options/limiter.js';
 import { atOnce } from '../support/at-once.js';
 import { wholeList } from '../support/whole-list.js';
 
-// Whoever works under a limiter says how it went when it gives the permit back.
+// Every user of a limiter reports the outcome when it returns the permit.
 
 type Failing = () => Observable<never> | Promise<never>;
 

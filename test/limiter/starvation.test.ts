@@ -82,7 +82,7 @@ describe('no job starves', () => {
       scheduler: new CountingScheduler(),
     });
     const waiting = ['first', 'second'].map(() => limiter.acquire({ lane: 'later', cost: { tokens: 150 } }).subscribe());
-    // The second waits for its tokens; what is left goes to whoever is more urgent, but not for ever.
+    // The second waits for its tokens. More urgent jobs get what is left, but not for ever.
     const tries = Array.from({ length: 6 }, () => limiter.tryAcquire({ lane: 'now', cost: { tokens: 1 } }) !== undefined);
     expect(tries).toEqual([true, true, true, true, false, false]);
     expect(limiter.snapshot().queued).toBe(1);

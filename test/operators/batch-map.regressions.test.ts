@@ -53,7 +53,7 @@ describe('batchMap, once broken', () => {
     expect(outcomes).toHaveLength(1);
   });
 
-  it('ends a call that everybody left once, even when the work errors because of it', () => {
+  it('ends a call whose callers have all left once, even when the work errors because of it', () => {
     const scheduler = new VirtualTimeScheduler();
     const ended: string[] = [];
     const work = (_items: readonly string[], { signal }: CallContext): Observable<string[]> =>
@@ -76,7 +76,7 @@ describe('batchMap, once broken', () => {
     expect(ended).toEqual(['cancelled']);
   });
 
-  it('settles a load whose overflow makes somebody close the batcher', () => {
+  it('settles a load when the listener of its overflow closes the batcher', () => {
     const scheduler = new VirtualTimeScheduler();
     const seen: string[] = [];
     const batcher = createBatcher((items: readonly string[]) => of(items.map((item) => item.toUpperCase())), {

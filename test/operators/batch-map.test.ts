@@ -913,7 +913,7 @@ describe('splitting', () => {
     expect(sent.length).toBeLessThanOrEqual(200);
   });
 
-  it('stops at maxCalls with an error that says so and calls nobody bad', () => {
+  it('stops at maxCalls with an error that says so, and blames no item', () => {
     const { work, sent } = poisoned(new Set([0, 5, 10, 15]));
     const { settled } = settle(numbers(16), work, { maxSize: 16, repair: robust({ divide: { maxCalls: 6 } }) });
     expect(sent.length).toBeLessThanOrEqual(6);

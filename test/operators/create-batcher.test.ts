@@ -147,7 +147,7 @@ describe('load', () => {
     expect(answers).toBe(1e4);
   });
 
-  it('refuses a lane nobody declared and a deadline that is none where it is called', () => {
+  it('throws where it is called for an undeclared lane and an invalid deadline', () => {
     const { batcher } = shouting({ queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     expect(() => batcher.load('a', { lane: 'typo' })).toThrow('createBatcher: lane `typo` is not one of `urgent`, `later`');
     for (const deadlineMs of [-1, NaN, '5' as never]) {
@@ -488,7 +488,7 @@ describe('cache', () => {
     expect(sent()).toEqual(['a', 'a']);
   });
 
-  it('keeps the promise of whoever waits for a cleared key', async () => {
+  it('answers callers that already wait for a cleared key', async () => {
     const { batcher, calls } = shouting({ cache: lruCache(10) });
     const before = batcher.loadAsync('a');
     const watched = watch(batcher.clear('b').load('a'));
@@ -499,7 +499,7 @@ describe('cache', () => {
     expect(calls).toEqual([['a', 'a']]);
   });
 
-  it('answers nobody after drain or close', async () => {
+  it('answers no load from the cache after a drain', async () => {
     const { batcher } = shouting({ cache: lruCache(10) });
     batcher.prime('a', 'A');
     expect(await batcher.loadAsync('a')).toBe('A');
@@ -710,7 +710,7 @@ describe('loadManyAsync', () => {
     expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
   });
 
-  it('answers an empty list, and refuses what is none', async () => {
+  it('answers an empty list, and throws for anything but a list', async () => {
     const { batcher } = shouting();
     expect(await batcher.loadManyAsync([])).toEqual([]);
     expect(() => batcher.loadManyAsync('ab' as never)).toThrow('createBatcher: expected `items` to be an array, got `ab` (string)');
@@ -991,7 +991,7 @@ describe('a frame', () => {
     return [seen, drained, await Promise.allSettled(answers)];
   }
 
-  it('shows the same whether somebody listens to each item or not', async () => {
+  it('shows the same with and without a listener for each item', async () => {
     const options = fc.record({
       maxSize: fc.integer({ min: 1, max: 6 }),
       maxQueued: fc.integer({ min: 1, max: 8 }),

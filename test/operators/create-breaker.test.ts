@@ -58,7 +58,7 @@ describe('what counts', () => {
     ['a deadline', new DeadlineError('policy', 5, 5)],
     ['a refusal of another breaker', new BreakerOpenError('createBreaker', 5)],
     ['a refusal of a limiter', new RateLimitError('createLimiter', 'requests', 5)],
-    ['what nobody recognises', new Error('some bug')],
+    ['an unknown error', new Error('some bug')],
   ])('is not %s', (_name, error) => {
     const breaker = createBreaker({ classify: classifyError });
     failTimes(breaker, 100, error);
@@ -156,7 +156,7 @@ describe('an open breaker', () => {
     await expect(breaker.runAsync(() => Promise.resolve(1))).rejects.toBeInstanceOf(BreakerOpenError);
   });
 
-  it('is half open for whoever asks as soon as its time is over, though nothing has happened', () => {
+  it('is half open as soon as its time is over, without any call or timer', () => {
     const { breaker, clock } = sensitive();
     failTimes(breaker, 1);
     expect(breaker.snapshot()).toMatchObject({ state: 'open', retryAfterMs: 5_000 });
@@ -176,7 +176,7 @@ describe('an open breaker', () => {
     expect(clock.delays).toEqual([]);
   });
 
-  it('lets everybody through again when the clock is put back, no later than it would have', () => {
+  it('half opens no later than it would have when the clock is set back', () => {
     const { breaker, clock } = sensitive();
     clock.offset = 1_790_000_000_000;
     failTimes(breaker, 1);
@@ -235,7 +235,7 @@ describe('a probe', () => {
 
   it.each([
     ['an abort', new DOMException('left', 'AbortError')],
-    ['what nobody recognises', new Error('who knows')],
+    ['an unknown error', new Error('who knows')],
     ['a bug', new TypeError('x is not a function')],
     ['an error of this package', new DeadlineError('policy', 5, 5)],
   ])('that says nothing of the backend gives its place back: %s', (_name, error) => {
@@ -259,7 +259,7 @@ describe('a probe', () => {
     expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0 });
   });
 
-  it('lets everybody through when it ends in a 404: of fifty calls at once, the first second refused 45', () => {
+  it('closes the circuit when it ends in a 404: of fifty calls at most five are refused', () => {
     virtualTime(({ flush }) => {
       const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 100 });
       failTimes(breaker, 1);

@@ -92,7 +92,7 @@ describe.each(expected)('under %s', (name, fairness, order) => {
 });
 
 describe('a newcomer', () => {
-  it.each(expected.slice(2))('goes past nobody who waits for the rate, under %s', (_name, fairness) => {
+  it.each(expected.slice(2))('overtakes no job that waits for the rate, under %s', (_name, fairness) => {
     const scheduler = new VirtualTimeScheduler();
     const limiter = createLimiter({ rates: [perMinute('tokens', 600, { burst: 10 })], headroom: 1, ...queued(fairness), scheduler });
     let granted = false;

@@ -102,7 +102,7 @@ describe('another attempt', () => {
     ['413', failing(413), 1],
     ['an abort', new DOMException('left', 'AbortError'), 1],
     ['a deadline inside', new DeadlineError('settleAll', 1, 1), 1],
-    ['what nobody recognises', new Error('some bug'), 1],
+    ['an unknown error', new Error('some bug'), 1],
   ])('after %s: %s makes %s', (_name, error, attempts) => {
     virtualTime(({ flush, now }) => {
       const { work, calledAt } = flaky(now, error);
@@ -308,7 +308,7 @@ describe('with a limiter', () => {
     });
   });
 
-  it('whoever listens to releases is told the outcome and the error', () => {
+  it('listeners of releases are told the outcome and the error', () => {
     virtualTime(({ flush, advance }) => {
       const limiter = createLimiter({ concurrency: 1 });
       const releases: [Release['outcome'], unknown][] = [];
@@ -354,7 +354,7 @@ describe('with a limiter', () => {
     });
   });
 
-  it('a wait the other side asked for holds everybody, and begins before the permit goes back', () => {
+  it('a pause that the server asks for holds every job, and begins before the permit is returned', () => {
     virtualTime(({ flush, now }) => {
       const limiter = createLimiter({ concurrency: 1 });
       const startedAt: number[] = [];
@@ -750,7 +750,7 @@ describe('the deadline', () => {
     });
   });
 
-  it('starts when somebody subscribes, not when the call is described', () => {
+  it('starts with the subscription, not when the call is described', () => {
     virtualTime(({ advance, flush }) => {
       const call = policy({ deadlineMs: 1000 })(() => timer(800));
       advance(5000);
@@ -1058,7 +1058,7 @@ describe('leaving', () => {
     expect(limiter.executing).toBe(0);
   });
 
-  it('a promise that fails afterwards disturbs nobody', async () => {
+  it('a promise that fails afterwards causes no unhandled rejection', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const { leave } = watch(
       policy({ limiter, retry: retryFailed(steady) })(
@@ -1075,7 +1075,7 @@ describe('leaving', () => {
     expect(limiter.executing).toBe(0);
   });
 
-  it('a work that gives its own lease back and then times out disturbs nobody either', async () => {
+  it('work that returns its own lease and then times out fails only its own call', async () => {
     const clock = new CountingScheduler();
     const limiter = createLimiter({ concurrency: 1, scheduler: clock });
     const { ends } = watch(

@@ -54,7 +54,7 @@ const WAYS: readonly [name: string, run: <R>(work: Work<Promise<R> | PromiseLike
   ['a breaker', (work) => createBreaker().run(work)],
 ];
 
-describe('whoever has the answer of a promise and leaves', () => {
+describe('a subscriber that takes the answer of a promise and leaves', () => {
   it.each(WAYS)('leaves its signal alone, because the answer may be a body that is still read: %s', async (_name, run) => {
     let signal: AbortSignal | undefined;
     await firstValueFrom(
@@ -66,7 +66,7 @@ describe('whoever has the answer of a promise and leaves', () => {
     expect(signal?.aborted).toBe(false);
   });
 
-  it('is not told of as somebody who gave the call up, by switchLatest, hedge and speculate', async () => {
+  it('is not reported as a cancellation by switchLatest, hedge and speculate', async () => {
     const events: FlowEvent[] = [];
     const onEvent = (event: FlowEvent): number => events.push(event);
     const work = (): Promise<string> => Promise.resolve('answer');
@@ -140,7 +140,7 @@ describe('what work returns', () => {
     ).toEqual(['a', 'b']);
   });
 
-  it('has ended the call well, for whoever takes it and leaves at once', async () => {
+  it('ends the call as a success, also when the subscriber takes it and leaves at once', async () => {
     const events: string[] = [];
     const signals: AbortSignal[] = [];
     const limiter = createLimiter({ concurrency: 1 });
@@ -247,12 +247,12 @@ describe('the asynchronous context of a call', () => {
   const names = ['ann', 'bob', 'cleo'];
   const forAll = (call: () => Promise<unknown>): Promise<unknown[]> => Promise.all(names.map((name) => users.run(name, call)));
 
-  it('is that of whoever asked, in a policy whose calls wait for their limiter', async () => {
+  it('is that of the caller, in a policy whose calls wait for their limiter', async () => {
     const careful = policy({ limiter: createLimiter({ concurrency: 1 }) });
     expect(await forAll(() => lastValueFrom(careful(ask)))).toEqual(names);
   });
 
-  it('is that of whoever asked, in attempts after a pause and in the fallback', async () => {
+  it('is that of the caller, in attempts after a pause and in the fallback', async () => {
     const careful = policy({
       limiter: createLimiter({ concurrency: 1 }),
       retry: retryFailed({ delayMs: 1, jitter: 'none', maxShare: Infinity }),
@@ -267,14 +267,14 @@ describe('the asynchronous context of a call', () => {
     expect(attempts.sort()).toEqual(names.flatMap((name) => [name, name, name]));
   });
 
-  it('is that of whoever asked, in the second attempts of hedge', async () => {
+  it('is that of the caller, in the second attempts of hedge', async () => {
     const slowFirst = (index: number): Promise<unknown> => (index === 0 ? new Promise(() => undefined) : ask());
     expect(await forAll(() => lastValueFrom(hedge(slowFirst, { delayMs: 1 })))).toEqual(names);
     const limiter = createLimiter({ concurrency: 1 });
     expect(await forAll(() => lastValueFrom(hedge(ask, { limiter })))).toEqual(names);
   });
 
-  it('is that of whoever sent the item, in switchLatest, also for what is sent while a value is handed on', () => {
+  it('is that of the sender of the item, in switchLatest, also for items sent while a value is emitted', () => {
     const items = new Subject<string>();
     const seen: unknown[] = [];
     items.pipe(switchLatest(() => of(users.getStore()), { key: (item) => item })).subscribe((user) => {
@@ -291,7 +291,7 @@ describe('the asynchronous context of a call', () => {
     expect(seen).toEqual(names);
   });
 
-  it('is that of whoever confirmed, in speculate', () => {
+  it('is that of the confirmation, in speculate', () => {
     const confirm = new Subject<string>();
     const seen: unknown[] = [];
     speculate(() => of(users.getStore()), { predict: EMPTY, confirm, match: () => true }).subscribe((user) => {

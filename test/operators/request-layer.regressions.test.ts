@@ -25,7 +25,7 @@ function halfOpen(clock: CountingScheduler) {
   return breaker;
 }
 
-describe('a promise whose answer is taken by somebody who then leaves', () => {
+describe('a promise whose subscriber takes the answer and leaves', () => {
   type Work = (context: { readonly signal: AbortSignal }) => Promise<string>;
   const runs: readonly [string, (work: Work) => Observable<string>][] = [
     ['policy', policy({ retry: retryFailed() })],
@@ -236,7 +236,7 @@ describe('a fallback', () => {
     });
   });
 
-  it('is not asked when the permit goes to somebody who makes the consumer leave', () => {
+  it('is not called when the job that gets the permit makes the consumer leave', () => {
     const limiter = createLimiter({ concurrency: 1 });
     const leaving = new Subject<void>();
     let asked = 0;

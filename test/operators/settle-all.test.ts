@@ -298,7 +298,7 @@ describe('the guard', () => {
         guard: (call) => {
           if (call === 'a') return true;
           subscription.unsubscribe();
-          return Promise.reject(new Error('nobody is there'));
+          return Promise.reject(new Error('the subscriber has left'));
         },
       },
     ).subscribe();

@@ -17,7 +17,7 @@ interface Item {
   readonly key: number;
 }
 
-/** One schedule: whoever is called back does something random, and every promise of the operators is looked at. Answers what went wrong. */
+/** One schedule with random acts in every callback, which checks every promise of the operators. Returns what went wrong. */
 function play(seed: number): string[] {
   const wrong: string[] = [];
   config.onUnhandledError = (error) => {

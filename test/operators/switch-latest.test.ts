@@ -188,7 +188,7 @@ describe('promises', () => {
     ]);
   });
 
-  it('are no unhandled rejection, whoever made them and whenever they fail', async () => {
+  it('cause no unhandled rejection, whichever call made them and whenever they fail', async () => {
     const unhandled: unknown[] = [];
     const listen = (error: unknown): void => void unhandled.push(error);
     process.on('unhandledRejection', listen);
@@ -394,7 +394,7 @@ describe('keys', () => {
     expect(seen).toEqual([...(isBusy ? ['call 0', 'abort 0'] : []), 'call 2', '2a', '2b']);
   });
 
-  it.each([false, true])('superseded by whoever hears that another call is: the newest alone is started (with keys: %s)', (isKeyed) => {
+  it.each([false, true])('superseded in a listener of another supersession: the newest alone is started (with keys: %s)', (isKeyed) => {
     const source = new Subject<number>();
     const log: unknown[] = [];
     let cancelled = 0;

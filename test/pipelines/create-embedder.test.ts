@@ -48,7 +48,7 @@ async function all(from: Embedder, input: Iterable<string>): Promise<Settled<str
 }
 
 describe('createEmbedder', () => {
-  it('gives each text its own vector, whoever shares its call', async () => {
+  it('gives each text its own vector, whichever texts share its call', async () => {
     const { baseUrl, calls } = await provider();
     const results = await all(embedder(baseUrl, { maxSize: 10 }), texts(35));
     expect(results.map((result) => result.status)).toEqual(Array.from({ length: 35 }, () => 'fulfilled'));
@@ -477,7 +477,7 @@ describe('what the provider allows', () => {
 describe('an empty text', () => {
   expectNoUnhandledRejections();
 
-  it('is refused, and kills nobody who does not listen', async () => {
+  it('is refused, without an unhandled rejection', async () => {
     const made = scripted(() => new Response());
     void made.embedAsync('');
     await settle();

@@ -215,7 +215,7 @@ describe('one call', () => {
     });
   });
 
-  it('waits as long as the server asks, and so does everybody else', () => {
+  it('waits as long as the server asks, and so does every other call', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(
         now,
@@ -817,7 +817,7 @@ describe('the end', () => {
     expect(limiter.tryAcquire()).toBeDefined();
   });
 
-  it('leaves no rejection that nobody listens to', async () => {
+  it('leaves no unhandled rejection', async () => {
     const caller = createModelCaller({ call: () => Promise.reject(status(400)) });
     const unheard: unknown[] = [];
     const listen = (reason: unknown): void => void unheard.push(reason);

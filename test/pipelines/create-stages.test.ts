@@ -247,7 +247,7 @@ describe('slots and permits', () => {
       advance(5);
       limiter.pause();
       advance(20);
-      // Two have left the first stage, and two have not begun it: nobody has a slot.
+      // Two items have left the first stage, and two have not begun it: no item has a slot.
       const { stages: held, requests } = stages.snapshot();
       expect(held['first']).toMatchObject({ queued: 2, executing: 0, heldByRate: 2, heldBySlot: 0, admitted: 2, done: 2 });
       expect(held['last']).toMatchObject({ queued: 2, executing: 0, heldByRate: 2, admitted: 2 });
@@ -338,7 +338,7 @@ describe('slots and permits', () => {
       const begun: string[] = [];
       const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'person' }, { name: 'bulk' }]) });
       const other = (): Observable<unknown> => {
-        begun.push('somebody else');
+        begun.push('another job');
         return after(10, 0);
       };
       createStages([{ name: 'ask', work: (text: string) => after(10, begun.push(text)) }], { limiter, lane: 'bulk' })
@@ -347,7 +347,7 @@ describe('slots and permits', () => {
       advance(5);
       limiter.run(other, { lane: 'person' }).subscribe();
       flush();
-      expect(begun).toEqual(['a', 'somebody else', 'b', 'c']);
+      expect(begun).toEqual(['a', 'another job', 'b', 'c']);
       expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
     });
   });
@@ -382,7 +382,7 @@ describe('slots and permits', () => {
     });
   });
 
-  it('that nobody can ever have are refused', () => {
+  it('that can never be granted are refused', () => {
     const limiter = createLimiter({
       rates: [refusing(tokenBucket({ unit: 'tokens', amount: 10, windowMs: 1000, burst: 10 }))],
       headroom: 1,

@@ -130,7 +130,7 @@ describe('results', () => {
     ['an object with a message', () => toss({ message: 'said so' }), 'said so'],
     ['an object without one', () => toss({ why: 1 }), 'failed without saying why'],
     [
-      'an object nobody can look at',
+      'an object whose message cannot be read',
       () =>
         toss({
           get message() {
@@ -604,7 +604,7 @@ describe('the guard', () => {
     expect(results.map(said)).toEqual(['0']);
   });
 
-  it('sees the very arguments that are executed: the same object, which nobody can change, neither the caller nor the guard', async () => {
+  it('sees the very arguments that are executed: the same object, which neither the caller nor the guard can change', async () => {
     const asked: GuardedCall[] = [];
     const made: unknown[] = [];
     const input = { path: 'notes.md' };

@@ -125,7 +125,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('cuts off each at its own deadline: who came later is not cut off with the first, but has a call of his own', () => {
+  it('ends each caller at their own deadline: a later caller outlives the first, with a call of their own', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log } = scripted(now, { deadlineMs: 20 }, () => NEVER);
       ask('a', 'x');
@@ -140,7 +140,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('makes the call anew in the lane of somebody more urgent while it waits, and once it is sent, lets it be', () => {
+  it('moves a waiting call to the lane of a more urgent caller, and leaves a sent call alone', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log, records, models } = scripted(now, { concurrency: 1 });
       for (const request of ['1', '2', '3', 'x']) ask(request, request, { lane: 'background' });
@@ -295,7 +295,7 @@ describe.each(WAYS)('a store that reads %s', (get) => {
   const works = get === 'now' || get === 'soon';
   const lookUpMs = { now: 0, soon: 3, broken: 0, 'broken soon': 3, never: 50 }[get];
 
-  it.each(WAYS)('and writes %s: everybody has his answer, and the fault is told', (set) => {
+  it.each(WAYS)('and writes %s: every caller has their answer, and the fault is reported', (set) => {
     virtualTime(({ advance, flush, now }) => {
       const entries = new Map<string, ModelEntry<string>>();
       const { ask, log, models } = scripted(now, { cache: { storage: storeOf(get, set, entries), timeoutMs: 50 } });
@@ -406,7 +406,7 @@ const caller = fc.record({
   end: fc.constantFrom('none' as const, 'drain' as const, 'close' as const),
 });
 
-it('whatever is asked, left, forgotten and ended over whatever store, everybody hears once, and nothing is left', () => {
+it('whatever is asked, left, forgotten and ended over whatever store, every caller is answered once, and nothing is left', () => {
   fc.assert(
     fc.property(caller, fc.array(step, { maxLength: 25 }), ({ get, set, concurrency, deadlineMs, ttlMs, hedged, repairs, end }, steps) => {
       const clock = new CountingScheduler();

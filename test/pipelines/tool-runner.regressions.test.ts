@@ -102,15 +102,15 @@ describe('answers of tools, guards and schemas', () => {
   };
 
   it.each<[string, Partial<Tool>, Partial<ToolRunnerOptions>, string]>([
-    ['a tool answers what nobody may look at', { execute: () => untouchable }, {}, 'failed'],
-    ['a tool throws what nobody may look at', { execute: () => rejecter }, {}, 'failed'],
+    ['a tool answers an unreadable object', { execute: () => untouchable }, {}, 'failed'],
+    ['a tool throws an unreadable object', { execute: () => rejecter }, {}, 'failed'],
     ['a tool answers a promise that throws when it is asked', { execute: () => thrower }, {}, 'failed'],
-    ['a guard answers what nobody may look at', {}, { guard: () => untouchable as never }, 'permission_denied'],
+    ['a guard answers an unreadable object', {}, { guard: () => untouchable as never }, 'permission_denied'],
     ['a guard answers a promise that throws when it is asked', {}, { guard: () => thrower as never }, 'permission_denied'],
     ['a schema answers a promise that throws when it is asked', { parameters: { '~standard': { validate: () => thrower } } }, {}, 'failed'],
     ['a format answers no text', { format: () => Promise.resolve('late') as never }, {}, 'unreadable_result'],
     ['a format fails late', { format: () => Promise.reject(new Error('late')) as never }, {}, 'unreadable_result'],
-  ])('are an error of the call, and nobody’s else: %s', async (_what, part, options, code) => {
+  ])('are an error of this call only: %s', async (_what, part, options, code) => {
     expect(
       said(
         await one(
@@ -337,7 +337,7 @@ describe('closing', () => {
 });
 
 describe('isFlowError', () => {
-  it('is false for what nobody may look at', () => {
+  it('is false for an unreadable object', () => {
     expect(isFlowError(untouchable)).toBe(false);
   });
 });

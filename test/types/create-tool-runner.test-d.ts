@@ -154,7 +154,7 @@ describe('a context', () => {
     createToolRunner({ tools: [ofUser, ofDb] });
   });
 
-  it('is anything where nobody looks at it', () => {
+  it('is anything for tools that do not read it', () => {
     void createToolRunner({ tools: [plain] }).runAllAsync([], { context: 5 });
     createToolRunner({ tools: [{ name: 'a', ...about, execute: (_args, { context }) => expectTypeOf(context).toBeUnknown() }] });
   });
