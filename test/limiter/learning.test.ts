@@ -17,6 +17,7 @@ import {
   slidingWindow,
 } from '../../operators/index.js';
 import type { HeadersLike } from '../../operators/kernel/limits/headers.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 import { refusing } from '../support/refusing.js';
@@ -690,4 +691,26 @@ describe('a provider that reports no limits', () => {
       expect(limiter.snapshot().requestsPerMinute).toBe(Infinity);
     });
   });
+});
+
+describe('a reported limit', () => {
+  it('of less than one, which no caller can keep to, is none', () => {
+    const limiter = createLimiter({ rates: [perMinute('requests', 60)], learn: fromHeaders() });
+    const limits = { 'x-ratelimit-limit-requests': '0.000001', 'x-ratelimit-limit-tokens': ['0.5', '7'] };
+    limiter.observe({ status: 200, headers: limits });
+    expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 60, tokensPerMinute: Infinity });
+  });
+});
+
+it('learns from responses to requests that were sent after the clock was set back', () => {
+  const scheduler = new CountingScheduler();
+  scheduler.offset = 3_600_000;
+  const limiter = createLimiter({ scheduler, learn: fromHeaders() });
+  const observe = (limit: string) => {
+    limiter.observe({ status: 200, headers: { 'x-ratelimit-limit-requests': limit } }, { sentAt: scheduler.now() });
+    return limiter.snapshot().requestsPerMinute;
+  };
+  expect(observe('600')).toBe(600);
+  scheduler.offset = 0;
+  expect(observe('300')).toBe(300);
 });

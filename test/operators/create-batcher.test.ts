@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { Observable } from 'rxjs';
 import { asyncScheduler, config, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
 import type { BatcherOptions, BatchWork, FlowEvent } from '../../operators/index.js';
 import {
   ClosedError,
@@ -15,6 +16,7 @@ import {
   lanes,
   lruCache,
   OverflowError,
+  orderPerKey,
   perMinute,
   robust,
 } from '../../operators/index.js';
@@ -1079,4 +1081,72 @@ it.each(['close', 'abort'] as const)('settles a load whose own `dedupe` says %s 
   expect((await Promise.allSettled([last]))[0].status).toBe('rejected');
   batcher.close();
   expect((await Promise.allSettled(first)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+});
+
+const echo: BatchWork<string, string> = (items) => of(items);
+
+describe('a signal that several loads share', () => {
+  it('starts no call for a load that is about to leave when it frees the slot of another', () => {
+    const sent: string[][] = [];
+    virtualTime(({ flush }) => {
+      const work: BatchWork<string, string> = (items) => {
+        sent.push([...items]);
+        return NEVER;
+      };
+      const batcher = createBatcher(work, { maxSize: 1, concurrency: 1 });
+      const stop = new AbortController();
+      for (const item of ['a', 'b', 'c']) batcher.load(item, { signal: stop.signal }).subscribe({ error: () => undefined });
+      stop.abort();
+      flush();
+    });
+    expect(sent).toEqual([['a']]);
+  });
+
+  it('gets one listener, so that Node does not warn of a leak', () => {
+    const stop = new AbortController();
+    const added = vi.spyOn(stop.signal, 'addEventListener');
+    const removed = vi.spyOn(stop.signal, 'removeEventListener');
+    virtualTime(({ flush }) => {
+      const batcher = createBatcher(echo, { maxSize: 100 });
+      for (let i = 0; i < 50; i++) batcher.load(String(i), { signal: stop.signal }).subscribe();
+      flush();
+    });
+    expect(added).toHaveBeenCalledTimes(1);
+    expect(removed).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('a load', () => {
+  it('whose signal aborts while it is being accepted is never sent', () => {
+    const sent: string[][] = [];
+    virtualTime(({ flush }) => {
+      const stop = new AbortController();
+      const work: BatchWork<string, string> = (items) => {
+        sent.push([...items]);
+        return of(items);
+      };
+      const weigh = (): number => {
+        stop.abort();
+        return 1;
+      };
+      const batcher = createBatcher(work, { weigh });
+      batcher.load('a', { signal: stop.signal }).subscribe({ error: () => undefined });
+      flush();
+      expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+    });
+    expect(sent).toEqual([]);
+  });
+});
+
+it('a load that its own `key` makes leave keeps no later load of that key waiting', async () => {
+  const controller = new AbortController();
+  const batcher = createBatcher(echo, {
+    order: orderPerKey((item) => {
+      if (item === 'a') controller.abort(new Error('left'));
+      return 'one key';
+    }),
+  });
+  await expect(batcher.loadAsync('a', { signal: controller.signal })).rejects.toThrow('left');
+  await expect(batcher.loadAsync('b')).resolves.toBe('b');
+  expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0, heldBack: 0 });
 });

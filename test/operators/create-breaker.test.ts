@@ -1,4 +1,4 @@
-import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
+import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Breaker, BreakerOptions, FlowEvent } from '../../operators/index.js';
@@ -524,4 +524,33 @@ it('stops an Observable that emits while it is subscribed to', () => {
     .pipe(take(3))
     .subscribe();
   expect(emitted).toBe(3);
+});
+
+const busy = Object.assign(new Error('status 503'), { status: 503 });
+
+describe('a breaker', () => {
+  it('does not make the call of a consumer that a listener made leave', () => {
+    const clock = new CountingScheduler();
+    const leaving = new Subject<void>();
+    const breaker = createBreaker({
+      opens: { minCalls: 1 },
+      openMs: 10,
+      scheduler: clock,
+      onEvent: (event) => {
+        if (event.type === 'breakerChanged' && event.state === 'halfOpen') leaving.next();
+      },
+    });
+    breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+    clock.schedule(() => undefined, 10);
+    clock.flush();
+    let made = 0;
+    breaker
+      .run(() => {
+        made += 1;
+        return NEVER;
+      })
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    expect([made, breaker.snapshot().probing]).toEqual([0, 0]);
+  });
 });
