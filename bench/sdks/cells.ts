@@ -32,7 +32,7 @@ const PAUSES = 20;
 const CALLS = 12;
 const STREAMS = 6;
 const ROUNDS = 5;
-/** Who has done nothing for so long is waiting. */
+/** An SDK that has done nothing for this long is waiting. */
 const PATIENCE_MS = 5000;
 /** A server that has heard nothing for so long will hear nothing. */
 const DEAF_MS = 2000;

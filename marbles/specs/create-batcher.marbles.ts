@@ -288,7 +288,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'after clear answers those who wait and asks anew for those who come',
+    title: 'after clear answers waiting callers, and makes a new call for later ones',
     label: "batcher.clear('a') at c, batcher = createBatcher(work, { cache: lruCache(100), window: natural() })",
     inputs: { told:          '--c--------|',
               source:        '-a-a----a--|' },

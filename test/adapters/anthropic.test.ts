@@ -117,7 +117,7 @@ describe('limitAnthropic', LONG, () => {
   });
 
   describe('the time a request waits', () => {
-    it('is none of the time that the client gives it', async () => {
+    it('does not count towards the timeout of the client', async () => {
       const limiter = createLimiter({ concurrency: 1 });
       const client = limitAnthropic(clientWith({ timeout: 300 }), { limiter });
       const lease = limiter.tryAcquire();

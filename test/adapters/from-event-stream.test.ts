@@ -456,7 +456,7 @@ describe('over a real connection', () => {
     ]);
   });
 
-  it('a server that is not there, a factory that throws and randomness that is none are errors', async () => {
+  it('a missing server, a factory that throws and an invalid random number are errors', async () => {
     const failure = new Error('mine');
     await expect(lastValueFrom(fromEventStream('http://127.0.0.1:9/'))).rejects.toThrow();
     await expect(lastValueFrom(fromEventStream(() => Promise.reject(failure)))).rejects.toBe(failure);

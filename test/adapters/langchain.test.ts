@@ -331,7 +331,7 @@ describe('limitEmbeddings', LONG, () => {
       await given;
     });
 
-    it('are not for one who has a limiter', () => {
+    it('cannot be combined with a limiter', () => {
       expect(() => flow({ limiter: createLimiter(), concurrency: 2 })).toThrow(
         'limitEmbeddings: `concurrency` cannot be combined with `limiter`. Set it on the limiter.',
       );

@@ -51,7 +51,7 @@ async function errorOf(promise: Promise<unknown>): Promise<Error & { readonly co
   throw new Error('the call should have failed');
 }
 
-/** Counts who listens to a signal. */
+/** Counts the listeners of a signal. */
 function countListeners(signal: AbortSignal): () => number {
   const add = vi.spyOn(signal, 'addEventListener');
   const remove = vi.spyOn(signal, 'removeEventListener');
@@ -144,7 +144,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     expect(world.brain.lists).toBe(0);
   }, 20_000);
 
-  it('refuses tools that are none', () => {
+  it('rejects invalid tools', () => {
     for (const tools of ['look', ['look'], [{}], [null]])
       expect(() => open({ tools: tools as never })).toThrow(/^limitMcp: expected `tools` to be a list of tools/);
   });
@@ -300,7 +300,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     20_000,
   );
 
-  it("hands on the server's own error; its neighbours are none the worse", async () => {
+  it("hands on the server's own error; other calls are not affected", async () => {
     const caller = open({ retry: SOON });
     const before = calling(caller, 'look', { id: 'before', hold: true });
     const refused = calling(caller, 'look', { id: 'refused', code: -32_602 });

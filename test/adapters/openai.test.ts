@@ -529,7 +529,7 @@ describe('openAIEmbeddings', LONG, () => {
   it.each([
     ['nothing', null],
     ['no list', { data: {} }],
-    ['entries that are none', { data: [null, null] }],
+    ['invalid entries', { data: [null, null] }],
     ['vectors that are no base64', { data: [0, 1].map((index) => ({ index, embedding: '*' })) }],
     ['vectors that are cut off', { data: [0, 1].map((index) => ({ index, embedding: 'AAAA' })) }],
   ])('fails both texts at once on an answer with %s: smaller batches would not help', async (_, answer) => {

@@ -69,7 +69,7 @@ const read = async (response: Response): Promise<ReadableStreamDefaultReader<Uin
   return reader;
 };
 
-describe('what is no question to a server', LONG, () => {
+describe('a URL without a server', LONG, () => {
   expectNoUnhandledRejections();
 
   it.each(['data:,', 'data:text/plain,hello', ' DATA:,x'])('takes no permit: %j', async (url) => {

@@ -73,7 +73,7 @@ class Boundary extends Component<{ readonly children?: ReactNode }, { readonly e
   }
 }
 
-/** A source that counts who came and who left. */
+/** A source that counts its subscriptions and unsubscriptions. */
 function counted<T>(source: Observable<T>) {
   const count = { came: 0, left: 0 };
   const observable = new Observable<T>((subscriber) => {

@@ -90,7 +90,7 @@ describe.each(Object.entries(pools))('%s', (_name, create) => {
     expect(seen).toEqual(['a at 0', 'a done at 10', 'b at 100', 'b done at 110']);
   });
 
-  it('clears those who wait, keeps what runs, and takes more', async () => {
+  it('clears waiting calls, keeps running calls, and accepts more', async () => {
     const { pool, seen, add } = start(1);
     const running = add('a');
     const waiting = add('b').catch((error: unknown) => error);
@@ -166,7 +166,7 @@ describe('Bottleneck and createLimiter', () => {
     expect(gaps(await starts((note) => ours.runAsync(note)))).toEqual([50, 50, 50, 50, 50]);
   });
 
-  it('stop: drop those who wait, with an error, and wait for what runs', async () => {
+  it('stop: drop waiting calls with an error, and wait for running calls', async () => {
     const theirs = new Bottleneck({ maxConcurrent: 1 });
     const theirJobs = ['a', 'b'].map((name) => outcome(theirs.schedule(work(name))));
     const ours = createLimiter({ concurrency: 1 });

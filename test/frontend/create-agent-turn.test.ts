@@ -244,7 +244,7 @@ describe('failures', () => {
   });
 
   it.each((['text', 'reasoning'] as const).flatMap((type) => [undefined, null, 5, NaN, true, {}, ['x']].map((text) => ({ type, text }))))(
-    'of a model that says a text which is none are nothing: %o',
+    'of a model with a text that is no string are ignored: %o',
     async (part) => {
       const without = await whole(createAgentTurn({ model: says(['a', 'b']) }).ask('go'));
       const turns = createAgentTurn({ model: says(['a', part, 'b']) });

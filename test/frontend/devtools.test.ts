@@ -23,7 +23,7 @@ interface OnBus<N extends Name = Name> {
   readonly payload: DevtoolsEvents[N];
 }
 
-/** As much as clients see of TanStack's event bus: it answers who connects, and hands every event to those who listen. */
+/** As much as clients see of TanStack's event bus: it answers each connection, and hands every event to its listeners. */
 function startBus() {
   const target = new EventTarget();
   const seen: OnBus[] = [];

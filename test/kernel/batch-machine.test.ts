@@ -244,7 +244,7 @@ describe('a batch machine', () => {
     expect(capacity({ weigh: () => 1 }, true)).toEqual([Infinity, 4, true]);
   });
 
-  it('asks again after a window that has changed whose turn it is', () => {
+  it('decides again after a window callback that has changed which item is next', () => {
     const driver = new Driver(rules({ window: () => 0 }));
     const { machine } = driver;
     const only = driver.add(0);

@@ -15,6 +15,6 @@ it.each<[string, readonly (string | number)[] | undefined, readonly number[] | u
   ['an item twice, by position', [0, 0], undefined],
   ['an item twice, by position and by id', ['a', 0], undefined],
   ['positions and ids', ['b', 0, 3], [1, 0, 3]],
-])('who is blamed by %s', (_, names, positions) => {
+])('the items blamed by %s', (_, names, positions) => {
   expect(blamed(names, call)).toEqual(positions && new Set(positions.map((position) => call[position])));
 });

@@ -36,7 +36,7 @@ describe('ItemMachine, by key', () => {
     expect(Array.from({ length: 300 }, () => machine.serve())).toEqual([...keys, ...keys, ...keys]);
   });
 
-  it('is empty after clear, and forgets whose turn it was', () => {
+  it('is empty after clear, and forgets which key was next', () => {
     const machine = new Keys<string>();
     machine.send(machine.open('a', 1), 'old');
     machine.clear();

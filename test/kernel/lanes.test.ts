@@ -227,7 +227,7 @@ describe.each(KINDS)('under %s', (kind) => {
     expect(owner.plan({ places: 4, trigger: 1 })[0]!.lane).toBe(1);
   });
 
-  it('lets a newcomer past those who wait only when they are less urgent and owed nothing', () => {
+  it('lets a new item overtake waiting ones only when they are less urgent and owed nothing', () => {
     const owner = new Owner(ruleOf(kind, [1, 1, 1]), 1);
     const past = (): boolean[] => [0, 1, 2].map((lane) => owner.queue.goesFirst(lane));
     expect(past()).toEqual([true, true, true]);
@@ -607,7 +607,7 @@ describe('what goes wrong elsewhere', () => {
     expect(served[1]).toBeGreaterThanOrEqual(1);
   });
 
-  it('a heap forgets who came first among equals: a thousand of one lane come out as they went in', () => {
+  it('a heap forgets the order of arrival among equals: a thousand of one lane come out as they went in', () => {
     const queue = floorQueue([0, 0.1], 1);
     for (let id = 0; id < 1000; id++) queue.push(new Entry(id, 1));
     expect(Array.from({ length: 1000 }, () => queue.takeHead(queue.lead()).id)).toEqual(Array.from({ length: 1000 }, (_, id) => id));
@@ -644,7 +644,7 @@ describe('keys that share a lane', () => {
     expect([ids(2), ids(4), ids(9)]).toEqual([[0, 4], [5, 1, 6, 2], [3]]);
   });
 
-  it('loses nothing, doubles nothing, and knows who came first and last', () => {
+  it('loses nothing, doubles nothing, and knows the first and the last item', () => {
     const step = fc.record({
       do: fc.constantFrom('push', 'push', 'push', 'return', 'leave', 'grant', 'batch'),
       at: fc.nat(),

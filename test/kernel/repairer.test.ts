@@ -309,7 +309,7 @@ describe('a pause', () => {
 });
 
 describe('a batch that waits', () => {
-  it('is rejected without those who have left it', () => {
+  it('is rejected without the items that have left it', () => {
     for (const delayMs of [0, 5]) {
       const rule = new Listening(({ jobs }) => ({ parts: [jobs], attempt: 2, delayMs }));
       const { machine, jobs, call } = calling(['a', 'b', 'c'], { repair: [rule] });

@@ -444,7 +444,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
     expect(log).toEqual(['NestedAcquireError', 'NestedAcquireError']);
   });
 
-  it('names a holder that is none', () => {
+  it('rejects an invalid holder by name', () => {
     expect(() => createLimiter().acquire({ holder: heldBy({} as Lease) })).toThrow('heldBy: expected `lease` to be a lease of a limiter');
   });
 });
@@ -765,7 +765,7 @@ describe('a job in a child, as time goes by,', () => {
   });
 });
 
-describe('those who watch a child', () => {
+describe('listeners of a child', () => {
   it('are told when something comes free above', () => {
     const parent = createLimiter({ concurrency: 1 });
     const child = childOf(parent);

@@ -110,7 +110,7 @@ describe('pause', () => {
     });
   });
 
-  it('keeps a drain waiting until resume, and close refuses who waits', async () => {
+  it('keeps a drain waiting until resume, and close refuses waiting jobs', async () => {
     const limiter = createLimiter();
     limiter.pause();
     const { log, ask } = asker(limiter);
@@ -161,7 +161,7 @@ describe('clear', () => {
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   });
 
-  it('takes those below along, and not those who ask again when they are refused', () => {
+  it('clears jobs of children as well, and keeps jobs made in answer to a refusal', () => {
     virtualTime(({ flush }) => {
       const account = createLimiter({ concurrency: 1 });
       const child = childOf(account, { concurrency: 1 });
@@ -190,7 +190,7 @@ describe('clear', () => {
     });
   });
 
-  it('of a child or of all keys refuses theirs alone, and is over at once for one who waits for nothing', () => {
+  it('of a child or of all keys refuses only their jobs, and ends at once in a limiter without waiting jobs', () => {
     virtualTime(() => {
       const account = createLimiter({ concurrency: 1 });
       const child = childOf(account);
@@ -383,7 +383,7 @@ describe('a rate of 0', () => {
     });
   });
 
-  it('of an account holds its children, and refuses those who cannot wait', () => {
+  it('of an account holds its children, and refuses jobs that may not wait', () => {
     virtualTime(({ flush, now }) => {
       const account = createLimiter({ headroom: 1 });
       account.setLimits({ rates: [perMinute('requests', 0)] });

@@ -166,7 +166,7 @@ describe('a reported limit', () => {
     });
   });
 
-  it('lets those who wait go earlier when it is higher, and later when it is lower', () => {
+  it('grants waiting jobs earlier when it is higher, and later when it is lower', () => {
     virtualTime(({ advance, flush, now }) => {
       const limiter = createAccount({ headroom: 1, burstSeconds: 1, lanes: ONE_LANE });
       limiter.observe(ok(limited(60)));
@@ -179,7 +179,7 @@ describe('a reported limit', () => {
     });
   });
 
-  it('tells those who watch', () => {
+  it('tells its listeners', () => {
     virtualTime(({ flush }) => {
       const limiter = wide();
       let told = 0;
@@ -227,7 +227,7 @@ describe('a reported limit', () => {
     });
   });
 
-  it('of -1 is none', () => {
+  it('of -1 is ignored', () => {
     virtualTime(() => {
       const limiter = wide({ requestsPerMinute: 100, tokensPerMinute: 1000 });
       const before = limiter.snapshot();
@@ -651,7 +651,7 @@ describe('observe', () => {
     expect(limiter.snapshot().requests).toBeLessThanOrEqual(101);
   });
 
-  it('makes nothing of what is no response', () => {
+  it('ignores anything that is no response', () => {
     const limiter = wide();
     for (const nothing of [undefined, null, 5, 'text', {}]) limiter.observe(nothing as never);
     expect(limiter.snapshot().pausedForMs).toBe(0);
@@ -694,7 +694,7 @@ describe('a provider that reports no limits', () => {
 });
 
 describe('a reported limit', () => {
-  it('of less than one, which no caller can keep to, is none', () => {
+  it('of less than one is ignored', () => {
     const limiter = createLimiter({ rates: [perMinute('requests', 60)], learn: fromHeaders() });
     const limits = { 'x-ratelimit-limit-requests': '0.000001', 'x-ratelimit-limit-tokens': ['0.5', '7'] };
     limiter.observe({ status: 200, headers: limits });

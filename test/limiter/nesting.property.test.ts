@@ -129,7 +129,7 @@ it('work that holds a lease and waits for others is served, or refused where it 
               expect(isFlowError(error, 'FLOW_NESTED_ACQUIRE')).toBe(true);
               expect(stuckOf(all, slots).has(work)).toBe(true);
               refused++;
-              // Who is refused at the same time was in each other's way.
+              // Jobs refused at the same time blocked each other.
               scheduler.schedule(end);
             },
           });

@@ -125,7 +125,7 @@ export class ReferenceLimiter {
     return [...this.held.values()].filter((lease) => lease.lingersUntil !== undefined);
   }
 
-  /** How many of those who wait need nothing but a slot, lane by lane. */
+  /** How many waiting jobs need nothing but a slot, lane by lane. */
   get payable(): number {
     if (this.now < this.pausedUntil) return 0;
     const inTurn = this.setup.lanes.flatMap((_, lane) => this.waiting.filter((waiter) => waiter.lane === lane));
@@ -351,7 +351,7 @@ export class ReferenceLimiter {
     const full = !waiter.bidder && !waiter.isBrief && (laneFull || jobs.length >= this.setup.maxQueued);
     const losers: Waiter[] = [];
     if (full && !this.#goesAtOnce(waiter.lane, waiter.requests, waiter.tokens ?? 0)) {
-      // Who is granted in this very step stands above the bound as well.
+      // A job that is granted in this very step counts above the bound as well.
       const excess = 1 + Math.max(jobs.length - this.setup.maxQueued, inLane.length - lane.maxQueued);
       if (lane.overflow === 'latest') losers.push(...inLane);
       else if (lane.overflow === 'dropOldest') losers.push(...inLane.slice(0, excess));
@@ -373,7 +373,7 @@ export class ReferenceLimiter {
     this.#settle();
   }
 
-  /** The oldest of the key whose turn it is. */
+  /** The oldest job of the key whose turn it is. */
   #first(lane: number): Waiter | undefined {
     return this.waiting.find((waiter) => waiter.lane === lane && waiter.key === this.#turns[lane]![0]);
   }
@@ -429,7 +429,7 @@ export class ReferenceLimiter {
     return this.#first(lane);
   }
 
-  /** Setting the timer asks whose turn it will be. */
+  /** Setting the timer asks which job will be next. */
   #lookAhead(): void {
     if (!this.#settling && this.executing < this.limits.concurrency) this.#nextWanting();
   }

@@ -9,7 +9,7 @@ const shares = fc
   .filter((floors) => floors.reduce((sum, floor) => sum + floor, 0) < 100)
   .map((floors) => floors.map((floor) => floor / 100));
 
-/** One slot, lanes that are never empty: two wait in each, and as soon as one is granted another asks. Answers who was granted, lane by lane. */
+/** One slot and lanes that are never empty: two jobs wait in each, and each grant adds another. Returns the granted lanes in order. */
 function grants(floors: readonly number[], count: number, tokens: (lane: number) => number): number[] {
   const scheduler = new CountingScheduler();
   const limiter = createLimiter({

@@ -72,7 +72,7 @@ describe('a usage beyond all reason', () => {
     });
   });
 
-  it('is nothing when it is no usage: of what is no number nothing is known', () => {
+  it('is ignored when it is no usage: a value that is no number counts as unknown', () => {
     virtualTime(() => {
       const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
       const lease = limiter.tryAcquire({ cost: { tokens: 100 } });
@@ -137,7 +137,7 @@ describe('work that waits for a permit that is never given back before its own',
 
 describe('work that waits for another permit of its own limiter', () => {
   it.each(['ok', 'cancelled'] as const)(
-    'is refused when the last one who could give a slot back has (%s), though all slots are gone',
+    'is refused when the last holder that could return a slot has done so (%s), though all slots are taken',
     (outcome) => {
       virtualTime(({ flush }) => {
         const limiter = createLimiter({ concurrency: 3 });

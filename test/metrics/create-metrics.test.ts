@@ -394,7 +394,7 @@ describe('options', () => {
     expect(() => createMetrics({ [option]: value })).toThrow(FlowConfigError);
   });
 
-  it('refuse a name that is none and what has no snapshot', () => {
+  it('reject an invalid name and a subject without a snapshot', () => {
     const metrics = createMetrics();
     expect(() => metrics.observe('', { snapshot: () => ({}) })).toThrow(FlowConfigError);
     expect(() => metrics.observe('x', {} as never)).toThrow(FlowConfigError);

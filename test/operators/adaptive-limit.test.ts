@@ -74,7 +74,7 @@ describe('the limit', () => {
     });
   });
 
-  it('lets those who wait go at once when it goes up', () => {
+  it('grants waiting jobs at once when it goes up', () => {
     virtualTime(({ advance, flush }) => {
       const limiter = createLimiter();
       adaptiveLimit(limiter);

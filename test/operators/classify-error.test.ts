@@ -199,7 +199,7 @@ describe('errors of global fetch', () => {
     expect(verdict(thrown)).toEqual({ class: 'timeout' });
   });
 
-  it('a URL that is none', async () => {
+  it('an invalid URL', async () => {
     const thrown = await fetch('no url').catch((error: unknown) => error);
     expect(verdict(thrown)).toEqual({ class: 'fatal' });
   });

@@ -193,7 +193,7 @@ describe('animation frames', () => {
     expect(seen).toEqual(['a', 'b', 'c']);
   });
 
-  it('come through a scheduler as well, for those who bring one', () => {
+  it('come through a scheduler as well, when the caller passes one', () => {
     new TestScheduler((actual, wanted) => {
       expect(actual).toEqual(wanted);
     }).run(({ animate, cold, expectObservable }) => {

@@ -540,7 +540,7 @@ describe('what DataLoader lacks', () => {
     ]);
   });
 
-  it('a load cannot be left; here it can, and takes nothing from those who share it', async () => {
+  it('a load cannot be left; here it can, and other callers of the same key keep theirs', async () => {
     expect(new DataLoader(() => new Promise<string[]>(() => undefined)).load.length).toBe(1);
     const answer = pending<string[]>();
     const signals: AbortSignal[] = [];

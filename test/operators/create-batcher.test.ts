@@ -235,7 +235,7 @@ describe('loadSettled', () => {
 });
 
 describe('a signal', () => {
-  it('makes the load reject with its own reason and stops the call of the last who waits', async () => {
+  it('makes the load reject with its own reason and stops the call when its last caller leaves', async () => {
     const { batcher, signals } = shouting();
     const stop = new AbortController();
     const answer = batcher.loadAsync('a', { signal: stop.signal }).catch((error: unknown) => error);

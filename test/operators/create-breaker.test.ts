@@ -442,7 +442,7 @@ describe('work', () => {
     expect(breaker.snapshot()).toMatchObject({ calls: 5, failures: 2 });
   });
 
-  it('that is none rejects', async () => {
+  it('that is no function rejects', async () => {
     await expect(createBreaker().runAsync(5 as never)).rejects.toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'work' });
   });
 

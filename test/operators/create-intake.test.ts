@@ -24,7 +24,7 @@ async function all<T>(intake: Intake<T>): Promise<T[]> {
   return seen;
 }
 
-/** A full intake with one item `'in'`, and those who wait for its place. */
+/** A full intake with one item `'in'`, and the offers that wait for its place. */
 function full(options: IntakeOptions<string> = {}) {
   const intake = createIntake<string>({ maxQueued: 1, ...options });
   expect(intake.tryOffer('in')).toBe(true);
@@ -129,7 +129,7 @@ describe('an offer', () => {
     expect(intake.tryOffer(6)).toBe(false);
   });
 
-  it('is let in by lane and not by who came first, and in a lane in the order of coming', async () => {
+  it('is accepted by lane before order of arrival, and within a lane in order of arrival', async () => {
     const by = (item: string) => (item === item.toUpperCase() ? 'now' : 'later');
     const { intake, reader } = full({ queue: lanes([{ name: 'now' }, { name: 'soon' }, { name: 'later', floor: 0 }], { by }) });
     for (const item of ['a', 'b', 'A', 'c', 'B']) void intake.offer(item);

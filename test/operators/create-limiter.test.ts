@@ -337,7 +337,7 @@ describe('run', () => {
     expect([stopped, limiter.executing, signal?.aborted, (signal?.reason as DOMException).name]).toEqual([1, 0, true, 'AbortError']);
   });
 
-  it('starts no call on behalf of those who are about to leave as well', () => {
+  it('starts no call for jobs that are about to leave as well', () => {
     virtualTime(({ advance, pending }) => {
       const limiter = createLimiter({ concurrency: 2, rates: [perMinute('requests', 600, { burst: 10 })], headroom: 1 });
       const started: number[] = [];
@@ -890,7 +890,7 @@ describe('the wait', () => {
     });
   });
 
-  it('names what stands in the way of the one whose turn it is', () => {
+  it('names the limit that blocks the next job', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 100 } });
@@ -1264,7 +1264,7 @@ describe('setLimits', () => {
     });
   });
 
-  it('re-times those who wait', () => {
+  it('re-times waiting jobs', () => {
     virtualTime(({ advance, flush, now }) => {
       const limiter = createLimiter({ rates: [perMinute('requests', 6, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire();
@@ -1298,7 +1298,7 @@ describe('the end', () => {
     return done;
   };
 
-  it('by close refuses those who wait and the newcomers, and leaves leases valid', async () => {
+  it('by close refuses waiting and new jobs, and leaves leases valid', async () => {
     const { limiter, lease } = busy({});
     const bidder: unknown[] = [];
     limiter.enlist({ granted: () => undefined, refused: (error) => bidder.push(error) });
@@ -1340,7 +1340,7 @@ describe('the end', () => {
     });
   });
 
-  it('by drain lets those who wait have their turn, and resolves when the last lease is back', async () => {
+  it('by drain grants the waiting jobs, and resolves when the last lease is back', async () => {
     const { limiter, lease } = busy({});
     const waiting = watch(limiter);
     const drained = limiter.drain();
@@ -1404,7 +1404,7 @@ describe('what a queue for slots and rates must not do', () => {
       const waiting = watch(limiter, { cost: { tokens: 50 } });
       expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 1, heldByRate: 1, heldBySlot: 0 });
       expect(limiter.tryAcquire({ lane: 'now', cost: { tokens: 0 } })).toBeDefined();
-      // The slot is taken, and would be of no use to the one who waits.
+      // The slot is taken, and would be of no use to the waiting job.
       expect(limiter.snapshot()).toMatchObject({ executing: 1, heldByRate: 1, heldBySlot: 0 });
       advance(5000);
       expect(waiting.seen).toEqual([]);
@@ -1439,7 +1439,7 @@ describe('what a queue for slots and rates must not do', () => {
     });
   });
 
-  it('let a smaller job of the same lane past the one whose turn it is, nor keep it when that one leaves', () => {
+  it('let a smaller job of the same lane overtake the next one, nor hold it when that one leaves', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 50 } });

@@ -36,7 +36,7 @@ interface Given {
   readonly bad: ReadonlySet<number>;
   readonly blame: Blame;
   readonly divide: DivideOptions;
-  /** Who leaves while which call (from 1) is under way. */
+  /** The item that leaves, and the call (from 1) during which it leaves. */
   readonly leaving?: { readonly item: number; readonly call: number };
 }
 

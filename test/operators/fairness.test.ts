@@ -25,7 +25,7 @@ function queued<T>(fairness: Fairness | undefined, by?: (item: T) => string): { 
   return fairness ? { queue: lanes(shares, { fairness, ...(by && { by }) }) } : {};
 }
 const lane = (item: string): string => item.toLowerCase();
-/** Interleaved, so that the order of arrival is none of the others. */
+/** Interleaved, so that the order of arrival differs from all the others. */
 const items = ['b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a'];
 
 const expected: readonly (readonly [string, Fairness | undefined, string])[] = [

@@ -415,7 +415,7 @@ describe('with a limiter', () => {
     });
   });
 
-  it('the job says lane and cost; a call may say other ones, and a lane that is none errors the call', () => {
+  it('the job says lane and cost; a call may override them, and an unknown lane errors the call', () => {
     virtualTime(() => {
       const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, lanes: ['p0', 'p2'] });
       const tokens = (): number => limiter.snapshot().tokens;

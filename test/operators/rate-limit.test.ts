@@ -365,7 +365,7 @@ describe('the place in the queue', () => {
     });
   });
 
-  it('is behind those who wait already, and granted in the same call when they are served and gone', () => {
+  it('waits behind earlier jobs, and is granted in the same call when they are granted and released', () => {
     virtualTime(({ advance }) => {
       const { limiter, lease } = full();
       const order: unknown[] = [];
@@ -521,7 +521,7 @@ describe('the end', () => {
     expect(later.ends).toEqual([new ClosedError('createLimiter')]);
   });
 
-  it('is an error when the limiter drains: the item whose turn it is goes, the next does not', async () => {
+  it('is an error when the limiter drains: the item that is next passes, the one after it does not', async () => {
     const { limiter, lease } = full();
     const { send, seen, ends } = limited(limiter);
     send(1, 2);

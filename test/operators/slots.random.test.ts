@@ -189,7 +189,7 @@ function play(seed: number): string[] {
   return wrong;
 }
 
-it('settles every item once, keeps every limit and leaves nothing, whatever those who are called back do', { timeout: 600_000 }, () => {
+it('settles every item once, keeps every limit and leaves nothing, whatever the callbacks do', { timeout: 600_000 }, () => {
   const bad: string[] = [];
   for (let seed = 0; seed < SEEDS && bad.length < 5; seed++) {
     try {

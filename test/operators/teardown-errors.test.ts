@@ -79,7 +79,7 @@ describe.each(Object.entries(operators))('%s whose inner streams throw when they
 });
 
 const busy = Object.assign(new Error('status 503'), { status: 503 });
-/** Who listens writes down what happens. */
+/** A listener that writes down events and outcomes. */
 function log(events: string[]): (event: FlowEvent) => void {
   return (event) => {
     events.push('outcome' in event ? `${event.type} ${event.outcome}` : event.type);

@@ -376,7 +376,7 @@ describe('a model caller with a budget', () => {
     });
   });
 
-  it('takes a mere number for tokens of prompt and answer together, and what is no number for none', () => {
+  it('counts a plain number as tokens of prompt and answer together, and rejects a cost that is no number', () => {
     virtualTime((clock) => {
       const prices = { small: { inputUsdPerMillion: 1, outputUsdPerMillion: 4 } };
       const budget = createBudget({ prices, scheduler: clock.scheduler });

@@ -395,7 +395,7 @@ describe('the built-in client', () => {
     expect(codes(records)).toEqual(['PARSE_FAILED', 'PARSE_FAILED']);
   });
 
-  it('reads an error in a stream that is but a text, and a part that is none', async () => {
+  it('rejects for an error in a stream that is plain text, and for a part that is no JSON object', async () => {
     const text = await served('data: {"error":"boom"}\n\n');
     await expect(lastValueFrom(text.models.stream(hello))).rejects.toThrow('boom');
     const bare = await served('data: {"choices":null}\n\ndata: [DONE]\n\n');

@@ -271,7 +271,7 @@ describe('one call', () => {
     });
   });
 
-  it('errors when a callback throws or answers nonsense, and the next call is none the worse', () => {
+  it('errors when a callback throws or answers nonsense, and the next call succeeds', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, note } = scripted(now, () => after(1, 'ok'), { cost: (request) => (request === 'a' ? NaN : 1) });
       caller.call('a').subscribe(note('a'));
@@ -1157,7 +1157,7 @@ describe('a client that does not look at the signal', () => {
 });
 
 describe('metrics', () => {
-  it('count an attempt whose times are none', () => {
+  it('count an attempt with invalid times', () => {
     const stats = new AttemptStats(5);
     stats.add({ code: 'HTTP_500' }, 1, NaN);
     stats.add('ok', 1, 5);

@@ -242,7 +242,7 @@ class World {
       // Some at once.
       const call$ = this.#flip(0.2) ? outcome : timer(this.#draw(250), this.clock.scheduler).pipe(mergeMap(() => outcome));
       const over = () => this.#under.delete(call);
-      // Before those who hear of it.
+      // Before the listeners hear of it.
       return call$.pipe(tap({ error: over, complete: over, unsubscribe: over }));
     });
   }

@@ -18,7 +18,7 @@ type Options = Omit<Partial<ModelCallerOptions<string, string, string, string>>,
   readonly cache?: Partial<ModelCacheOptions<string, string>>;
 };
 
-/** A caller whose answers take 10 ms, and what became of whom. Requests that differ after a `#` have one key. */
+/** A caller whose answers take 10 ms, and a log of each call. Requests that differ after a `#` have one key. */
 function scripted(now: () => number, options: Options = {}, call = (request: string): Observable<string> => after(10, `re: ${request}`)) {
   const log: string[] = [];
   const records: CallRecord[] = [];
@@ -53,7 +53,7 @@ const after = (ms: number, answer: string): Observable<string> => timer(ms).pipe
 const failing = (ms: number): Observable<never> => timer(ms).pipe(mergeMap(() => throwError(() => new Error('broken'))));
 
 describe('a cache of answers', () => {
-  it('asks once for all who wait, and not at all for those who come later', () => {
+  it('makes one call for all waiting callers, and none for later ones', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log, records } = scripted(now);
       ask('a', 'x#1');
@@ -104,7 +104,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('aborts a call when the last who waits for it has left, by whatever way, and not before', () => {
+  it('aborts a call when its last caller has left, in any way, and not before', () => {
     virtualTime(({ advance, now }) => {
       const { ask, log, models, records } = scripted(now);
       const { signal, abort } = withAbort();
@@ -159,7 +159,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('forgets what it is told to forget: who waits has the answer, who comes later asks anew', () => {
+  it('forgets what it is told to forget: waiting callers get the answer, later ones make a new call', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log, models } = scripted(now);
       ask('a', 'x');
@@ -323,7 +323,7 @@ describe.each(WAYS)('a store that reads %s', (get) => {
   });
 });
 
-it('what a store gives back by way of JSON is an answer, and anything else is none', async () => {
+it('what a store gives back by way of JSON is an answer, and anything else is ignored', async () => {
   const texts = new Map<string, string>();
   const store: AnswerStorage<{ n: number }> = {
     get: (key) => Promise.resolve(JSON.parse(texts.get(key) ?? 'null') as ModelEntry<{ n: number }> | null),

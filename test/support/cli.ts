@@ -43,7 +43,7 @@ export interface CliOptions {
 
 /** As a process. */
 export interface Cli {
-  /** @param uid user to run as; default: the one who runs the tests. */
+  /** @param uid user to run as; default: the user that runs the tests. */
   start(args: readonly string[], options?: CliOptions & { readonly uid?: number | undefined }): CliChild;
   /** Path of the bundle, for tests that start it in their own way. */
   readonly file: string;

@@ -208,7 +208,7 @@ describe('waves of tool calls', () => {
       for (const args of seen) expect([args.length, Array.isArray(args[2])]).toEqual([2, false]);
     }));
 
-  it('yield what is no tool result, whatever its type says; the runner’s are', () =>
+  it('yield values that are no tool results, whatever their type says; the runner’s are', () =>
     demand(theirs, ours, async (run) => {
       const [result] = await run(calls.slice(0, 1), 1, () => Promise.resolve('ok'));
       expect(result).toMatchObject({ type: 'tool_result', tool_use_id: 'id 0', content: 'ok', is_error: false });

@@ -27,7 +27,7 @@ import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf,
 
 // The classes and functions in this file are what others do, in as few lines as show it. Each test begins with what goes wrong there.
 
-/** Asks a limiter for a permit and notes who gets one when. */
+/** Asks a limiter for a permit and notes which job gets one when. */
 function granted(limiter: Limiter, log: string[], name: string, job: LimiterJob = {}, now?: () => number): Subscription {
   return limiter.acquire(job).subscribe({
     next: (lease) => {
@@ -880,7 +880,7 @@ describe('a client that keeps to a rate', () => {
     });
   });
 
-  it('has a timer for each one who waits; here one serves them all', async () => {
+  it('has a timer for each waiting job; here one serves them all', async () => {
     await hostTime(async (pass) => {
       for (const i of numbers(500)) void sleep(100 * i);
       expect(vi.getTimerCount()).toBe(500);

@@ -134,7 +134,7 @@ describe('a context', () => {
     void runner.runAllAsync([], { context: { user: 'a' } });
     // @ts-expect-error there is no context
     void runner.runAllAsync([]);
-    // @ts-expect-error there is none in the options
+    // @ts-expect-error the options have none
     void runner.run([], {});
     // @ts-expect-error another context
     runner.mapCalls({ context: { user: 1 } });

@@ -45,7 +45,7 @@ export class Story {
       if (seq !== undefined) accepted.set(seq, at);
       return;
     }
-    // Some number what they hand on, and tell nothing of who comes.
+    // Some operators number the items that they emit, and report none that they accept.
     if (accepted.size > 0 && seqs.some((item) => !accepted.has(item))) wrong('of an item that was not accepted');
     if (type !== 'cancelled' && seqs.some((item) => settled.has(item))) wrong('of an item that has its result');
     if (type === 'settled' && seq !== undefined) {

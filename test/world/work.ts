@@ -261,11 +261,11 @@ export class Calls {
         if (call.outcome === 'running') call.outcome = 'left';
         const { sprung } = this.#world;
         this.#world.at('teardown', this.rules.actor);
-        // Who leaves in its very teardown may be in time or not.
+        // A subscriber that leaves during the teardown may be in time or not.
         call.isOver = call.outcome !== 'left' && this.#world.sprung === sprung && !call.isDisturbed;
         if (call.does.badTeardown) throw new Planned('teardown');
       });
-      // Who was left while the work was called is subscribed to and left at once.
+      // A call whose caller left while the work was called is subscribed to and unsubscribed at once.
       if (call.outcome !== 'running') return undefined;
       return wait(
         (value) => {
