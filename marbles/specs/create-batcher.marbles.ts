@@ -142,7 +142,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'answers the caller whose callback throws, and goes on',
+    title: 'answers the caller whose callback throws, and continues',
     shows: 'throwing callback',
     label: 'mergeMap((item) => batcher.loadSettled(item)), batcher = createBatcher(work, { weigh: throwsAtB })',
     inputs: { source:        '(abc)--|' },

@@ -34,7 +34,7 @@ const METERED = "limiter = createLimiter({ rates: [perMinute('tokens', 60000, { 
 export const specs: readonly MarbleSpec[] = [
   {
     operator: 'rateLimit',
-    title: 'hands on each item when the limiter admits it',
+    title: 'emits each item when the limiter admits it',
     shows: 'many',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-abc-------d--|' },
@@ -68,7 +68,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'hands on a single item at once when nothing is in the way',
+    title: 'emits a single item at once when no job waits',
     shows: 'one',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '--(a|)' },
@@ -78,7 +78,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'drops what waits at the error of the source, and errors at once',
+    title: 'drops waiting items at the error of the source, and errors at once',
     shows: 'error',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-ab#' },
@@ -89,7 +89,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: "hands on what waits before the error of the source with onSourceError 'flush'",
+    title: "emits waiting items before the error of the source with onSourceError 'flush'",
     label: `${SLOW}, rateLimit(limiter, {}, { onSourceError: 'flush' })`,
     inputs: { source:        '-abc#' },
     subscriptions: { source: '^---!' },
@@ -99,7 +99,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'hands on what waits before it completes',
+    title: 'emits waiting items before it completes',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-(abc|)' },
     subscriptions: { source: '^!' },
@@ -108,7 +108,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'drops what waits when the consumer leaves',
+    title: 'drops waiting items when the consumer leaves',
     shows: 'early leave',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-abc---------|' },
@@ -142,7 +142,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'keeps what the consumer sends back behind what waits already',
+    title: 'queues items that the consumer sends back behind waiting items',
     shows: 're-entrant source',
     label: `${SLOW}, rateLimit(limiter), the consumer answers b with d`,
     inputs: { source:        '-abc---------' },
@@ -210,7 +210,7 @@ export const specs: readonly MarbleSpec[] = [
   // The bound.
   {
     operator: 'rateLimit',
-    title: 'errors at the item for which there is no room',
+    title: 'errors at the item that exceeds maxQueued',
     label: `${SLOW}, rateLimit(limiter, {}, { maxQueued: 2 })`,
     inputs: { source:        '(abcd|)' },
     subscriptions: { source: '(^!)' },
@@ -244,7 +244,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'hands on what can go at once and drops the rest with maxQueued 0',
+    title: 'emits items that can pass at once and drops the rest with maxQueued 0',
     label: `${SLOW}, rateLimit(limiter, {}, { maxQueued: 0, overflow: 'dropNewest' })`,
     inputs: { source:        'abcdefgh-----|' },
     expected:                'a---e--------|',
