@@ -27,18 +27,7 @@ const docsTests = ['test/docs.test.ts', 'test/misuse-complete.test.ts', 'test/ex
 
 /** Tests of the limiter that are about what is granted. Others are about how exactly a rate of one process is used, or wait for days, in which a store is asked twice a second. */
 const sharedRateTests = [
-  ...[
-    'bare-permits',
-    'bidders.regressions',
-    'child',
-    'clock.regressions',
-    'control',
-    'enforce',
-    'key-cost',
-    'keys',
-    'learning',
-    'limiter.regressions',
-  ],
+  ...['bare-permits', 'bidders', 'child', 'control', 'enforce', 'key-cost', 'keys', 'learning'],
   ...['models', 'pauses', 'ranked', 'reentry', 'releases', 'sliding', 'starting-rates', 'units', 'usage-and-nesting', 'values', 'work'],
 ].map((name) => `test/limiter/${name}.test.ts`);
 

@@ -1,8 +1,8 @@
-// The public surface of every entry point, as a report in docs/api that a reviewer reads in the diff. What several entries have stands in the report
-// of the first of them; the others name it. Build first, then:
-//   node .ci/check-api.mjs                      compare, exit 1 when a report is out of date
-//   node .ci/check-api.mjs --write              write the reports; exit 1 without writing when a `@stable` export is gone or changed in a way that breaks its users
-//   node .ci/check-api.mjs --write --breaking   write them all the same: the next release is a breaking one, and CHANGELOG.md says what to do
+// The public surface of every entry point, as a report in docs/api that a reviewer reads in the diff. An export of several entries stands in the
+// report of the first of them, and the other reports name that one. Build first, then:
+//   node .ci/check-api.mjs                      Compare; exit 1 when a report is out of date.
+//   node .ci/check-api.mjs --write              Write the reports; exit 1 without writing when a `@stable` export is gone or changed in a way that breaks its users.
+//   node .ci/check-api.mjs --write --breaking   Write them all the same: the next release is a breaking one, and CHANGELOG.md says what to do.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

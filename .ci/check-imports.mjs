@@ -1,4 +1,4 @@
-// Checks who imports whom (.dependency-cruiser.cjs) and that docs/architecture.md shows the graph as it is.
+// Checks which module imports which (.dependency-cruiser.cjs) and that docs/architecture.md shows the graph as it is.
 //   node .ci/check-imports.mjs           check, exit 1 on a violation or an outdated graph
 //   node .ci/check-imports.mjs --graph   check, and write the graph
 //   node .ci/check-imports.mjs --root d  check the project in folder d, without its graph

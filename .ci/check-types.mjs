@@ -1,8 +1,8 @@
-// Consumers compile against the packed package: every export of every entry point, as ECMAScript and as CommonJS modules, with
-// every compiler and module resolution people have, without `skipLibCheck` but for the SDKs. Build first, then:
-//   node .ci/check-types.mjs                        the newest compiler, and of the others what each has of its own
-//   node .ci/check-types.mjs TypeScript             all compilers with all settings, and all declarations
-//   node .ci/check-types.mjs '5.9.3, Bundler' used  the rows whose names have any of these in them
+// Consumers compile against the packed package: every export of every entry point, as ECMAScript and as CommonJS modules.
+// They compile with every compiler and module resolution in use, and without `skipLibCheck` except for the SDKs. Build first, then:
+//   node .ci/check-types.mjs                        The newest compiler, and of each other what only it has.
+//   node .ci/check-types.mjs TypeScript             All compilers with all settings, and all declarations.
+//   node .ci/check-types.mjs '5.9.3, Bundler' used  The rows whose names contain any of these words.
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
@@ -140,7 +140,7 @@ function foreignErrors(output) {
   return errors.every(isForeign) ? errors.length : 0;
 }
 
-/** A new export that no consumer file imports would compile for nobody, so it is an error. */
+/** A new export that no consumer file imports would never be compiled, so it is an error. */
 function checkCoverage(consumer) {
   const exported = exportsOf(consumer);
   const entries = entryPoints.map((name) => ({ name, exported: exported.get(name), used: importsOf(name) }));

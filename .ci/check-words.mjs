@@ -26,7 +26,10 @@ const LEFT_OUT = [
   '.ci/check-words.mjs',
 ];
 /** Words that are right where they stand: file, words, reason. At most ten. */
-const ALLOWED = [];
+const ALLOWED = [
+  { file: 'examples/embedding-job/texts.ts', words: /^(?:he|his)$/, reason: 'a list of common words that texts are made of' },
+  { file: 'test/pipelines/embedder-fill.test.ts', words: /^he$/, reason: 'the code of a language' },
+];
 
 const SOURCES = /\.(?:ts|tsx|mts|mjs|cjs|css)$/;
 const PAGES = /\.md$/;

@@ -1,4 +1,4 @@
-// Prints the path of a Chromium to test in, and installs Debian's where there is none.
+// Prints the path of a Chromium to test in, and installs Debian's where none is installed.
 //   node .ci/chromium.mjs
 import { printProgram } from './debian.mjs';
 

@@ -77,7 +77,7 @@ function installInto(folder, packages) {
   add(folder, ...packages);
 }
 
-/** Whether nobody else has the folder, which this process has made then. */
+/** True when this process created the folder, false when another process holds it. */
 function claims(lock) {
   try {
     mkdirSync(lock);

@@ -15,7 +15,7 @@ interface Task {
   readonly what: 'time' | 'weigh' | 'beside' | 'serve';
   readonly folder: string;
   readonly rows: number;
-  /** Empty: texts are cut, and nobody is asked. */
+  /** Empty: texts are cut, and no server is called. */
   readonly baseUrl: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What each workload costs when somebody writes just that, and nothing else: no options, no cancelling, no error that tells what
- * went wrong. The others are measured against these.
+ * What each workload costs as minimal code: no options, no cancelling, no errors that say what
+ * went wrong. The other implementations are measured against these.
  */
 
 /** First in, first out, in a ring that doubles. */
@@ -273,7 +273,7 @@ export function keyedPools<T, R>(concurrency: number, work: (input: T) => Promis
   };
 }
 
-/** Whoever asks in one turn of the microtask queue shares a call. */
+/** Calls made in one turn of the microtask queue share a batch. */
 export function loader<K, V>(maxSize: number, work: (keys: readonly K[]) => Promise<readonly V[]>): (key: K) => Promise<V> {
   let keys: K[] = [];
   let resolves: ((value: V) => void)[] = [];
@@ -375,7 +375,7 @@ export function rate(perSecond: number): () => Promise<void> {
   };
 }
 
-/** Slots, requests and tokens: all of them or none. Whoever gets a permit gives its slot back, once. */
+/** Grants a slot, a request and tokens together, or none of them. Each permit returns its slot once. */
 export class Permits {
   #free: number;
   #requests: number;

@@ -7,7 +7,7 @@ interface Timer {
 
 const REPLACED = ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] as const;
 
-/** A clock that goes as fast as it can: Node's own timers and `Date.now` are replaced meanwhile, so whoever uses them does not notice. */
+/** A clock that runs as fast as it can. It replaces Node's timers and `Date.now` meanwhile, so the measured code does not notice. */
 export class FakeClock {
   nowMs = 0;
   readonly #timers = new Map<number, Timer>();

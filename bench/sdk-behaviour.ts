@@ -43,7 +43,7 @@ export async function sdkBehaviourTable(root: string): Promise<string> {
   // What the packages say about all that goes wrong here on purpose.
   Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
   for (const way of ways) await warmUp(way);
-  // What is short goes one after the other. Who waits for seconds disturbs nobody.
+  // Short cells run one after the other. Cells that wait for seconds do not disturb them, so they run at the same time.
   const short: ReadonlyMap<Cell, string>[] = [];
   const pending: Promise<ReadonlyMap<Cell, string>>[] = [];
   for (const way of ways) {

@@ -29,7 +29,7 @@ export function watchHost(): HostWatch {
   return {
     left: () => [
       ...log.timers.values(),
-      // A signal that has fired never fires again, so a listener it still has costs nobody anything.
+      // A signal that has fired never fires again, so a listener left on it is no leak.
       ...log.listeners.filter(({ signal }) => !signal.aborted).map(({ text }) => text),
     ],
     stop: () => {
@@ -112,7 +112,7 @@ function wrapListeners(): (() => void)[] {
   ];
 }
 
-/** Puts a function of the host's in place of another; what is returned puts it back, unless somebody else has replaced it meanwhile. */
+/** Replaces a function of the host. The returned function restores it, unless other code has replaced it meanwhile. */
 function wrap(holder: object, name: string, wrapper: (original: Anything) => Anything): (() => void)[] {
   const functions = holder as Record<string, Anything | undefined>;
   const original = functions[name];

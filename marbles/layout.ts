@@ -12,7 +12,7 @@ export type Values = Readonly<Record<string, unknown>>;
 /** A stream, or the call that stands between those that go in and those that come out. */
 export type Row = Run | { readonly label: string };
 
-/** What a drawing shows, before anybody says how. */
+/** What a drawing shows, independent of the output format. */
 export interface Layout {
   readonly rows: readonly Row[];
   readonly runs: readonly Run[];

@@ -30,7 +30,7 @@ const STYLE = [
 
 /**
  * Draws what happened as an SVG image, for light and dark pages: the same rows as {@link renderText}. A dashed line is an item that
- * waits, a group is framed, `|` completes, `×` is an error and `/` says who left.
+ * waits, a group is framed, `|` completes, `×` is an error and `/` marks an unsubscription.
  */
 export function renderSvg(picture: MarblePicture, recording: Recording): string {
   const spec = specOf(picture);

@@ -22,7 +22,7 @@ export interface VirtualClock {
  *
  * @stable
  * @returns what the function returns.
- * @throws Error when the function leaves an action on the scheduler: a timer nobody cleared.
+ * @throws Error when the function leaves an action on the scheduler: a timer that was not cleared.
  * @example
  * ```ts
  * import { interval } from 'rxjs';

@@ -188,7 +188,7 @@ const FREE: Readonly<Record<string, string>> = {
   'classifyError.aborted': 'as above',
   'classifyError.epochMs': 'as above',
   'isFlowError.value': 'whatever was thrown is asked about',
-  'isFlowError.code': 'what is no code is the code of no error',
+  'isFlowError.code': 'an invalid code is the code of no error',
   'createBatcher.load.item': 'an item may be anything',
   'createBatcher.loadAsync.item': 'an item may be anything',
   'createBatcher.loadSettled.item': 'an item may be anything',
@@ -218,7 +218,7 @@ const FREE: Readonly<Record<string, string>> = {
   'createLimiter.clear.reason': 'whatever is the reason, undefined for none',
   'createLimiter.release.outcome': 'every other word frees the slot as well',
   'createLimiter.boundedTo.unit': 'any name: a unit that nothing counts was not bounded',
-  'createLimiter.ResponseLike.status': 'what a provider answers is not ours to refuse: what is no status says nothing',
+  'createLimiter.ResponseLike.status': 'what a provider answers is not ours to refuse: an invalid status says nothing',
   'createLimiter.ResponseLike.headers': 'as above',
 };
 
@@ -273,7 +273,7 @@ describe.each(lists)('$operator', ({ operator, options }) => {
     expect(checked.filter((option) => !isAsked(option))).toEqual([]);
   });
 
-  it.runIf(checked.length > 0).each(checked)('refuses every usual mistake in `%s`, or it is none', (option) => {
+  it.runIf(checked.length > 0).each(checked)('rejects each usual mistake in `%s`, unless the value is valid there', (option) => {
     const table = tables.get(operator);
     expect(table && GIVEN.flatMap((value) => problem(table, option, value) ?? [])).toEqual([]);
   });

@@ -15,7 +15,7 @@ export interface Cell {
 
 /** Does not apply. */
 const NONE = '–';
-/** More attempts than anybody makes. */
+/** More attempts than any SDK makes. */
 const ENDLESS = 40;
 const FAULT: Refusal = { status: 500, message: 'It broke.', type: 'server_error' };
 const QUOTA: Refusal = { status: 429, message: 'You exceeded your current quota.', code: 'insufficient_quota', type: 'insufficient_quota' };
@@ -32,7 +32,7 @@ const PAUSES = 20;
 const CALLS = 12;
 const STREAMS = 6;
 const ROUNDS = 5;
-/** Who has done nothing for so long is waiting. */
+/** An SDK that has done nothing for this long is waiting. */
 const PATIENCE_MS = 5000;
 /** A server that has heard nothing for so long will hear nothing. */
 const DEAF_MS = 2000;

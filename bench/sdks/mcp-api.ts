@@ -18,7 +18,7 @@ type Serve = (request: Request) => Promise<Response>;
 const TOOLS = { read: { annotations: { readOnlyHint: true } }, write: {} } as const;
 const INFO = { name: 'echo', version: '1' };
 
-/** Version 2 makes a server for each request, and hears from the connection that nobody waits for it any more. */
+/** Version 2 makes a server for each request, and learns from the closed connection that the client has left. */
 export function serveV2(tool: Tool): Promise<Serve> {
   const handler = createMcpHandler(() => {
     const server = new McpServer(INFO);

@@ -77,7 +77,7 @@ export interface Provider {
 
 /**
  * An OpenAI-compatible server on a free port of this machine that keeps to the rules: `/v1/embeddings`, and an empty `/v1/models` to see
- * whether it is there. Whoever starts it stops it.
+ * whether it is there. The caller stops it.
  */
 export async function startProvider(): Promise<Provider> {
   const rules = new Rules(performance.now());

@@ -51,7 +51,7 @@ export function startModels(baseUrl: string, log: (line: LogFields) => void) {
   metrics.observe('models', models);
 
   return {
-    /** All parameters, or the first failure; nobody waits longer than 30 s, and leaving stops the model. */
+    /** Resolves to all parameters, or rejects with the first failure. No call takes longer than 30 s, and leaving stops the model. */
     generateParams: async (properties: Readonly<Record<string, Property>>, signal?: AbortSignal) => {
       const requests = Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, prompt(property)]));
       const answers = await firstValueFrom(callAll(models, requests, { lane: 'user', ...(signal && { signal }) }), NO_ANSWERS);
@@ -59,7 +59,7 @@ export function startModels(baseUrl: string, log: (line: LogFields) => void) {
         Object.entries(properties).map(([name, property]) => [name, paramsIn(answers[name] as ChatCompletion, property)]),
       );
     },
-    /** Work that nobody waits for: it takes the slots that are left. */
+    /** Background work that no user waits for: it takes the slots that are left. */
     summarize: (text: string) =>
       models.callAsync({ messages: [{ role: 'user', content: `Summarize: ${text}` }] }, { lane: 'background', name: 'summary' }),
     /** An answer as it is written. */

@@ -14,7 +14,7 @@ import { setTimeout } from 'node:timers/promises';
  * @property {Fault[]} faults
  */
 
-/** The connection is gone; there is nobody to answer. */
+/** The client closed the connection, so no answer can be sent. */
 export class ClientLeftError extends Error {}
 
 /**

@@ -6,7 +6,7 @@ import { bodyFields, checkModel } from './request-body.mjs';
 export const MODEL_ID = 'all-MiniLM-L6-v2';
 export const DIMENSIONS = 384;
 
-/** Counting tokens runs on the thread that answers everybody, so it lets others in this often. */
+/** Counting tokens runs on the thread that answers every request, so it yields to other requests this often. */
 const BREATHE_AFTER_MS = 10;
 
 /**

@@ -44,7 +44,7 @@ export async function startModelServer(givenOptions = {}) {
   };
   const server = createServer((req, res) => void answer(app, req, res));
   try {
-    // Before the model is loaded for nothing; who is early waits.
+    // Listens before the model is loaded, so that a port in use fails first. Early requests wait.
     await listen(server, options.port);
     await pool.start();
   } catch (error) {

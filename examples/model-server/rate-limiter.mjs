@@ -97,7 +97,7 @@ class Bucket {
   }
 
   /**
-   * A cost above the capacity is let in by a full bucket and leaves it in debt: the rate holds, and nobody waits for ever.
+   * A full bucket admits a cost above its capacity and goes into debt: the rate holds, and no request waits for ever.
    *
    * @param {number} cost
    * @param {number} nowMs

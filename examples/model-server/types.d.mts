@@ -51,7 +51,7 @@ export interface ChatJob {
   readonly seed: number | undefined;
   /** Texts that end the answer and are not part of it. */
   readonly stop: readonly string[];
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the client has left. */
   readonly signal: AbortSignal;
   /** Called with each piece of the answer, in order. */
   readonly onText: (text: string) => void;

@@ -20,7 +20,7 @@ export async function readQuestions(path: string): Promise<Questions> {
 /** Pauses differ by steps of the golden section: with equal pauses, all questions might meet the calls at the same moment. */
 const PAUSE_MS = { least: 100, span: 1000, step: 0.618 };
 
-/** A user who asks one question after the other, through the same embedder as the passages. */
+/** A user with one question after the other, sent through the same embedder as the passages. */
 export class Asker {
   readonly idleMs: number[] = [];
   readonly busyMs: number[] = [];

@@ -48,7 +48,7 @@ const calling =
 export const specs: readonly MarbleSpec[] = [
   {
     operator: 'backpressure',
-    title: 'hands on items while the consumer is ready, and lets them wait while it is busy',
+    title: 'emits items while the consumer is ready, and lets them wait while it is busy',
     shows: 'many',
     label: 'backpressure({ ready })',
     inputs: { source:        '-a-b-c-d-------e-|',
@@ -101,7 +101,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'backpressure',
-    title: 'drops what waits at the error of the source, and errors at once',
+    title: 'drops waiting items at the error of the source, and errors at once',
     shows: 'error',
     label: 'backpressure({ ready })',
     inputs: { source:        '-a-b-#',
@@ -115,7 +115,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'backpressure',
-    title: "hands on what waits before the error of the source with onSourceError 'flush'",
+    title: "emits waiting items before the error of the source with onSourceError 'flush'",
     label: "backpressure({ ready, onSourceError: 'flush' })",
     inputs: { source:        '-a-b-#',
               ready:         't-f-----t' },
@@ -128,7 +128,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'backpressure',
-    title: 'drops what waits when the consumer leaves',
+    title: 'drops waiting items when the consumer leaves',
     shows: 'early leave',
     label: 'backpressure({ ready })',
     inputs: { source:        '-a-b-----c--|',
@@ -180,7 +180,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'backpressure',
-    title: 'keeps what the consumer sends back behind what waits already',
+    title: 'queues items that the consumer sends back behind waiting items',
     shows: 're-entrant source',
     label: 'backpressure({ ready }), the consumer answers a with c and d',
     inputs: { source:        '-a-b----',
@@ -238,7 +238,7 @@ export const specs: readonly MarbleSpec[] = [
   // The bound.
   {
     operator: 'backpressure',
-    title: 'errors at the item for which there is no room',
+    title: 'errors at the item that exceeds maxQueued',
     label: 'backpressure({ ready, maxQueued: 2 })',
     inputs: { source:        '-a-b-c-d-|',
               ready:         'f---------' },
@@ -326,7 +326,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'backpressure',
-    title: 'leaves out an item that could not even wait alone, and keeps what waits',
+    title: 'drops an item that could not even wait alone, and keeps the waiting items',
     label: "backpressure({ ready, maxWeight: 5, weigh, overflow: 'dropOldest' })",
     inputs: { source:        '-1-9-2-------|',
               ready:         'f--------t----' },

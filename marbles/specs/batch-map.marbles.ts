@@ -465,7 +465,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'lets nobody send while the server asks for a pause',
+    title: 'sends no batch while the server asks for a pause',
     label: "batchMap(work, { concurrency: 2, repair: retryFailed({ delayMs: 5, jitter: 'none' }), random: () => 0 })",
     inputs: { source:        '(ab)c|' },
     inners: { ab:            '--#',
@@ -479,7 +479,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'gives up after maxAttempts, each item with the last error',
+    title: 'stops after maxAttempts and rejects each item with the last error',
     label: "batchMap(work, { repair: retryFailed({ maxAttempts: 2, delayMs: 5, jitter: 'none' }) })",
     inputs: { source:        '(ab)------------|' },
     inners: { ab:            '--#',
@@ -659,7 +659,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'gives up splitting at maxCalls, and calls nobody bad',
+    title: 'stops splitting at maxCalls, and blames no item',
     label: 'batchMap(work, { repair: divideAndConquer({ parts: 2, maxCalls: 4 }) })',
     inputs: { source:        '(abcd)------|' },
     inners: { abcd:          '--#',
@@ -724,7 +724,7 @@ export const specs: readonly MarbleSpec[] = [
   // A full queue. One slot, two places, and a call under way.
   {
     operator: 'batchMap',
-    title: 'errors when more items wait than maxQueued, after the rejection of the one too many, and stops the calls',
+    title: 'errors when more items wait than maxQueued, after rejecting the excess item, and aborts the calls',
     label: 'batchMap(work, { concurrency: 1, maxQueued: 2 })',
     inputs: { source:        '-abcd---|' },
     inners: { a:              '------(r|)' },
@@ -873,7 +873,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'goes on for ever with a call that never answers and no time limit',
+    title: 'waits for ever for a call that never answers, without a time limit',
     label: 'batchMap(work, { timeoutMs: Infinity })',
     inputs: { source:        '-a-|' },
     subscriptions: { source: '^--!' },

@@ -275,7 +275,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batch',
-    title: 'goes on when flush completes',
+    title: 'continues when flush completes',
     label: 'batch({ flush })',
     inputs: { source:        '-a-b---|',
               flush:         '--|     ' },

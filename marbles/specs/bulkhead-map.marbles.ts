@@ -101,7 +101,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: 'aborts what is under way at the error of the source, which errors at once',
+    title: 'aborts running calls at the error of the source, which errors at once',
     shows: 'error',
     label: 'bulkheadMap(project)',
     inputs: { source:        '-a-b-#' },
@@ -212,7 +212,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: 'rejects one item and goes on with the others',
+    title: 'rejects one item and continues with the others',
     label: 'bulkheadMap(project, { concurrency: 1 })',
     inputs: { source:        '-a-b---|' },
     inners: { a:              '---#', b: '---(y|)' },
@@ -224,7 +224,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: "hands on every value with errors 'propagate'",
+    title: "emits every value with errors 'propagate'",
     label: "bulkheadMap(project, { errors: 'propagate' })",
     inputs: { source:        '-a-b-|' },
     inners: { a:              '-x-y-|', b: '-z---z|' },
@@ -309,7 +309,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: "hands on the values of the first in line at once with inputOrder() and errors 'propagate'",
+    title: "emits the values of the first in line at once with inputOrder() and errors 'propagate'",
     label: "bulkheadMap(project, { order: inputOrder(), errors: 'propagate' })",
     inputs: { source:        '-ab-|' },
     inners: { a:              '-u-v-|', b: '-x--y----z|' },
@@ -371,7 +371,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: 'takes an item whose key has room although the queue is full',
+    title: 'accepts an item whose key has a free slot although the queue is full',
     label: 'bulkheadMap(project, { key, perKey: 1, maxQueued: 1 })',
     inputs: { source:        '-abC-|' },
     inners: { a:              '-----(x|)', b: '-(y|)', C: '-(z|)' },
@@ -392,7 +392,7 @@ export const specs: readonly MarbleSpec[] = [
   // Time and permits.
   {
     operator: 'bulkheadMap',
-    title: 'gives up an inner stream that takes too long, and frees its slot',
+    title: 'stops an inner stream that takes too long, and frees its slot',
     label: 'bulkheadMap(project, { concurrency: 1, timeoutMs: 4 })',
     inputs: { source:        '-ab-|' },
     inners: { a:              '-', b: '--(y|)' },
@@ -458,7 +458,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: 'goes on with the key of an item that failed',
+    title: 'continues with the key of an item that failed',
     label: 'bulkheadMap(project, { key, perKey: 1 })',
     inputs: { source:        '-ab----|' },
     inners: { a:              '--#', b: '--(y|)' },
@@ -482,7 +482,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: 'goes on with the key of an item that took too long',
+    title: 'continues with the key of an item that took too long',
     label: 'bulkheadMap(project, { key, perKey: 1, timeoutMs: 4 })',
     inputs: { source:        '-ab-|' },
     inners: { a:              '-', b: '--(y|)' },

@@ -35,7 +35,7 @@ const fedBack = ({ input }: SpecKit, options: Partial<CoalesceOptions<string>>, 
 export const specs: readonly MarbleSpec[] = [
   {
     operator: 'coalesce',
-    title: 'merges what comes within the wait of the first',
+    title: 'merges items that arrive within the wait of the first',
     shows: 'many',
     label: 'coalesce({ merge, maxWaitMs: 5 })',
     inputs: { source:        '-a-b-----c-d-|' },
@@ -80,7 +80,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'coalesce',
-    title: 'emits what waits before the error of the source',
+    title: 'emits waiting items before the error of the source',
     shows: 'error',
     label: 'coalesce({ merge })',
     inputs: { source:        '-a-b-#' },
@@ -92,7 +92,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'coalesce',
-    title: "drops what waits at the error of the source with onSourceError 'abort'",
+    title: "drops waiting items at the error of the source with onSourceError 'abort'",
     label: "coalesce({ merge, onSourceError: 'abort' })",
     inputs: { source:        '-a-b-#' },
     subscriptions: { source: '^----!' },
@@ -102,7 +102,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'coalesce',
-    title: 'drops what waits when the consumer leaves',
+    title: 'drops waiting items when the consumer leaves',
     shows: 'early leave',
     label: 'coalesce({ merge })',
     inputs: { source:        '-a-b-----c--|' },
@@ -125,7 +125,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'coalesce',
-    title: 'turns a merge that throws into an error, after what waits',
+    title: 'turns a merge that throws into an error, after waiting items',
     shows: 'throwing callback',
     label: 'coalesce({ merge: throwsAtC })',
     inputs: { source:        '-a-b-c-d|' },
@@ -158,7 +158,7 @@ export const specs: readonly MarbleSpec[] = [
   // Order.
   {
     operator: 'coalesce',
-    title: 'merges neighbours only: another item lets what waits go first',
+    title: 'merges neighbours only: another item is emitted after the waiting ones',
     label: 'coalesce({ merge, compatible: sameCase, maxWaitMs: 9 })',
     inputs: { source:        '-a-b-D-E-c-----------|' },
     subscriptions: { source: '^--------------------!' },
@@ -168,7 +168,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'coalesce',
-    title: 'lets through at once what never waits, behind what waits',
+    title: 'emits at once items that never wait, behind waiting items',
     label: 'coalesce({ merge, passThrough: isCapital })',
     inputs: { source:        '-a-b-F---G-c-d-|' },
     expected:                '-----(xF)G-----(y|)',
@@ -177,7 +177,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'coalesce',
-    title: 'turns a throw of compatible into an error, after what waits',
+    title: 'turns a throw of compatible into an error, after waiting items',
     label: 'coalesce({ merge, compatible: throwsAtC })',
     inputs: { source:        '-a-b-c-d|' },
     subscriptions: { source: '^----!' },
@@ -188,7 +188,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'coalesce',
-    title: 'turns a throw of passThrough into an error, after what waits',
+    title: 'turns a throw of passThrough into an error, after waiting items',
     label: 'coalesce({ merge, passThrough: throwsAtC })',
     inputs: { source:        '-a-b-c-d|' },
     subscriptions: { source: '^----!' },

@@ -28,7 +28,7 @@ const gated =
 export const specs: readonly MarbleSpec[] = [
   {
     operator: 'conflateWhileBusy',
-    title: 'merges what comes while the consumer is busy into one',
+    title: 'merges items that arrive while the consumer is busy into one',
     shows: 'many',
     label: 'conflateWhileBusy({ ready, seed, merge })',
     inputs: { source:        '-a--b-c-d----e--|',

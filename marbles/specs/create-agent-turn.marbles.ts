@@ -37,7 +37,7 @@ const spec = (given: Omit<MarbleSpec, 'operator'>): MarbleSpec => ({ operator: '
 
 export const specs: readonly MarbleSpec[] = [
   spec({
-    title: 'gives up the old answer for the newest question',
+    title: 'stops the old answer for the newest question',
     label,
     inputs: { ask:           '-a-----b------|' },
     inners: { a:              '--1--2--3|     ',
@@ -62,7 +62,7 @@ export const specs: readonly MarbleSpec[] = [
     build: (kit) => asked(kit).result,
   }),
   spec({
-    title: 'gives up the calls of an old question, each with a result',
+    title: 'cancels the calls of an old question, each with a result',
     label,
     inputs: { ask:           '-a-------b--------|' },
     inners: { a:              '--t|              ',

@@ -73,7 +73,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'makes no call when nobody loads',
+    title: 'makes no call without loads',
     shows: 'empty',
     label: 'mergeMap((item) => batcher.load(item))',
     inputs: { source:        '---|' },
@@ -142,7 +142,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'answers the caller whose callback throws, and goes on',
+    title: 'answers the caller whose callback throws, and continues',
     shows: 'throwing callback',
     label: 'mergeMap((item) => batcher.loadSettled(item)), batcher = createBatcher(work, { weigh: throwsAtB })',
     inputs: { source:        '(abc)--|' },
@@ -288,7 +288,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'after clear answers those who wait and asks anew for those who come',
+    title: 'after clear answers waiting callers, and makes a new call for later ones',
     label: "batcher.clear('a') at c, batcher = createBatcher(work, { cache: lruCache(100), window: natural() })",
     inputs: { told:          '--c--------|',
               source:        '-a-a----a--|' },
@@ -347,7 +347,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: 'goes on with a call for those who stay when a caller leaves, and does not send what nobody waits for',
+    title: 'continues a call for its remaining callers when one leaves, and never sends a cancelled item',
     label: 'b and c are left at 4, batcher = createBatcher(work, { maxSize: 2, concurrency: 1 })',
     inputs: { source:        '(abcd)----|' },
     inners: { ab:            '------(r|)',

@@ -106,7 +106,7 @@ export const specs: readonly MarbleSpec[] = [
     build: called(),
   }),
   spec({
-    title: 'hands on every value of a call as it comes',
+    title: 'emits every value of a call as it comes',
     shows: 'many',
     label: 'breaker.run(call)',
     inners: { call:          'a--b-c|' },
@@ -114,7 +114,7 @@ export const specs: readonly MarbleSpec[] = [
     build: called(),
   }),
   spec({
-    title: 'hands on the error of a call',
+    title: 'emits the error of a call',
     shows: 'error',
     label: 'breaker.run(call)',
     inners: { call:          'a--#' },
@@ -146,7 +146,7 @@ export const specs: readonly MarbleSpec[] = [
     build: called(),
   }),
   spec({
-    title: 'hands on the error of a call whose class cannot be told',
+    title: 'emits the error of a call whose class is unknown',
     shows: 'throwing callback',
     label: 'breaker.run(call), { classify: throws }',
     inners: { call:          '-#' },

@@ -76,7 +76,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createLimiter',
-    title: 'lets nobody past the one whose turn it is, however little they want',
+    title: 'grants in order of arrival: a cheap call does not overtake an expensive one',
     label: "limiter = createLimiter({ rates: [perMinute('tokens', 60000, { burst: 10 })] }), mergeMap(call => limiter.run(call))",
     inputs: { source:        '981----------------------|' },
     inners: { 9:             '(r|)', 8: '(r|)', 1: '(r|)' },
@@ -147,7 +147,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createLimiter',
-    title: 'drops the oldest who waits when the queue is full',
+    title: 'drops the oldest waiting job when the queue is full',
     label: "limiter = createLimiter({ concurrency: 1, maxQueued: 1, overflow: 'dropOldest' }), mergeMap(call => limiter.run(call))",
     inputs: { source:        'abc-----------|' },
     inners: { a:             '----(r|)', b: '-', c: '--(r|)' },
@@ -158,7 +158,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createLimiter',
-    title: 'stops what runs and forgets who waits when the consumer leaves',
+    title: 'aborts running calls and removes waiting jobs when the consumer leaves',
     shows: 'early leave',
     label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
     inputs: { source:        'ab-----------' },
@@ -229,7 +229,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createLimiter',
-    title: 'lets a call that is made at the result of another wait behind those who came before',
+    title: 'queues a call made at the result of another behind earlier jobs',
     shows: 're-entrant source',
     label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call)), the consumer answers A with c',
     inputs: { source:        'ab------' },

@@ -80,7 +80,7 @@ export const specs: readonly MarbleSpec[] = [
     build: ({ input }) => fromSubscribable(() => input('stream')).pipe(take(1)),
   }),
   spec({
-    title: 'hands on at once what the consumer sends into the stream while it is handed a value',
+    title: 'emits at once what the consumer sends into the stream while it receives a value',
     shows: 're-entrant source',
     label: `${label}, the consumer answers a with b`,
     inputs: { stream:        '-a--' },

@@ -53,7 +53,7 @@ export const specs: readonly MarbleSpec[] = [
     build: hedged({ delayMs: 4 }),
   }),
   spec({
-    title: 'hands on every value of the attempt that said something first',
+    title: 'emits every value of the attempt that emitted first',
     shows: 'many',
     label: 'hedge(call, { delayMs: 2 })',
     inners: { first:         '---a--b--c|',
@@ -130,7 +130,7 @@ export const specs: readonly MarbleSpec[] = [
     build: hedged({ delayMs: 2 }),
   }),
   spec({
-    title: 'stops hedging when it is throttled, and lets what runs go on',
+    title: 'stops hedging when it is throttled, and lets running attempts continue',
     label: 'hedge(call, { delayMs: 2, maxAttempts: 3 })',
     inners: { first:         '------(a|)', second: '-#', third: '(c|)' },
     subscriptions: { first:  '^-----!', second: '--^!', third: [] },
@@ -159,7 +159,7 @@ export const specs: readonly MarbleSpec[] = [
     },
   }),
   spec({
-    title: 'goes on without a hedge that gets no permit',
+    title: 'continues without a hedge that gets no permit',
     label: 'hedge(call, { delayMs: 2, limiter }), one slot and no queue',
     inners: { first:         '-----(a|)', second: '(b|)' },
     subscriptions: { first:  '^----!', second: [] },

@@ -24,7 +24,7 @@ const weigh = Number;
 export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
-    title: 'sends urgent items at once, and what waits in the lower lane rides along',
+    title: 'sends urgent items at once, and waiting items of the lower lane travel with them',
     shows: 'many',
     label: 'mergeLanes([high, low]) with maxWaitMs 0 and 12',
     inputs: { high:          '------(AB)--------------C---|',
@@ -92,7 +92,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: 'goes on with its timers when a lane has completed',
+    title: 'continues with its timers when a lane has completed',
     label: 'mergeLanes([high, low]) with maxWaitMs 0 and 5',
     inputs: { high:          '|',
               low:           '-a--------b' },
@@ -102,7 +102,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: 'emits what waits before the error of a lane',
+    title: 'emits waiting items before the error of a lane',
     shows: 'error',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '----#',
@@ -115,7 +115,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: "drops what waits at the error of a lane with onSourceError 'abort'",
+    title: "drops waiting items at the error of a lane with onSourceError 'abort'",
     label: "mergeLanes([high, low], { onSourceError: 'abort' })",
     inputs: { high:          '----#',
               low:           '-a------b' },
@@ -125,7 +125,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: "goes on without a lane that errors with errors 'isolate'",
+    title: "continues without a lane that errors with errors 'isolate'",
     label: "mergeLanes([high, low], { errors: 'isolate' })",
     inputs: { high:          '----#',
               low:           '-a------b--|' },
@@ -136,7 +136,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: 'drops what waits when the consumer leaves',
+    title: 'drops waiting items when the consumer leaves',
     shows: 'early leave',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '----------A',
@@ -161,7 +161,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: 'turns a throwing callback into an error, after what waits',
+    title: 'turns a throwing callback into an error, after waiting items',
     shows: 'throwing callback',
     label: 'mergeLanes([high, low], { weigh: throwsAtB })',
     inputs: { high:          '---B-----',
@@ -294,7 +294,7 @@ export const specs: readonly MarbleSpec[] = [
   // Bounds, each of its own lane.
   {
     operator: 'mergeLanes',
-    title: 'errors at the bound of a lane, after what waits',
+    title: 'errors at the bound of a lane, after waiting items',
     label: 'mergeLanes([high, low]) with maxQueued 2 in low',
     inputs: { high:          '--------',
               low:           '-a-b-c--' },

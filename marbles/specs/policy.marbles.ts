@@ -45,7 +45,7 @@ export const specs: readonly MarbleSpec[] = [
     build: tried({ retry: retryFailed({ delayMs: (attempt) => attempt * 3, jitter: 'none' }) }),
   }),
   spec({
-    title: 'gives up after three attempts, with the last error',
+    title: 'stops after three attempts, with the last error',
     shows: 'error',
     label: "policy({ retry: retryFailed({ delayMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '-#', third: '-#' },
@@ -101,7 +101,7 @@ export const specs: readonly MarbleSpec[] = [
     build: tried({ deadlineMs: 6 }),
   }),
   spec({
-    title: 'gives up at once when the next pause goes beyond the deadline',
+    title: 'stops at once when the next pause goes beyond the deadline',
     label: "policy({ deadlineMs: 6, retry: retryFailed({ delayMs: 9, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { second: [] },
@@ -215,7 +215,7 @@ export const specs: readonly MarbleSpec[] = [
     build: tried(),
   }),
   spec({
-    title: 'hands on every value as it comes',
+    title: 'emits every value as it comes',
     shows: 'many',
     label: 'policy()(call)',
     inners: { first:         'a--b-c|' },

@@ -17,7 +17,7 @@ const windowed = (): Limiter => createLimiter({ rates: [slidingWindow({ unit: 't
 /** Digits cost as many tokens as they say. */
 const tokens = (digit: string): { readonly tokens: number } => ({ tokens: Number(digit) });
 
-/** One request in four frames, shared with nobody. */
+/** One request in four frames, from a limiter of its own. */
 const alone =
   (options?: RateLimitOptions<string>): MarbleSpec['build'] =>
   ({ input }) =>
@@ -34,7 +34,7 @@ const METERED = "limiter = createLimiter({ rates: [perMinute('tokens', 60000, { 
 export const specs: readonly MarbleSpec[] = [
   {
     operator: 'rateLimit',
-    title: 'hands on each item when the limiter admits it',
+    title: 'emits each item when the limiter admits it',
     shows: 'many',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-abc-------d--|' },
@@ -68,7 +68,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'hands on a single item at once when nothing is in the way',
+    title: 'emits a single item at once when no job waits',
     shows: 'one',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '--(a|)' },
@@ -78,7 +78,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'drops what waits at the error of the source, and errors at once',
+    title: 'drops waiting items at the error of the source, and errors at once',
     shows: 'error',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-ab#' },
@@ -89,7 +89,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: "hands on what waits before the error of the source with onSourceError 'flush'",
+    title: "emits waiting items before the error of the source with onSourceError 'flush'",
     label: `${SLOW}, rateLimit(limiter, {}, { onSourceError: 'flush' })`,
     inputs: { source:        '-abc#' },
     subscriptions: { source: '^---!' },
@@ -99,7 +99,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'hands on what waits before it completes',
+    title: 'emits waiting items before it completes',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-(abc|)' },
     subscriptions: { source: '^!' },
@@ -108,7 +108,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'drops what waits when the consumer leaves',
+    title: 'drops waiting items when the consumer leaves',
     shows: 'early leave',
     label: `${SLOW}, rateLimit(limiter)`,
     inputs: { source:        '-abc---------|' },
@@ -142,7 +142,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'keeps what the consumer sends back behind what waits already',
+    title: 'queues items that the consumer sends back behind waiting items',
     shows: 're-entrant source',
     label: `${SLOW}, rateLimit(limiter), the consumer answers b with d`,
     inputs: { source:        '-abc---------' },
@@ -159,7 +159,7 @@ export const specs: readonly MarbleSpec[] = [
   // What items cost. Digits cost as many tokens as they say.
   {
     operator: 'rateLimit',
-    title: 'lets nobody past the one whose turn it is, however little they cost',
+    title: 'admits in order of arrival: a cheap item does not overtake an expensive one',
     label: `${METERED}, rateLimit(limiter, tokens)`,
     inputs: { source:        '981-----------|' },
     subscriptions: { source: '^-------------!' },
@@ -196,7 +196,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'takes turns with whoever else waits for the limiter',
+    title: 'takes turns with the other jobs that wait for the limiter',
     label: `${SLOW}, rateLimit(limiter) twice`,
     inputs: { source:        '(abc|)',
               others:        '(xyz|)' },
@@ -210,7 +210,7 @@ export const specs: readonly MarbleSpec[] = [
   // The bound.
   {
     operator: 'rateLimit',
-    title: 'errors at the item for which there is no room',
+    title: 'errors at the item that exceeds maxQueued',
     label: `${SLOW}, rateLimit(limiter, {}, { maxQueued: 2 })`,
     inputs: { source:        '(abcd|)' },
     subscriptions: { source: '(^!)' },
@@ -244,7 +244,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'rateLimit',
-    title: 'hands on what can go at once and drops the rest with maxQueued 0',
+    title: 'emits items that can pass at once and drops the rest with maxQueued 0',
     label: `${SLOW}, rateLimit(limiter, {}, { maxQueued: 0, overflow: 'dropNewest' })`,
     inputs: { source:        'abcdefgh-----|' },
     expected:                'a---e--------|',

@@ -47,7 +47,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'resequence',
-    title: 'hands on a single item at once',
+    title: 'emits a single item at once',
     shows: 'one',
     label: 'resequence(sequence)',
     inputs: { source:        '-0--|' },
@@ -57,7 +57,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'resequence',
-    title: 'drops what waits at the error of the source',
+    title: 'drops waiting items at the error of the source',
     shows: 'error',
     label: 'resequence(sequence)',
     inputs: { source:        '-0-2-#' },
@@ -68,7 +68,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'resequence',
-    title: "emits what waits before the error of the source with onSourceError 'flush'",
+    title: "emits waiting items before the error of the source with onSourceError 'flush'",
     label: "resequence(sequence, { onSourceError: 'flush' })",
     inputs: { source:        '-0-4-2-#' },
     subscriptions: { source: '^------!' },
@@ -78,7 +78,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'resequence',
-    title: 'drops what waits when the consumer leaves',
+    title: 'drops waiting items when the consumer leaves',
     shows: 'early leave',
     label: 'resequence(sequence, { maxWaitMs: 9 })',
     inputs: { source:        '-0-2-----1--|' },
@@ -150,7 +150,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'resequence',
-    title: "goes on without the missing items with onGap 'skip', and drops them when they come late",
+    title: "continues without the missing items with onGap 'skip', and drops them when they come late",
     label: "resequence(sequence, { maxWaitMs: 5, onGap: 'skip' })",
     inputs: { source:        '-0-2-3--------1--4--|' },
     subscriptions: { source: '^-------------------!' },
@@ -185,7 +185,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'resequence',
-    title: "gives up the first gap only when too many items wait with onGap 'skip'",
+    title: "skips the first gap only when too many items wait with onGap 'skip'",
     label: "resequence(sequence, { maxQueued: 2, onGap: 'skip' })",
     inputs: { source:        '-0-2-4-3--6-8----5----|' },
     expected:                '-0-----(234)-----(56)-(8|)',
@@ -210,7 +210,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'resequence',
-    title: "emits what waits at the end of a source that left gaps with onGap 'skip'",
+    title: "emits waiting items at the end of a source that left gaps with onGap 'skip'",
     label: "resequence(sequence, { onGap: 'skip' })",
     inputs: { source:        '-0-5-2-|' },
     expected:                '-0-----(25|)',

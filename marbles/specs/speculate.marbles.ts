@@ -104,7 +104,7 @@ export const specs: readonly MarbleSpec[] = [
     build: speculated({ ttlMs: 4 }),
   }),
   spec({
-    title: 'replaces the oldest prediction by one too many',
+    title: 'replaces the oldest prediction with one above the bound',
     label,
     inputs: { predict:       '-a-b-------',
               confirm:       '-----b-----|' },
@@ -138,7 +138,7 @@ export const specs: readonly MarbleSpec[] = [
     build: speculated(),
   }),
   spec({
-    title: 'gives up a prediction that has more to say than maxQueued',
+    title: 'stops a prediction with more values than maxQueued',
     label: 'speculate(run, { predict, confirm, match, maxQueued: 2 })',
     inputs: { predict:       '-a---------',
               confirm:       '------a-----|' },

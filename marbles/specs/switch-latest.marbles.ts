@@ -25,7 +25,7 @@ const fedBack = ({ input, inner }: SpecKit, question: string, answers: readonly 
 export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
-    title: 'gives up the old call for the newest',
+    title: 'stops the old call for the newest',
     shows: 'many',
     label: 'switchLatest(call)',
     inputs: { source:        '-a-----b------|' },
@@ -228,7 +228,7 @@ export const specs: readonly MarbleSpec[] = [
   // With RxJS's own operators in front.
   {
     operator: 'switchLatest',
-    title: 'behind debounceTime it starts a call only for an item that stays the newest; the old call goes on meanwhile',
+    title: 'behind debounceTime it starts a call only for an item that stays the newest; the old call continues meanwhile',
     label: 'debounceTime(3), switchLatest(call)',
     inputs: { source:        '-a-----b-c-------|' },
     inners: {        a:       '   -1--2--3--4|',

@@ -43,7 +43,7 @@ export const specs: readonly MarbleSpec[] = [
     build: firstOf,
   }),
   spec({
-    title: "hands on all values in the order of their items with 'all'",
+    title: "emits all values in the order of their items with 'all'",
     label: "unwrap('all')",
     inputs: { source:        '-c-a--b-|' },
     expected:                '--------(l|)',
@@ -74,7 +74,7 @@ export const specs: readonly MarbleSpec[] = [
     build: valuesOf,
   }),
   spec({
-    title: 'hands on a single value',
+    title: 'emits a single value',
     shows: 'one',
     label: "unwrap('first')",
     inputs: { source:        '-a-|' },
@@ -121,7 +121,7 @@ export const specs: readonly MarbleSpec[] = [
     build: (kit) => valuesOf(kit).pipe(take(1)),
   }),
   spec({
-    title: 'hands on what the consumer sends back',
+    title: 'emits items that the consumer sends back',
     shows: 're-entrant source',
     label: "unwrap('values'), the consumer answers a with b",
     inputs: { source:        '-a---' },
@@ -135,7 +135,7 @@ export const specs: readonly MarbleSpec[] = [
     },
   }),
   spec({
-    title: 'goes on when onEvent throws',
+    title: 'continues when onEvent throws',
     shows: 'throwing callback',
     label: "unwrap('values', { onEvent: throws })",
     inputs: { source:        '-a-B-c-|' },

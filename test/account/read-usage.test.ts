@@ -91,7 +91,7 @@ const cases: readonly (readonly [name: string, answer: unknown, usage: object | 
   ],
   ['an answer without usage', { choices: [] }, undefined],
   ['a usage of null, as in all chunks but the last', { choices: [], usage: null }, undefined],
-  ['numbers that are none', { usage: { prompt_tokens: '9', completion_tokens: -1 } }, undefined],
+  ['invalid numbers', { usage: { prompt_tokens: '9', completion_tokens: -1 } }, undefined],
   [
     'a tool argument with the name of usage',
     {

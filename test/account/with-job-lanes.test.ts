@@ -39,7 +39,7 @@ describe.each(['limitFetch', 'createModelCaller', 'createEmbedder'] as const)('t
   });
 
   it.each(['crawl', 'background-jobs', 'user-search'])(
-    'is for another limiter when it is none of these (%s): the call waits in the last lane',
+    'is meant for another limiter when it is not one of these (%s): the call waits in the last lane',
     async (lane) => {
       const { seen, calls } = callers();
       await withJob({ lane }, calls[name]);

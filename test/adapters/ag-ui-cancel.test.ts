@@ -121,7 +121,7 @@ describe('a run that is left', () => {
     expect(isRunning).toBe(false);
   });
 
-  it('is told when nobody reads it, too: a subscription without an observer', () => {
+  it('is reported for a subscription without an observer, too', () => {
     const { switchRuns, events } = aguiFlow();
     const told: AguiFlowEvent[] = [];
     events.subscribe((event) => told.push(event));

@@ -175,7 +175,7 @@ describe.each(versions)('coalesced events, to @ag-ui/client %s', (_version, clie
       }),
       { numRuns: sized(15, 1000) },
     );
-    // Sequences that nobody accepts would show nothing.
+    // Without sequences that the AG-UI client accepts, the property would prove nothing.
     expect(accepted).toBeGreaterThan(sized(4, 400));
   }, 120_000);
 });
@@ -219,7 +219,7 @@ describe('coalesceEvents', () => {
     ['a payload of its provider', text('a', '2', { rawEvent: { id: 1 } })],
     ['an unknown field with something in it', text('a', '2', { logprobs: [1] })],
     ['another value of an unknown field', text('a', '2', { model: 'm' })],
-    ['metadata that is none', text('a', '2', { metadata: 'x' })],
+    ['metadata that is no object', text('a', '2', { metadata: 'x' })],
     ['an owner that is null', text('a', '2', { subagentRunId: null })],
     ['another owner', text('a', '2', { subagentRunId: 's' })],
     ['no text', { type: 'TEXT_MESSAGE_CONTENT', messageId: 'a', delta: 2 }],

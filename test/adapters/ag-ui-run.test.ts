@@ -21,7 +21,7 @@ describe.each(versions)('run$ of an HttpAgent, @ag-ui/client %s', (_version, cli
   let server: AguiServer | undefined;
   afterEach(() => server?.close());
 
-  it('is cold: nothing is sent before somebody subscribes, and each subscription is a run that its leaving stops', async () => {
+  it('is cold: each subscription starts a run of its own, and unsubscribing stops that run', async () => {
     server = await startAguiServer((run) => speech(run, ['x'], 'hang'));
     const agent = new client.HttpAgent({ url: server.url, fetch: aguiFlow().fetch });
     const events = run$(agent, inputOf('r'));
@@ -116,7 +116,7 @@ describe('the runs of a flow', () => {
     expect(ended).toEqual(['1']);
   });
 
-  it('a run that was started by somebody who heard of the old one is newer than the one that ended it', () => {
+  it('a run started by a listener of an end event supersedes the run that ended the old one', () => {
     const { switchRuns } = aguiFlow();
     const running = new Set<string>();
     const next = (runId: string) => ({

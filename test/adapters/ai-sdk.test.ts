@@ -108,7 +108,7 @@ describe('limitLanguageModel', LONG, () => {
   });
 
   describe('retries', () => {
-    it('at the hint of the server, which holds back everybody', async () => {
+    it('at the hint of the server, which pauses every call', async () => {
       const limiter = createAccount({ concurrency: 4 });
       api.fail({ status: 429, headers: { 'retry-after-ms': '120' }, message: 'Slow down.' });
       const { text } = await generateText({ model: limitedModel({ limiter }), prompt: 'hello' });

@@ -117,7 +117,7 @@ describe('limitAnthropic', LONG, () => {
   });
 
   describe('the time a request waits', () => {
-    it('is none of the time that the client gives it', async () => {
+    it('does not count towards the timeout of the client', async () => {
       const limiter = createLimiter({ concurrency: 1 });
       const client = limitAnthropic(clientWith({ timeout: 300 }), { limiter });
       const lease = limiter.tryAcquire();
@@ -196,7 +196,7 @@ describe('limitAnthropic', LONG, () => {
     expect(api.requests).toHaveLength(3);
   });
 
-  it('does not send again what the server asks nobody to send again', async () => {
+  it('does not retry when the server forbids it', async () => {
     const client = limitAnthropic(clientWith(), { limiter: createLimiter({ concurrency: 1 }), retry });
     api.fail({ ...throttled, headers: { 'x-should-retry': 'false' } });
     await expect(client.messages.create(ask('x'))).rejects.toBeInstanceOf(Anthropic.RateLimitError);
@@ -236,7 +236,7 @@ describe('limitAnthropic', LONG, () => {
       expect(api.requests).toHaveLength(3);
     });
 
-    it('is an APIConnectionError with its cause when nobody is there', async () => {
+    it('is an APIConnectionError with its cause when the connection fails', async () => {
       const client = limitAnthropic(clientWith({ fetch: () => Promise.reject(new TypeError('fetch failed')) }), { retry });
       const error: unknown = await client.messages.create(ask('x')).catch((caught: unknown) => caught);
       expect(error).toBeInstanceOf(Anthropic.APIConnectionError);
@@ -492,7 +492,7 @@ describe('anthropicChat', LONG, () => {
     }
   });
 
-  it('leaves a call that nobody wants any more', async () => {
+  it('aborts a call when its subscriber leaves', async () => {
     const models = createModelCaller({ call: anthropicChat(clientWith()), concurrency: 1 });
     const subscription = models.stream(ask(LONG_TEXT)).subscribe((event) => {
       if (event.type === 'content_block_delta') subscription.unsubscribe();

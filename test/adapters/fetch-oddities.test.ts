@@ -47,7 +47,7 @@ const uses: Readonly<Record<string, (limited: typeof fetch) => Promise<unknown>>
   'gzip, read': async (limited) => {
     expect(await (await limited(`${url}/gzip`)).text()).toBe(TEXT);
   },
-  'gzip that is none': async (limited) => expect((await limited(`${url}/bad-gzip`)).text()).rejects.toThrow(),
+  'invalid gzip': async (limited) => expect((await limited(`${url}/bad-gzip`)).text()).rejects.toThrow(),
   '204': async (limited) => {
     expect((await limited(`${url}/204`)).body).toBeNull();
   },

@@ -207,7 +207,7 @@ describe('limitFetch', LONG, () => {
   });
 
   describe('a refusal', () => {
-    it('that may pass is sent again after the pause the server asks for, and everybody waits with it', async () => {
+    it('that is transient is retried after the pause the server asks for, and every other call waits with it', async () => {
       const limiter = createAccount({ concurrency: 4 });
       const limited = limitFetch({ limiter, retry });
       api.fail({ status: 429, headers: { 'retry-after-ms': '150' }, message: 'slow down' });

@@ -152,7 +152,7 @@ describe('a body', () => {
     subscription.unsubscribe();
   });
 
-  it('that stops at any byte, whoever stops it, has said what was whole by then, and nothing else', async () => {
+  it('that ends, breaks or is left at any byte has emitted the events complete by then, and nothing else', async () => {
     const text = 'id: 1\ndata: ü€😀\n\n: c\r\ndata: a\r\ndata: b\r\n\r\nevent: x\rdata: 😀\r\r';
     const bytes = new TextEncoder().encode(text);
     const whole = [event('ü€😀', '1'), event('a\nb', '1'), event('😀', '1', 'x')];
@@ -456,7 +456,7 @@ describe('over a real connection', () => {
     ]);
   });
 
-  it('a server that is not there, a factory that throws and randomness that is none are errors', async () => {
+  it('a missing server, a factory that throws and an invalid random number are errors', async () => {
     const failure = new Error('mine');
     await expect(lastValueFrom(fromEventStream('http://127.0.0.1:9/'))).rejects.toThrow();
     await expect(lastValueFrom(fromEventStream(() => Promise.reject(failure)))).rejects.toBe(failure);

@@ -211,7 +211,7 @@ describe('createModelMiddleware', LONG, () => {
     expect(api.requests).toHaveLength(0);
   });
 
-  it('makes each attempt in the context of whoever asked, not of whoever gave the permit back', async () => {
+  it('makes each attempt in the async context of its own caller, not of the caller that released the permit', async () => {
     const caller = new AsyncLocalStorage<string>();
     const seen: (readonly [string, string | undefined])[] = [];
     const fetch: typeof globalThis.fetch = async (url, init) => {

@@ -128,7 +128,7 @@ describe('limitEmbeddings', LONG, () => {
   });
 
   describe('a poisoned text', () => {
-    it.each([true, false])('rejects its own caller with the error of OpenAI, and nobody else (it is named: %s)', async (namePoison) => {
+    it.each([true, false])('rejects only its own caller, with the error of OpenAI (the error names the text: %s)', async (namePoison) => {
       await start({ namePoison });
       const embeddings = flow();
       const bad = embeddings.embedDocuments(['before', 'POISON', 'after']);
@@ -149,7 +149,7 @@ describe('limitEmbeddings', LONG, () => {
       ]);
     });
 
-    it('takes the rest of its own call with it, which nobody waits for', async () => {
+    it('cancels the remaining texts of its own call', async () => {
       await start({ latencyMs: 50 });
       const embeddings = flow({ maxSize: 1, concurrency: 1 });
       await expect(embeddings.embedDocuments(['POISON', ...texts(50)])).rejects.toBeInstanceOf(BadRequestError);
@@ -224,7 +224,7 @@ describe('limitEmbeddings', LONG, () => {
       expect(limiter.executing).toBe(0);
     });
 
-    it('are repeated when the server says so, and everybody waits with them', async () => {
+    it('are retried when the server says so, and every other call waits with them', async () => {
       const embeddings = flow();
       api.fail({ status: 429, headers: { 'retry-after-ms': '150' }, message: 'slow down' });
       expect(await embeddings.embedQuery('again')).toEqual(vectorOf('again'));
@@ -331,7 +331,7 @@ describe('limitEmbeddings', LONG, () => {
       await given;
     });
 
-    it('are not for one who has a limiter', () => {
+    it('cannot be combined with a limiter', () => {
       expect(() => flow({ limiter: createLimiter(), concurrency: 2 })).toThrow(
         'limitEmbeddings: `concurrency` cannot be combined with `limiter`. Set it on the limiter.',
       );
@@ -344,7 +344,7 @@ describe('limitEmbeddings', LONG, () => {
       expect(seen).toContainEqual(expect.objectContaining({ type: 'throttled', operator: 'createLimiter', pauseMs: 20 }));
     });
 
-    it('leave nothing on the clock when nobody waits', async () => {
+    it('leave no timer when no call waits', async () => {
       const scheduler = new VirtualTimeScheduler();
       const embeddings = flow({
         limiter: createAccount({ requestsPerMinute: 60, tokensPerMinute: 6000, concurrency: 1, scheduler }),
@@ -400,7 +400,7 @@ describe('limitEmbeddings', LONG, () => {
   describe('a signal', () => {
     const many = (fetch: typeof globalThis.fetch) => openai({}, fetch);
 
-    it('closes the connection when nobody waits for the call any more', async () => {
+    it('closes the connection when the caller of the call has left', async () => {
       await start({ latencyMs: 10_000 });
       const limiter = createLimiter({ concurrency: 1 });
       const embeddings = flow({ embeddings: many, limiter });

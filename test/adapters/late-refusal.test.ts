@@ -51,7 +51,7 @@ describe.each([1, 7, 4096])('a stream in pieces of %i bytes', (size) => {
   });
 });
 
-it('what is no stream of events is not touched', async () => {
+it('a response that is no stream of events is not changed', async () => {
   const response = streamed(overloaded, 10, { 'content-type': 'application/json' });
   expect(await withLateRefusal(response)).toBe(response);
 });

@@ -51,7 +51,7 @@ async function errorOf(promise: Promise<unknown>): Promise<Error & { readonly co
   throw new Error('the call should have failed');
 }
 
-/** Counts who listens to a signal. */
+/** Counts the listeners of a signal. */
 function countListeners(signal: AbortSignal): () => number {
   const add = vi.spyOn(signal, 'addEventListener');
   const remove = vi.spyOn(signal, 'removeEventListener');
@@ -144,7 +144,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     expect(world.brain.lists).toBe(0);
   }, 20_000);
 
-  it('refuses tools that are none', () => {
+  it('rejects invalid tools', () => {
     for (const tools of ['look', ['look'], [{}], [null]])
       expect(() => open({ tools: tools as never })).toThrow(/^limitMcp: expected `tools` to be a list of tools/);
   });
@@ -180,7 +180,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     expect(listeners()).toBe(0);
   }, 20_000);
 
-  it('tells the server when nobody listens any more, and emits nothing', async () => {
+  it('tells the server when the subscriber has left, and emits nothing', async () => {
     const caller = open({ retry: SOON });
     const told: unknown[] = [];
     const subscription = caller.callTool({ name: 'write', arguments: { id: 'a', hold: true } }).subscribe({
@@ -272,7 +272,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
   );
 
   patient(
-    'keeps a slow call alive while it reports progress, whether somebody listens or not',
+    'keeps a slow call alive while it reports progress, with or without a listener',
     async () => {
       const caller = open({ maxSilenceMs: 1000, retry: false });
       await caller.listTools();
@@ -300,7 +300,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
     20_000,
   );
 
-  it("hands on the server's own error; its neighbours are none the worse", async () => {
+  it("hands on the server's own error; other calls are not affected", async () => {
     const caller = open({ retry: SOON });
     const before = calling(caller, 'look', { id: 'before', hold: true });
     const refused = calling(caller, 'look', { id: 'refused', code: -32_602 });
@@ -625,7 +625,7 @@ describe('toolsOf', () => {
     caller.close();
   }, 20_000);
 
-  it('refuses options that nobody knows, and a prefix that is none', async () => {
+  it('rejects unknown options and an empty prefix', async () => {
     const caller = world.caller();
     const said = async (options: unknown): Promise<string> => (await errorOf(toolsOf(caller, options as never))).message;
     expect(await said({ prefix: '' })).toBe('toolsOf: expected `prefix` to be a non-empty string, got an empty string');

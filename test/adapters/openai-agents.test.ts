@@ -46,7 +46,7 @@ afterEach(async () => {
   await api.stop();
 });
 
-/** With the retries that it has when nobody says anything. */
+/** With the SDK's default retries. */
 const openai = (baseURL = api.baseUrl) => new OpenAI({ apiKey: 'none', baseURL });
 const model = (rules: ModelRules = {}) => limitModel(new OpenAIResponsesModel(openai(), 'm'), { retry, ...rules });
 const runner = new Runner({ tracingDisabled: true });
@@ -322,7 +322,7 @@ describe('limitModel', LONG, () => {
     await expect.poll(() => limiter.executing, soon).toBe(0);
   });
 
-  it('sends a request in the trace of its own run, whoever gave the permit back', async () => {
+  it('sends each request in the trace of its own run, also when another run released the permit', async () => {
     setTracingDisabled(false);
     setTraceProcessors([]);
     try {
@@ -382,7 +382,7 @@ describe('limitModel', LONG, () => {
       expect(limiter.executing).toBe(0);
     });
 
-    it('that came too late for anybody is left', async () => {
+    it('that opens after its caller aborted is closed', async () => {
       const { fake, seen } = scripted(delta('late'));
       let open = (): void => undefined;
       const late: Model = {

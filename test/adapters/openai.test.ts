@@ -153,7 +153,7 @@ describe('limitOpenAI', LONG, () => {
     expect(api.requests).toHaveLength(10);
   });
 
-  it('does not try again what the server asks nobody to try again', async () => {
+  it('does not retry when the server forbids it', async () => {
     api.fail({ ...refusal(503, 'Not today'), headers: { 'x-should-retry': 'false' } });
     await expect(ask(limit({ limiter: createLimiter() }), 'x')).rejects.toBeInstanceOf(OpenAI.InternalServerError);
     expect(api.requests).toHaveLength(1);
@@ -529,7 +529,7 @@ describe('openAIEmbeddings', LONG, () => {
   it.each([
     ['nothing', null],
     ['no list', { data: {} }],
-    ['entries that are none', { data: [null, null] }],
+    ['invalid entries', { data: [null, null] }],
     ['vectors that are no base64', { data: [0, 1].map((index) => ({ index, embedding: '*' })) }],
     ['vectors that are cut off', { data: [0, 1].map((index) => ({ index, embedding: 'AAAA' })) }],
   ])('fails both texts at once on an answer with %s: smaller batches would not help', async (_, answer) => {

@@ -95,7 +95,7 @@ describe('spans of batches', () => {
     });
   });
 
-  it('are none of what was never sent, and single items have one for each call', () => {
+  it('do not exist for batches that were never sent, and single items have one for each call', () => {
     virtualTime(({ flush }) => {
       const { sink, spans } = traced();
       from([1, 2, 3])

@@ -49,7 +49,7 @@ describe.each(NO_TEXTS.map((given) => ({ given })))('$given in the place of a te
   it.each([
     ['limitEmbeddings.embedSettled', (values: string[]) => flow.embedSettled(values), 'texts'],
     ['embedSettled', (values: string[]) => embedSettled({ model, values }), 'values'],
-  ])('is refused by %s, and costs nobody else a vector', async (_, settle, option) => {
+  ])('is rejected by %s, and every other text gets its vector', async (_, settle, option) => {
     sent = [];
     const [first, second, third] = await settle(['a', given as string, 'abc']);
     expect(first).toMatchObject({ status: 'fulfilled', value: [1], input: 'a', index: 0, id: '0' });

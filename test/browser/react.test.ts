@@ -73,7 +73,7 @@ class Boundary extends Component<{ readonly children?: ReactNode }, { readonly e
   }
 }
 
-/** A source that counts who came and who left. */
+/** A source that counts its subscriptions and unsubscriptions. */
 function counted<T>(source: Observable<T>) {
   const count = { came: 0, left: 0 };
   const observable = new Observable<T>((subscriber) => {
@@ -540,7 +540,7 @@ describe.each(MODES)('useAgentTurn, updates: %s', (updates) => {
     expect(functions.size).toBeLessThanOrEqual(4);
     const ask = now.ask;
     await render(h(StrictMode, null, h(View, { of: 'b' })));
-    // Whoever is put back within 50 ms finds its run.
+    // A component that mounts again within 50 ms finds its run.
     await ms(80);
     expect([place.textContent, viewsOf('a').observed, viewsOf('b').observed]).toEqual(['idle: b is empty ', false, true]);
     expect(now.ask).not.toBe(ask);

@@ -65,7 +65,7 @@ describe('toStore in the browser', () => {
     expect(seen).toEqual(['to', 'be', 'or']);
   });
 
-  it('makes one run of mount, unmount and mount with keepAliveMs, and aborts it when nobody comes back', async () => {
+  it('makes one run of mount, unmount and mount with keepAliveMs, and aborts it when no subscriber comes back', async () => {
     const source = new Subject<number>();
     let runs = 0;
     const store = toStore(

@@ -133,7 +133,7 @@ function changed(value: unknown, [step, ...deeper]: Steps, change: (part: unknow
   return { ...parts, [step]: changed(parts[step], deeper, change) };
 }
 
-/** Every kind of value in a place that may want another, or a key that nobody knows. */
+/** Every kind of value in a place that may want another, or an unknown key. */
 const slips = fc.constantFrom<(part: unknown) => unknown>(
   ...[null, -1, 0, 0.5, 1.5, 7, 1e9, 'text', '', 'user', '4', true, false, [], [1], {}].map((value) => () => value),
   (part) => (typeof part === 'object' && !Array.isArray(part) ? { ...part, nonsense: 1 } : part),

@@ -181,7 +181,7 @@ concurrency:
     ]);
   });
 
-  it('have no effect on connections, and whoever reads them is told so', () => {
+  it('have no effect on connections, and a notice says so', () => {
     const pool = '    connection_pool:\n      size: 20\n      keepalive: 30\n      timeout: 300\n';
     const parsed = parseConfig(levels + pool);
     expect(parsed).toEqual({
@@ -479,12 +479,12 @@ describe('what is wrong', () => {
 describe('the time a file takes', () => {
   const keys = (count: number, line: (i: number) => string): string => Array.from({ length: count }, (_, i) => line(i)).join('\n');
   const FILES: readonly (readonly [string, (count: number) => string])[] = [
-    ['keys that nobody knows', (count) => keys(count, (i) => `k${String(i)}: 1`)],
-    ['keys that nobody knows, in JSON', (count) => `{${keys(count, (i) => `"k${String(i)}": 1,`)} "k": 1}`],
+    ['unknown keys', (count) => keys(count, (i) => `k${String(i)}: 1`)],
+    ['unknown keys, in JSON', (count) => `{${keys(count, (i) => `"k${String(i)}": 1,`)} "k": 1}`],
     ['one key again and again', (count) => keys(count, () => 'a: 1')],
     ['options of a model', (count) => `model:\n  options:\n${keys(count, (i) => `    k${String(i)}: 1`)}`],
     ['prices', (count) => `prices:\n${keys(count, (i) => `  m${String(i)}: {usdPerCall: 1}`)}`],
-    ['stages with a key that nobody knows', (count) => `stages:\n${keys(count, (i) => `  - {name: s${String(i)}, promt: 1}`)}`],
+    ['stages with an unknown key', (count) => `stages:\n${keys(count, (i) => `  - {name: s${String(i)}, promt: 1}`)}`],
   ];
 
   it.each(FILES)('grows as %s do, and not as their square', { timeout: 120_000 }, (_, file) => {

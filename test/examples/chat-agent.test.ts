@@ -47,13 +47,13 @@ it.each(strangers)('refuses %s, whatever it asks for', async (_, headers) => {
   expect(server.log).toEqual([]);
 });
 
-it('answers its own page, and what is no page', async () => {
+it('answers requests of its own page, and of clients that are no browser', async () => {
   expect(await statusOf({ ...agent, headers: { origin: server.url, 'sec-fetch-site': 'same-origin' } })).toBe(200);
   expect(await statusOf({ path: '/log', headers: { host: host().replace('127.0.0.1', 'localhost') } })).toBe(200);
   expect(await statusOf({ path: '/' })).toBe(200);
 });
 
-it('bounds what it reads, and refuses what is no input', async () => {
+it('bounds what it reads, and rejects invalid input', async () => {
   expect(await statusOf({ ...agent, body: '{' })).toBe(400);
   expect(await statusOf({ ...agent, body: '[]' })).toBe(400);
   const large = JSON.stringify({ ...input, more: 'x'.repeat(2 << 20) });

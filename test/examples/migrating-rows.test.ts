@@ -90,7 +90,7 @@ describe.each(Object.entries(pools))('%s', (_name, create) => {
     expect(seen).toEqual(['a at 0', 'a done at 10', 'b at 100', 'b done at 110']);
   });
 
-  it('clears those who wait, keeps what runs, and takes more', async () => {
+  it('clears waiting calls, keeps running calls, and accepts more', async () => {
     const { pool, seen, add } = start(1);
     const running = add('a');
     const waiting = add('b').catch((error: unknown) => error);
@@ -100,7 +100,7 @@ describe.each(Object.entries(pools))('%s', (_name, create) => {
     await vi.advanceTimersByTimeAsync(100);
     expect(await Promise.all([running, later])).toEqual(['a', 'c']);
     expect(seen).toEqual(['a at 0', 'a done at 10', 'c at 10', 'c done at 20']);
-    // The one difference, which the guide names: with p-queue nobody tells the one that was cleared.
+    // The one difference, which the guide names: with p-queue the promise of a cleared call never settles.
     const told = await Promise.race([waiting, Promise.resolve('nothing')]);
     expect(told === 'nothing' || isFlowError(told, 'FLOW_CLEARED')).toBe(true);
     expect(told === 'nothing').toBe(_name === 'p-queue');
@@ -166,7 +166,7 @@ describe('Bottleneck and createLimiter', () => {
     expect(gaps(await starts((note) => ours.runAsync(note)))).toEqual([50, 50, 50, 50, 50]);
   });
 
-  it('stop: drop those who wait, with an error, and wait for what runs', async () => {
+  it('stop: drop waiting calls with an error, and wait for running calls', async () => {
     const theirs = new Bottleneck({ maxConcurrent: 1 });
     const theirJobs = ['a', 'b'].map((name) => outcome(theirs.schedule(work(name))));
     const ours = createLimiter({ concurrency: 1 });

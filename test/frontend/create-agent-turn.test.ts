@@ -50,7 +50,7 @@ describe('a turn', () => {
     expect(turns.history().map(word)).toEqual(['? again', '! answer 1', '? again', '! answer 2']);
   });
 
-  it('tells the model where it is, and hands the context to everybody', async () => {
+  it('gives the model its step, and the context to the model, tools, guard and approval', async () => {
     const context = { user: 'ada' };
     const seen: unknown[] = [];
     const turns = createAgentTurn<{ user: string }>({
@@ -244,7 +244,7 @@ describe('failures', () => {
   });
 
   it.each((['text', 'reasoning'] as const).flatMap((type) => [undefined, null, 5, NaN, true, {}, ['x']].map((text) => ({ type, text }))))(
-    'of a model that says a text which is none are nothing: %o',
+    'of a model with a text that is no string are ignored: %o',
     async (part) => {
       const without = await whole(createAgentTurn({ model: says(['a', 'b']) }).ask('go'));
       const turns = createAgentTurn({ model: says(['a', part, 'b']) });
@@ -661,7 +661,7 @@ describe('approval', () => {
     expect(hurried.events.at(-1)).toBe('500: 1 failed DeadlineError');
   });
 
-  it('is refused where nobody can be asked, and not asked for a tool there is not', () => {
+  it('is denied when `needsApproval` throws, and never requested for an unknown tool', () => {
     const { events } = lived(
       {
         ...options,

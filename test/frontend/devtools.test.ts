@@ -23,7 +23,7 @@ interface OnBus<N extends Name = Name> {
   readonly payload: DevtoolsEvents[N];
 }
 
-/** As much as clients see of TanStack's event bus: it answers who connects, and hands every event to those who listen. */
+/** As much as clients see of TanStack's event bus: it answers each connection, and hands every event to its listeners. */
 function startBus() {
   const target = new EventTarget();
   const seen: OnBus[] = [];
@@ -159,7 +159,7 @@ describe.each([
     expect(panel.of('update').map(({ key, events }) => [key, events.length])).toEqual([['two', 1]]);
   });
 
-  it('carries nothing that somebody put beside the fields of an event', () => {
+  it('sends only the known fields of an event', () => {
     const panel = startBus();
     panel.connect();
     const events = new Subject<FlowEvent>();

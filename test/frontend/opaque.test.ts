@@ -231,7 +231,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
   });
 
   it.each(['superseded', 'failed', 'stopped'] as const)(
-    'wherever its answer is cut, a turn that is %s leaves a history that everybody takes',
+    'wherever its answer is cut, a turn that is %s leaves a history that providers accept',
     async (how) => {
       await fc.assert(
         fc.asyncProperty(answers, fc.nat(), async (pieces, at) => {
@@ -283,7 +283,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
   });
 });
 
-it('keeps no thinking without a signature: nobody would take it', async () => {
+it('drops thinking without a signature, which providers would refuse', async () => {
   const thought = anthropicEvents({ kind: 'thought', text: 'hm' }, 0).filter((event) => !JSON.stringify(event).includes('signature_delta'));
   const turns = createAgentTurn({
     tools: createToolRunner({ tools: [read] }),

@@ -6,7 +6,7 @@ import { toStore } from '../../operators/index.js';
 import { useFlow, useFlowStats, useFlowValue } from '../../src/frontend/react.js';
 import { createMetrics } from '../../src/metrics/index.js';
 
-/** A server must not begin what nobody there can end. */
+/** A server must not start a run, because nothing there would end it. */
 const untouched = new Observable<string>(() => {
   throw new Error('the server subscribed');
 });

@@ -23,7 +23,7 @@ it('all hooks of React together are at most 1.2 kB', async () => {
   expect(await sizeOf("export * from './react.js';")).toBeLessThanOrEqual(1200);
 });
 
-it('whoever takes one hook does not pay for toStore', async () => {
+it('a bundle with one hook does not contain toStore', async () => {
   const { metafile } = await build({
     stdin: { contents: "export { useFlowValue } from './react.js';", resolveDir: resolve(project, 'src/frontend'), loader: 'ts' },
     bundle: true,

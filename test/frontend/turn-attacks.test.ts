@@ -14,7 +14,7 @@ expectNoUnhandledRejections();
 
 const ENDS: ReadonlySet<string> = new Set(['finished', 'cancelled', 'failed']);
 
-/** What somebody does to the turns, wherever it comes from. */
+/** Calls on the turns, made from any callback. */
 const deeds: Readonly<Record<string, (turns: AgentTurns, seen: readonly TurnEvent[]) => void>> = {
   stop: (turns) => {
     turns.stop();
@@ -51,8 +51,8 @@ const deeds: Readonly<Record<string, (turns: AgentTurns, seen: readonly TurnEven
       expect(turns.answer(id, false)).toBe(false);
     }
   },
-  'answer what nobody asked': (turns) => {
-    expect(turns.answer('nobody', true)).toBe(false);
+  'answer an unknown call': (turns) => {
+    expect(turns.answer('unknown', true)).toBe(false);
   },
   'look and go': (turns) => {
     turns.store().subscribe(() => undefined)();
@@ -120,7 +120,7 @@ function live(place: Place, strike: (turns: AgentTurns, seen: readonly TurnEvent
     turns.ask('What does it say?').subscribe();
     advance(10);
     if (place === 'signal of the tool') turns.stop();
-    // A person answers in the end, whoever asks.
+    // A person answers every pending approval in the end.
     for (let i = 0; i < 5; i++) {
       for (const event of [...seen]) if (event.type === 'pending') turns.answer(event.call.id, true);
       advance(21);
@@ -207,7 +207,7 @@ describe('a conversation', () => {
     moments.flatMap((moment) => [0, 1, 2].map((nth) => [deed, moment, nth] as const)),
   );
 
-  it.each(rows)('has one turn at a time, whoever says %s in %s (time %i)', (deed, moment, nth) => {
+  it.each(rows)('has one turn at a time, also with: %s in %s (time %i)', (deed, moment, nth) => {
     const working = new Set<string>();
     let most = 0;
     let times = 0;
@@ -256,7 +256,7 @@ describe('a model that answers with', () => {
     nothing: () => undefined,
     'a text, which is no stream': () => 'text',
     'a promise that fails': () => Promise.reject(new Error('no')),
-    'a stream that somebody reads already': locked,
+    'a stream that already has a reader': locked,
     'an iterable whose iterator cannot be made': () => ({
       [Symbol.asyncIterator]: () => {
         throw new Error('no');

@@ -60,7 +60,7 @@ describe('the store of a conversation', () => {
     });
   });
 
-  it('shows what is, also when nobody has looked, to whoever looks next', () => {
+  it('has the current snapshot also for changes without subscribers', () => {
     lived({ model: slowly }, (turns, { ask, advance }) => {
       const store = turns.store();
       const leave = store.subscribe(() => undefined);
@@ -76,7 +76,7 @@ describe('the store of a conversation', () => {
     });
   });
 
-  it('keeps the turn going while somebody looks: the last to leave ends it', () => {
+  it('keeps the turn running while it has a subscriber: the last to leave ends it', () => {
     const { events } = lived({ model: slowly }, (turns, { ask, advance }) => {
       const first = turns.store().subscribe(() => undefined);
       const second = turns.store('default', { pace: 'time', maxWaitMs: 1, keepAliveMs: 50 }).subscribe(() => undefined);
@@ -124,7 +124,7 @@ describe('the store of a conversation', () => {
         expect(looked()).toEqual([place, place * 2]);
         leave();
         advance(60);
-        // As of any store: nobody looks, and the error is forgotten until somebody does.
+        // As in any store: without subscribers the error is forgotten until one subscribes.
         expect([store.status, store.error, looked()]).toEqual(['idle', undefined, [place, place * 2]]);
         store.subscribe(() => told.push(store.status));
         all.forget('default');

@@ -213,7 +213,7 @@ class World {
       return () => {
         this.#openStreams--;
         if (!isEnded && !signal.aborted) this.faults.push('a stream was left whose signal has not aborted');
-        // Some go on talking to nobody.
+        // Some models keep emitting after their subscriber has left.
         if (!isLate) timers.unsubscribe();
       };
     });

@@ -45,7 +45,7 @@ function workOf({ callMs, faults, busyAt }: Load, { scheduler }: World): <T exte
   };
 }
 
-/** What is heard of the run besides events, by whoever used the operator. */
+/** What the caller of the operator sees of the run besides events. */
 interface Heard {
   settled: number;
 }

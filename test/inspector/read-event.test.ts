@@ -73,7 +73,7 @@ describe.each(Object.entries(EVENTS))('an event `%s`', (type, event) => {
     expect(readEvent(JSON.parse(JSON.stringify(event).replace('{', '{"__proto__":{"lane":"secret"},')) as unknown)).toEqual(event);
   });
 
-  it('is none without one of its fields, or with a field of another kind, and the fault names the field', () => {
+  it('is invalid without one of its fields, or with a field of another type, and the fault names the field', () => {
     for (const [field, value] of Object.entries(event).filter(([field]) => !isOptional(field, type))) {
       const { [field]: _, ...rest } = { ...event } as Readonly<Record<string, unknown>>;
       const other = { ...rest, [field]: typeof value === 'string' ? 7 : 'seven' };

@@ -116,7 +116,7 @@ it('keeps its bounds, and counts beyond them', () => {
   expect(model.history.length).toBe(2000);
 });
 
-it('counts what somebody says was swallowed as lost', () => {
+it('counts items of `swallowed` events as lost', () => {
   const model = new FlowModel();
   for (let i = 0; i < 3; i++) model.add(accepted(i));
   model.add({ type: 'swallowed', operator: 'batchMap', instance: 'a', lane: 'normal', seqs: [0, 2] });

@@ -174,7 +174,7 @@ async function errorOf(call: () => PromiseLike<unknown>): Promise<unknown> {
   throw new Error('the call should have failed');
 }
 
-/** Where nobody listens any more. */
+/** The address of a server that has stopped. */
 async function closedUrl(): Promise<string> {
   const gone = await startFailingApi();
   await gone.stop();
@@ -202,7 +202,7 @@ describe.each(Object.entries(clients))('%s', (client, call) => {
     expect(classifyError(new Error('the work failed', { cause: error }), CALL)).toEqual(SAYS_LESS[`${client}, ${name}`] ?? expected);
   });
 
-  it('a port that nobody listens on', async () => {
+  it('a port without a server', async () => {
     const url = await closedUrl();
     expect(classifyError(await errorOf(() => call({ url, timeoutMs: LONG_MS })), CALL)).toEqual({ class: 'transient' });
   });
@@ -214,7 +214,7 @@ describe.each(Object.entries(clients))('%s', (client, call) => {
 
   // LangChain's embeddings take no signal.
   if (client !== '@langchain/openai OpenAIEmbeddings') {
-    it('a call that was aborted, by us or by somebody else', async () => {
+    it('an aborted call, by our signal or by another', async () => {
       const error = await abortedCall((signal) => call({ url: api.url, signal, timeoutMs: LONG_MS }));
       expect(classifyError(error, { ...CALL, aborted: true })).toEqual({ class: 'cancelled' });
       expect(classifyError(error, CALL)).toEqual({ class: 'cancelled' });
@@ -325,7 +325,7 @@ describe('the AsyncCaller of LangChain', () => {
 });
 
 describe('global fetch', () => {
-  it('a port that nobody listens on, a socket cut, a body that breaks off', async () => {
+  it('a port without a server, a cut socket, a body that breaks off', async () => {
     expect(classifyError(await errorOf(async () => fetch(await closedUrl())), CALL)).toEqual({ class: 'transient' });
     api.fail('cutSocket');
     expect(classifyError(await errorOf(() => fetch(api.url)), CALL)).toEqual({ class: 'transient' });
@@ -333,7 +333,7 @@ describe('global fetch', () => {
     expect(classifyError(await errorOf(async () => (await fetch(api.url)).json()), CALL)).toEqual({ class: 'transient' });
   });
 
-  it('AbortSignal.timeout, and an abort of somebody else', async () => {
+  it('AbortSignal.timeout, and an abort by another signal', async () => {
     api.fail('silent');
     expect(classifyError(await errorOf(() => fetch(api.url, { signal: AbortSignal.timeout(SHORT_MS) })), CALL)).toEqual({
       class: 'timeout',
@@ -445,7 +445,7 @@ describe.each(Object.entries(mcps))('%s', (_name, open) => {
     expect(classifyError(await errorOf(() => mcp.connect(`${api.url}/mcp`, LONG_MS)), ONE)).toEqual(expected);
   });
 
-  it('over HTTP: no answer, nobody there', async () => {
+  it('over HTTP: no answer, no server', async () => {
     api.fail('silent');
     expect(classifyError(await errorOf(() => mcp.connect(`${api.url}/mcp`, SHORT_MS)), ONE)).toEqual({ class: 'timeout' });
     const url = await closedUrl();

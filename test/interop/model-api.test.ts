@@ -340,7 +340,7 @@ describe('a failure of the model API', { timeout: TIMEOUT_MS }, () => {
     expect((await openai().chat.completions.create({ model, messages: past })).choices[0]?.message.content).toBe('sorry');
   });
 
-  it('is 404 for a path it does not know, and 400 for what is no JSON', async () => {
+  it('is 404 for a path it does not know, and 400 for invalid JSON', async () => {
     await start();
     expect(await failureOf(openai().models.retrieve('m'))).toMatchObject({ status: 404 });
     expect(await failureOf(openai().moderations.create({ input: 'a' }))).toMatchObject({ status: 404 });

@@ -6,7 +6,7 @@ import { sized } from '../support/deep.js';
 type Fate = 'done' | 'rejected' | 'given up' | 'left';
 type Blame = (call: readonly number[], bad: ReadonlySet<number>) => readonly number[] | undefined;
 
-/** Who leaves, and before the end of which call. */
+/** The item that leaves, and the call before whose end it leaves. */
 interface Leaving {
   readonly item: number;
   readonly call: number;
@@ -165,7 +165,7 @@ describe(`a search, whatever is bad among up to ${String(largest)}`, () => {
     expect(runs).toBe(sizes.reduce((sum, size) => sum + (2 ** size - 1) * rounds.length * 2 * size * 4, 0));
   });
 
-  it.each(Object.keys(blames))('calls nobody bad because of one who left before the end of any call; blame: %s', { timeout }, (name) => {
+  it.each(Object.keys(blames))('blames no item because another left before the end of any call; blame: %s', { timeout }, (name) => {
     let left = 0;
     for (const size of sizes) {
       for (const bad of badSets(size)) {
@@ -184,31 +184,35 @@ describe(`a search, whatever is bad among up to ${String(largest)}`, () => {
     expect(left).toBeGreaterThan(sized(100, 500));
   });
 
-  it.each(Object.keys(blames))('survives one who leaves before the end of any call, under every budget; blame: %s', { timeout }, (name) => {
-    let left = 0;
-    for (const size of sizes) {
-      for (const bad of badSets(size)) {
-        for (const [maxCalls, maxDepth] of budgets(size)) {
-          for (const item of range(size)) {
-            for (let call = 1; call <= maxCalls; call++) {
-              const given: Case = {
-                size,
-                bad,
-                blame: blames[name]!,
-                limits: limits(size, { maxCalls, maxDepth }),
-                leaving: { item, call },
-              };
-              const outcome = execute(given);
-              check(given, outcome, name === 'a good one');
-              if (count(outcome, 'left') === 0) break;
-              left++;
+  it.each(Object.keys(blames))(
+    'survives an item that leaves before the end of any call, under every budget; blame: %s',
+    { timeout },
+    (name) => {
+      let left = 0;
+      for (const size of sizes) {
+        for (const bad of badSets(size)) {
+          for (const [maxCalls, maxDepth] of budgets(size)) {
+            for (const item of range(size)) {
+              for (let call = 1; call <= maxCalls; call++) {
+                const given: Case = {
+                  size,
+                  bad,
+                  blame: blames[name]!,
+                  limits: limits(size, { maxCalls, maxDepth }),
+                  leaving: { item, call },
+                };
+                const outcome = execute(given);
+                check(given, outcome, name === 'a good one');
+                if (count(outcome, 'left') === 0) break;
+                left++;
+              }
             }
           }
         }
       }
-    }
-    expect(left).toBeGreaterThan(sized(100, 500));
-  });
+      expect(left).toBeGreaterThan(sized(100, 500));
+    },
+  );
 
   it('doubts everything and still resolves every item', { timeout }, () => {
     for (const size of sizes) {
@@ -293,7 +297,7 @@ describe('a search, step by step', () => {
     expect(fates.get(3)).toBe('rejected');
   });
 
-  it('marks nobody when what failed together succeeds apart', () => {
+  it('blames no item when items that failed together succeed alone', () => {
     const search = new BadItemSearch<string>(0, limits(2), () => true);
     const spent = { calls: 1, blameRounds: 0, alone: 0 };
     expect(search.failed(['a', 'b'], 0, undefined, spent)).toMatchObject({ reject: [], send: ['a'], blamed: false });
@@ -308,7 +312,7 @@ describe('a search, step by step', () => {
     expect(search.inconclusive({ calls: 2, blameRounds: 1, alone: 0 })).toMatchObject({ reject: [], send: [], blamed: false });
   });
 
-  it('asks nothing for those who have left, and learns nothing from a call in which somebody was missing', () => {
+  it('sends no call for items that have left, and concludes nothing from a call that an item had left', () => {
     const gone = new Set<number>();
     const search = new BadItemSearch<number>(0, limits(8), (item) => !gone.has(item));
     const spent = { calls: 1, blameRounds: 0, alone: 0 };
@@ -324,7 +328,7 @@ describe('a search, step by step', () => {
     expect(search.failed([6], 3, undefined, spent)).toMatchObject({ reject: [], send: [] });
   });
 
-  it('puts nothing aside for one who has left', () => {
+  it('puts nothing aside for an item that has left', () => {
     const gone = new Set<number>();
     const search = new BadItemSearch<number>(0, limits(4), (item) => !gone.has(item));
     const spent = { calls: 1, blameRounds: 0, alone: 0 };

@@ -4,9 +4,9 @@ import type { Failure, Repair, Search, Verdict } from '../../operators/kernel/in
 export const CURES = ['none', 'later', 'atOnce', 'halves', 'some', 'search', 'giveUp', 'throws'] as const;
 export type Cure = (typeof CURES)[number];
 
-/** An error of these tests says itself what it is. */
+/** An error of these tests carries its own verdict. */
 export interface Fault extends Verdict {
-  /** Nobody can say what it is: the classifier fails. */
+  /** The classifier fails on this error. */
   readonly isUnclear?: boolean;
 }
 

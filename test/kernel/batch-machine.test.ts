@@ -53,7 +53,7 @@ const again: RepairRule = {
   },
 };
 
-/** A machine and whoever drives it: every step is one call, and all that it decides can be looked at. */
+/** A machine and its driver: every step is one call, and every decision can be read. */
 class Driver {
   readonly stopped: unknown[] = [];
   readonly notes: BatchNote[] = [];
@@ -244,7 +244,7 @@ describe('a batch machine', () => {
     expect(capacity({ weigh: () => 1 }, true)).toEqual([Infinity, 4, true]);
   });
 
-  it('asks again after a window that has changed whose turn it is', () => {
+  it('decides again after a window callback that has changed which item is next', () => {
     const driver = new Driver(rules({ window: () => 0 }));
     const { machine } = driver;
     const only = driver.add(0);
@@ -387,7 +387,7 @@ describe('a batch machine', () => {
     expect(other.machine.wakesAt).toBe(7);
   });
 
-  it('gives the reason of a failed call to those who are still in it, and to nobody else', () => {
+  it('gives the reason of a failed call only to the items that are still in it', () => {
     const driver = new Driver(rules({ maxWeight: Infinity }));
     const { machine } = driver;
     const left = driver.add(0);
@@ -503,7 +503,7 @@ describe('a batch machine', () => {
     expect(machine.lead).toBe(0);
   });
 
-  it('drops the oldest for one more, whether anybody listens or not', () => {
+  it('evicts the oldest item for a new one, with and without a listener', () => {
     for (const isHeard of [false, true]) {
       const driver = new Driver(rules({ bounds: boundsOf({ maxQueued: 1, overflow: 'dropOldest' }) }), false, isHeard);
       for (let n = 0; n < 2; n++) driver.add(0);
@@ -552,7 +552,7 @@ describe('a batch machine', () => {
     expect([early.lane, machine.queued, machine.fresh]).toEqual([1, 0, 0]);
   });
 
-  it('is quiet about an item that leaves before it is submitted, and about all when nobody listens', () => {
+  it('emits no event about an item that leaves before it is submitted, and none at all without a listener', () => {
     for (const isHeard of [false, true]) {
       const driver = new Driver(rules(), false, isHeard);
       const { machine } = driver;

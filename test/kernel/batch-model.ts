@@ -303,7 +303,7 @@ export class Model {
     this.held = [];
   }
 
-  /** All that waits to be sent, and what is made of a search that has nobody left. */
+  /** Rejects every waiting item, and ends each search that has no items left. */
   refuseWaiting(error: unknown): void {
     for (let { first } = this; first !== -1; first = this.first) {
       const back = this.returned.find(({ lane }) => lane === first);

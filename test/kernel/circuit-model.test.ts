@@ -15,7 +15,7 @@ interface Result {
   readonly hasFailed: boolean;
 }
 
-/** The same by hand: every result is kept, and gone through whenever somebody asks. Its clock never goes back. */
+/** The same rules, naively: it keeps every result and reads them all at each question. Its clock never goes back. */
 class ByHand {
   state: CircuitState = 'closed';
   private until = 0;
@@ -103,7 +103,7 @@ class ByHand {
     return { calls: counted.length, failures: counted.filter(({ hasFailed }) => hasFailed).length };
   }
 
-  /** What anybody can see. */
+  /** The visible state. */
   look(now: number): unknown {
     const openForMs = this.state !== 'open' ? 0 : this.until === Infinity ? Infinity : this.openMs;
     return [this.state, this.stateAt(now), openForMs, this.waitedFor(now).length, this.retryAfterMs(now), this.counts(now)];
@@ -173,7 +173,7 @@ const step = fc.oneof(
 );
 
 describe('a circuit', () => {
-  it('is what somebody would do who writes every result down, whatever happens', () => {
+  it('agrees with a model that keeps every result', () => {
     fc.assert(
       fc.property(options, fc.array(step, { maxLength: 200, size: 'max' }), (settings, steps) => {
         let circuit = new Circuit(settings);

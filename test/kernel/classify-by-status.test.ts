@@ -50,7 +50,7 @@ describe('a failure is sorted', () => {
 
   it('by what of it can be read', () => {
     const refuse = (): never => {
-      throw new Error('nobody may look');
+      throw new Error('unreadable property');
     };
     const unreadable = (name: string, fields: object) => Object.defineProperty(failure(fields), name, { get: refuse });
     const { proxy: gone, revoke } = Proxy.revocable({}, {});

@@ -232,7 +232,7 @@ class World {
 }
 
 describe('CreditLedger', () => {
-  it('grants no window more than the amount, whoever asks, corrects, repeats, dies and sets the clock', () => {
+  it('grants no window more than the amount, however members ask, correct, repeat, die or set their clocks', () => {
     fc.assert(
       fc.property(setup, fc.array(step, { minLength: 1, maxLength: 120, size: 'max' }), ({ kinds, guards, shares, isLost }, steps) => {
         const world = new World(kinds, guards, shares, isLost);
@@ -691,7 +691,7 @@ describe('limits that differ between processes', () => {
     expect(isGranted(ask('long', 1000, 1, 0))).toBe(true);
     expect(ask('short', 100, 1, 1120)).toMatchObject({ waitMs: 2020 - 1120 });
     expect(isGranted(ask('short', 100, 2, 2020))).toBe(true);
-    // Nobody has a long guard any more.
+    // No member has a long guard any more.
     expect(ask('short', 100, 3, 2040)).toMatchObject({ waitMs: 2020 + 1120 - 2040 });
   });
 });
@@ -946,7 +946,7 @@ describe('lessons', () => {
     expect(ask('b', 0)).toMatchObject({ epoch: 1, lessons: { [of.key]: 4 }, left: [4, 100] });
     expect(ask('b', 1, { [other.key]: 50 })).toMatchObject({ epoch: 2, left: [4, 50] });
     expect(ask('a', 2, { [of.key]: 6 })).toMatchObject({ epoch: 3, lessons: { [of.key]: 6, [other.key]: 50 }, left: [6, 50] });
-    // Nobody gets more than it has declared.
+    // No member is granted more than it has declared.
     expect(ask('a', 3, { [of.key]: 60 })).toMatchObject({ epoch: 4, left: [10, 50] });
   });
 

@@ -91,7 +91,7 @@ describe('the limits of a shared rate with reserves', () => {
     ]);
   });
 
-  it('are none for lanes below a lane that keeps nothing', () => {
+  it('do not exist for lanes below a lane that keeps nothing', () => {
     expect(parts(strict, 0, 0.25, 0, 0.5)).toEqual([
       ['0', 0, 1000, undefined],
       ['2', 2, 750, undefined],

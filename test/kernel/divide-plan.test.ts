@@ -36,7 +36,7 @@ function execute(
   limits: DivideLimits,
   blame: Blame = () => undefined,
   tooLarge?: Failed['tooLarge'],
-  /** Who leaves before the end of which call, counted from 1. */
+  /** The item that leaves, and the call before whose end it leaves, counted from 1. */
   leaving?: { readonly item: number; readonly call: number },
 ): Outcome {
   const fates = new Map<number, Fate>();
@@ -186,7 +186,7 @@ describe('dividePlan', () => {
                   if (fate === 'done' && bad.has(other)) throw new Error('a bad item is done');
                   if (fate === 'rejected' && !bad.has(other) && honest.has(name)) throw new Error('a good item is rejected');
                 }
-                // Who has an answer by then has one at the end of every later call.
+                // An item with an answer by then has one at the end of every later call.
                 if (count(outcome, 'left') === 0) break;
                 left++;
               }

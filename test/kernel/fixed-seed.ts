@@ -1,4 +1,4 @@
 import fc from 'fast-check';
 
-// A mutant lives or dies the same way in every run, and nobody reads how it died. The normal test run keeps its random seeds.
+// A fixed seed makes each mutant live or die the same way in every run, and its failures are not read. The normal test run keeps random seeds.
 fc.configureGlobal({ seed: 1, endOnFailure: true });

@@ -11,7 +11,7 @@ export function heapBytes(): number {
   return process.memoryUsage().heapUsed;
 }
 
-/** How many of these somebody still holds on to. */
+/** How many of these objects are still reachable. */
 export async function countAlive(refs: readonly WeakRef<object>[]): Promise<number> {
   // What was looked at in a job stays until the end of it.
   await setImmediate();

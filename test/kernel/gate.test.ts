@@ -41,7 +41,7 @@ function gateOf(rules: Partial<GateRules> = {}, rates: readonly object[] = [], a
   return gate;
 }
 
-/** Grants the job whose turn it is, if it may go, and answers it. */
+/** Grants the next job, if it may go, and returns it. */
 function grant(gate: Gate<Ask>): Ask | undefined {
   const { first } = gate;
   if (!first) return undefined;
@@ -248,7 +248,7 @@ describe('a job that leaves', () => {
   });
 });
 
-describe('who waits', () => {
+describe('a waiting job', () => {
   it('is found by id as long as it waits', () => {
     const gate = busy();
     const job = enter(gate, new Ask(ONE, 0, { id: 'a' }));
@@ -691,7 +691,7 @@ describe('lanes', () => {
     expect(grant(gate)).toBe(leader);
   });
 
-  it('let a job pass only as far as the reserve for that pays; the job whose turn it is needs none of it', () => {
+  it('let a job overtake only as far as their reserve pays; the next job needs none of it', () => {
     const { gate, leader } = spent(1);
     const urgent = enter(gate, new Ask());
     oweTurns(gate);
@@ -703,7 +703,7 @@ describe('lanes', () => {
     expect(gate.lets(leader, leader)).toBe(true);
   });
 
-  it('go when the rate pays for the job whose turn it is, or the reserve for the one that passes it', () => {
+  it('go when the rate pays for the next job, or the reserve for the one that overtakes it', () => {
     const { gate, leader } = spent(1);
     enter(gate, new Ask());
     oweTurns(gate);

@@ -61,7 +61,7 @@ const shifted =
     };
   };
 
-/** A full window that one entry leaves at a time, while somebody waits for half of them to have left. */
+/** A full window that one entry leaves at a time, while a payment waits for half of the entries to leave. */
 const slid =
   (entries: number): Scenario =>
   () => {

@@ -36,7 +36,7 @@ describe('ItemMachine, by key', () => {
     expect(Array.from({ length: 300 }, () => machine.serve())).toEqual([...keys, ...keys, ...keys]);
   });
 
-  it('is empty after clear, and forgets whose turn it was', () => {
+  it('is empty after clear, and forgets which key was next', () => {
     const machine = new Keys<string>();
     machine.send(machine.open('a', 1), 'old');
     machine.clear();
@@ -47,7 +47,7 @@ describe('ItemMachine, by key', () => {
     expect([machine.serve(), machine.next()]).toEqual(['new', undefined]);
   });
 
-  it('holds on to few keys it has forgotten, while nobody asks for the next', async () => {
+  it('retains few forgotten keys while `next` is not called', async () => {
     const machine = new Keys<string>({ bounds: boundsOf({ maxQueued: 1, overflow: 'dropOldest' }) });
     const visit = (): WeakRef<object> => {
       const key = {};

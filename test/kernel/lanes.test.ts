@@ -68,7 +68,7 @@ class Owner {
     this.queue.remove(entry);
   }
 
-  /** One grant, to whoever's turn it is. */
+  /** One grant, to the lane whose turn it is. */
   grant(): Entry | undefined {
     const lane = this.queue.lead();
     if (lane === -1) return undefined;
@@ -227,7 +227,7 @@ describe.each(KINDS)('under %s', (kind) => {
     expect(owner.plan({ places: 4, trigger: 1 })[0]!.lane).toBe(1);
   });
 
-  it('lets a newcomer past those who wait only when they are less urgent and owed nothing', () => {
+  it('lets a new item overtake waiting ones only when they are less urgent and owed nothing', () => {
     const owner = new Owner(ruleOf(kind, [1, 1, 1]), 1);
     const past = (): boolean[] => [0, 1, 2].map((lane) => owner.queue.goesFirst(lane));
     expect(past()).toEqual([true, true, true]);
@@ -282,7 +282,7 @@ describe('weighted deficit round robin', () => {
     expect(owner.served).toEqual([800, 300, 100]);
   });
 
-  it('lets nobody wait longer than the others are worth in one round', () => {
+  it('lets no lane wait longer than one round of the shares of other lanes', () => {
     fc.assert(
       fc.property(weights, (shares) => {
         const owner = flooded('weighted', shares, 1);
@@ -365,7 +365,7 @@ describe('weighted deficit round robin', () => {
     ]);
   });
 
-  it('lets a newcomer past nobody', () => {
+  it('never lets a new item go first while another lane waits', () => {
     const owner = new Owner(ruleOf('weighted', [1, 1]), 1);
     expect(owner.queue.goesFirst(0)).toBe(true);
     owner.push(1);
@@ -547,7 +547,7 @@ describe('the floor of a lane', () => {
     expect(batchOf(queue, 10, 3)).toEqual([0, 10, 0]);
   });
 
-  it('is a tenth below the first lane when nobody says, or half of all in equal parts where that is less', () => {
+  it('defaults to a tenth below the first lane, or to half of all in equal parts where that is less', () => {
     const ownFloor = (lanes: number, floor?: number): number => {
       const claims = Array.from({ length: lanes }, () => ({ share: 1, floor: undefined }));
       const queue = new LanesQueue<Entry>(claims, strictWithFloor(floor), 1, false);
@@ -601,13 +601,13 @@ describe('the floor of a lane', () => {
 });
 
 describe('what goes wrong elsewhere', () => {
-  it('strict priority starves whoever is below: a floor of a tenth is served in every eleventh turn at least', () => {
+  it('strict priority starves the lanes below: a floor of a tenth is served in every eleventh turn at least', () => {
     const { served, turn } = floored([0, 0.1], 1);
     for (let n = 0; n < 11; n++) turn();
     expect(served[1]).toBeGreaterThanOrEqual(1);
   });
 
-  it('a heap forgets who came first among equals: a thousand of one lane come out as they went in', () => {
+  it('a heap forgets the order of arrival among equals: a thousand of one lane come out as they went in', () => {
     const queue = floorQueue([0, 0.1], 1);
     for (let id = 0; id < 1000; id++) queue.push(new Entry(id, 1));
     expect(Array.from({ length: 1000 }, () => queue.takeHead(queue.lead()).id)).toEqual(Array.from({ length: 1000 }, (_, id) => id));
@@ -644,7 +644,7 @@ describe('keys that share a lane', () => {
     expect([ids(2), ids(4), ids(9)]).toEqual([[0, 4], [5, 1, 6, 2], [3]]);
   });
 
-  it('loses nothing, doubles nothing, and knows who came first and last', () => {
+  it('loses nothing, doubles nothing, and knows the first and the last item', () => {
     const step = fc.record({
       do: fc.constantFrom('push', 'push', 'push', 'return', 'leave', 'grant', 'batch'),
       at: fc.nat(),

@@ -167,20 +167,20 @@ describe('the headers that tell of rates', () => {
     ['Node', 'a record with capitals', { 'X-RateLimit-Limit-Requests': '60' }, [requests({ limit: 60 })]],
     ['Node', 'the first of several values', { 'x-ratelimit-limit-requests': ['60', '70'] }, [requests({ limit: 60 })]],
     ['axios', 'numbers', { 'x-ratelimit-limit-requests': 60 } as never, [requests({ limit: 60 })]],
-    ['anybody', 'a limit of one', { 'x-ratelimit-limit-requests': '1' }, [requests({ limit: 1 })]],
-    ['anybody', 'spaces around', { 'x-ratelimit-limit-requests': ' 60 ' }, [requests({ limit: 60 })]],
-    ['nobody', 'not a limit of 0, which could not be kept to', { 'x-ratelimit-limit-requests': '0' }, []],
-    ['nobody', 'not a word', { 'x-ratelimit-limit-requests': 'unlimited' }, []],
-    ['nobody', 'not a number that is none', { 'x-ratelimit-limit-requests': '9'.repeat(400) }, []],
-    ['nobody', 'not a list in one value', { 'x-ratelimit-limit-requests': '60, 60;w=60' }, []],
-    ['nobody', 'not an exponent', { 'x-ratelimit-limit-requests': '1e3' }, []],
-    ['nobody', 'not a reset alone', { 'x-ratelimit-reset-requests': '1s' }, []],
-    ['nobody', 'not a negative reset', resets('-5'), leftAt(undefined)],
-    ['nobody', 'not units in the wrong order', resets('5s1m'), leftAt(undefined)],
-    ['nobody', 'not units without a number', resets('ms'), leftAt(undefined)],
-    ['nobody', 'the longest reset that is plausible', resets('2147483647ms'), leftAt(2_147_483_647)],
-    ['nobody', 'not an empty reset', resets(''), leftAt(undefined)],
-    ['nobody', 'not a reset of months', resets('2000h'), leftAt(undefined)],
+    ['any source', 'a limit of one', { 'x-ratelimit-limit-requests': '1' }, [requests({ limit: 1 })]],
+    ['any source', 'spaces around', { 'x-ratelimit-limit-requests': ' 60 ' }, [requests({ limit: 60 })]],
+    ['no source', 'not a limit of 0, which means unlimited', { 'x-ratelimit-limit-requests': '0' }, []],
+    ['no source', 'not a word', { 'x-ratelimit-limit-requests': 'unlimited' }, []],
+    ['no source', 'not a number beyond the range of doubles', { 'x-ratelimit-limit-requests': '9'.repeat(400) }, []],
+    ['no source', 'not a list in one value', { 'x-ratelimit-limit-requests': '60, 60;w=60' }, []],
+    ['no source', 'not an exponent', { 'x-ratelimit-limit-requests': '1e3' }, []],
+    ['no source', 'not a reset alone', { 'x-ratelimit-reset-requests': '1s' }, []],
+    ['no source', 'not a negative reset', resets('-5'), leftAt(undefined)],
+    ['no source', 'not units in the wrong order', resets('5s1m'), leftAt(undefined)],
+    ['no source', 'not units without a number', resets('ms'), leftAt(undefined)],
+    ['any source', 'the longest reset that is plausible', resets('2147483647ms'), leftAt(2_147_483_647)],
+    ['no source', 'not an empty reset', resets(''), leftAt(undefined)],
+    ['no source', 'not a reset of months', resets('2000h'), leftAt(undefined)],
     ['any REST interface', 'not a limit that does not say of what', { 'x-ratelimit-limit': '60', 'ratelimit-remaining': '5' }, []],
   ])('%s: %s', (_source, _what, headers, reports) => {
     expect(parseRateReports(headers, NOON)).toEqual(reports);
@@ -245,7 +245,7 @@ describe('the headers that tell of rates', () => {
     fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
   );
 
-  it('never throws and never answers a number nobody can reckon with', () => {
+  it('never throws and returns only finite numbers in range', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.constantFrom(...NAMES), fc.oneof(text, fc.array(text))), fc.option(fc.double()), (headers, epochMs) => {
         for (const { limit, remaining, resetMs, windowMs } of parseRateReports(headers, epochMs ?? undefined)) {

@@ -40,7 +40,7 @@ describe('the rate that a report names', () => {
     ['a minute that is named', { limit: 100, remaining: 0, resetMs: 3000, windowMs: 60_000 }, 100],
     ['a day that is named, with much left', { limit: 14_400, remaining: 14_400, windowMs: DAY_MS }, 14_400],
     ['a day that is named, with little left', { limit: 14_400, remaining: 5, windowMs: DAY_MS }, 15],
-    ['a day that is named, with nobody knows what left', { limit: 14_400, windowMs: DAY_MS }, 10],
+    ['a day that is named, with an unknown rest', { limit: 14_400, windowMs: DAY_MS }, 10],
   ])('%s', (_what, fields, perMinute) => {
     expect(rateOf(fields)).toBeCloseTo(perMinute, 9);
   });
@@ -194,7 +194,7 @@ describe('refusals without a reason', () => {
     expect(lesson.refused(now, now, 1)).toBe(pauseMs);
   });
 
-  it('are what somebody would do who writes every answer down', () => {
+  it('agree with a model that keeps every answer', () => {
     const step = fc.record({
       do: fc.constantFrom('refused' as const, 'refused' as const, 'succeeded' as const, 'succeeded' as const, 'resumed' as const),
       times: fc.integer({ min: 1, max: 6 }),

@@ -170,7 +170,7 @@ describe('a rate', () => {
     const small = { unit: 'usd', amount: 0.5, windowMs: 1000 };
     const most = (rate: RateRule, headroom = 1): number => own(limited(rate, { headroom }).limiter).left;
     expect([most(slidingWindow(small)), most(tokenBucket(small)), most(tokenBucket({ ...small, burst: 0.1 }))]).toEqual([0.5, 1, 0.1]);
-    // So is one whole thing, where there is no more.
+    // One whole unit is the least as well, where the amount is larger.
     expect([0.5, 1, 2].map((amount) => most(slidingWindow({ ...small, amount }), 0.9))).toEqual([0.5, 1, 1.8]);
     expect(most(tokenBucket({ ...small, amount: 0.5, windowMs: 60_000 }))).toBe(0.5);
     expect(refusal(limited(slidingWindow(small)).limiter, { cost: { usd: 0.9 } })).toEqual(['FLOW_ITEM_TOO_HEAVY', 0.9, 0.5]);
@@ -290,7 +290,7 @@ describe('a rate', () => {
     );
   });
 
-  it('does not look at the clock for who is not limited', () => {
+  it('does not read the clock for a job without limits', () => {
     let looks = 0;
     const limiter = createLimiter({
       rates: [perMinute('tokens', Infinity)],

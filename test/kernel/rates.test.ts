@@ -292,7 +292,7 @@ describe('what learns', () => {
     expect(calls).toEqual([['paid', { requests: 1, tokens: 60, inputTokens: 100, outputTokens: 0 }]]);
   });
 
-  it('is nothing to a lease where there is none', () => {
+  it('leaves no mark on a lease without a shared rate', () => {
     const rates = ratesOf([small]);
     const lease = paid(rates, tokens(5));
     rates.settle(lease, { tokens: 4 }, 0);

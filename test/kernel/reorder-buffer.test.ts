@@ -18,7 +18,7 @@ describe('ReorderBuffer', () => {
           const out: number[] = [];
           const buffer = new ReorderBuffer<number>((item) => {
             out.push(item);
-            // Whoever gets it asks whom its line waits for now: the next one, if there is one, ready or not.
+            // The receiver reads what its line waits for now: the next item of that line, if there is one, ready or not.
             const line = made[item]?.line;
             expect(buffer.head(line)).toBe([...made.keys()].find((at) => at > item && made[at]?.line === line));
           });

@@ -113,7 +113,7 @@ describe('what a classifier is told', () => {
     expect(asked({ classify: () => PASSING })).toEqual([['own', 'bad', { size: 2, attempt: 1, aborted: false }]]);
   });
 
-  it('makes an error fatal that nobody sorts, and one whose classifier fails, of which the items hear', () => {
+  it('makes an error fatal without a classifier, and when its classifier fails: the items get that fault', () => {
     const rule = new Listening();
     Object.assign(rule, { classify: undefined });
     const { machine } = calling(['a'], { repair: [rule] });
@@ -165,7 +165,7 @@ describe('what a rule is told', () => {
     expect(results(machine)).toEqual([['e', 'done', 'fine'], ...failed]);
   });
 
-  it('is told to the first that answers, and to none when nobody is left', () => {
+  it('is told to the rules until one answers, and to none when no item is left', () => {
     const first = new Listening();
     const second = new Listening(({ jobs }) => ({ rejected: jobs.map((job) => ({ job, reason: 'second' })) }));
     const third = new Listening();
@@ -208,7 +208,7 @@ describe('what a callback may do while it is asked', () => {
     ]);
   });
 
-  it('is to let everybody go who is to be sent again', () => {
+  it('is to remove every item that its plan sends again', () => {
     const rule: RepairRule = new Listening(({ jobs: failed }) => {
       for (const job of jobs) machine.remove(job);
       return { parts: [failed], attempt: 2, delayMs: 3, rejected: failed.map((job) => ({ job, reason: 'named' })) };
@@ -245,8 +245,8 @@ describe('what was sent again', () => {
 
 describe('a search', () => {
   it.each([
-    ['that its part has succeeded, when nobody in it has failed', ['fine', 'fine'], ['succeeded', 2]],
-    ['nothing, when one of its part has failed alone', ['fine', new ItemFailure('bad')], ['inconclusive']],
+    ['that its part has succeeded, when no item in it has failed', ['fine', 'fine'], ['succeeded', 2]],
+    ['that its part was inconclusive, when one of its items has failed alone', ['fine', new ItemFailure('bad')], ['inconclusive']],
   ])('is told %s', (_title, outcomes, expected) => {
     const told: unknown[] = [];
     const search: Search<never> = {
@@ -282,7 +282,7 @@ describe('a search', () => {
     expect([told, results(machine)]).toEqual([[], [['a', 'failed', 'closed']]]);
   });
 
-  it('goes on when everybody in its part has left while the rule was asked', () => {
+  it('continues when every item of its part left while the rule decided', () => {
     const { told, search } = searching();
     const rule: RepairRule = new Listening(({ jobs: [first, ...held] }) => {
       machine.remove(jobs[0]!);
@@ -295,7 +295,7 @@ describe('a search', () => {
 });
 
 describe('a pause', () => {
-  it('is counted once, also when everybody leaves after it', () => {
+  it('is counted once, also when every item leaves after it', () => {
     const rule = new Listening(({ attempt, jobs }) => (attempt === 1 ? { parts: [jobs], attempt: 2, delayMs: 5 } : undefined));
     const { machine, jobs, call } = calling(['a', 'b'], { maxSize: 1, repair: [rule] });
     const other = take(machine);
@@ -309,7 +309,7 @@ describe('a pause', () => {
 });
 
 describe('a batch that waits', () => {
-  it('is rejected without those who have left it', () => {
+  it('is rejected without the items that have left it', () => {
     for (const delayMs of [0, 5]) {
       const rule = new Listening(({ jobs }) => ({ parts: [jobs], attempt: 2, delayMs }));
       const { machine, jobs, call } = calling(['a', 'b', 'c'], { repair: [rule] });

@@ -126,7 +126,7 @@ describe('a reserved bucket', () => {
     );
   });
 
-  it('brings in no more than its rate and what was saved, whoever pays', () => {
+  it('grants no more than its rate and what was saved, whichever lane pays', () => {
     fc.assert(
       fc.property(steps, (script) => {
         const meter = new ReservedBucket([0.05, 0.02, 0], MINUTE_MS, RATE, 2000, 0);

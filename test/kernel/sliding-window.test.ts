@@ -26,7 +26,7 @@ const correct = fc.record({
 });
 const resize = fc.record({ do: fc.constant('resize' as const), capacity: fc.integer({ min: 1, max: 2 * CAPACITY }), waitMs: wait });
 
-/** Everything that was ever paid, added up each time somebody asks. */
+/** Every payment, added up at each question. */
 class NaiveLog {
   readonly all: { readonly at: number; cost: number }[] = [];
   capacity = CAPACITY;

@@ -76,7 +76,7 @@ describe('a job that wants more slots than there are', () => {
     }
   });
 
-  it('still wants one where there are none', () => {
+  it('still needs one slot in a limiter without slots', () => {
     const none = gateOf(undefined, { slots: 0 });
     expect([0, 1].map((slots) => clamped(none, { ...ONE, slots }).slots)).toEqual([0, 1]);
   });

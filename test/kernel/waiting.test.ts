@@ -226,7 +226,7 @@ describe('how many of one line go', () => {
 describe('which line of keys goes', () => {
   const full = { bound: 'maxQueued', limit: 1, isLaneFull: false, excess: 1 } as const;
 
-  it('is none for a key too many', () => {
+  it('does not exist for a key above `maxKeys`', () => {
     const lines = [{ length: 2 }];
     expect(evictableKey(lines, undefined, { ...full, policy: 'dropOldest', bound: 'maxKeys' })).toBeUndefined();
     expect(evictableKey(lines, undefined, { ...full, policy: 'dropOldest' })).toEqual({ line: lines[0], count: 1 });

@@ -90,7 +90,7 @@ const withLateTimers = ({ actions, ...setup }: Setup): Setup => ({
   }),
 });
 
-/** What is granted and refused, when, in limiters that nobody else uses. */
+/** What is granted and refused, when, in limiters without other users. */
 function logOf(kind: Kind, { isKeyed, bound, overflow, maxQueued, actions }: Setup): string[] {
   const scheduler = new CountingScheduler();
   // What a lane is owed is counted at each level, by its own turns.

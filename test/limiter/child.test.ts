@@ -9,6 +9,7 @@ import {
   batchMap,
   childOf,
   createLimiter,
+  fromHeaders,
   heldBy,
   isFlowError,
   keyedLimiter,
@@ -16,6 +17,7 @@ import {
   NestedAcquireError,
   perMinute,
 } from '../../operators/index.js';
+import type { Drained } from '../../operators/options/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { MORE_THAN_A_STACK, sized } from '../support/deep.js';
 import { refusing } from '../support/refusing.js';
@@ -442,7 +444,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
     expect(log).toEqual(['NestedAcquireError', 'NestedAcquireError']);
   });
 
-  it('names a holder that is none', () => {
+  it('rejects an invalid holder by name', () => {
     expect(() => createLimiter().acquire({ holder: heldBy({} as Lease) })).toThrow('heldBy: expected `lease` to be a lease of a limiter');
   });
 });
@@ -541,7 +543,7 @@ describe('a tree of limiters', () => {
           }
           check();
         }
-        // Everybody who still waits is served when those before give their slots back and time passes.
+        // Every waiting job is served when earlier jobs return their slots and time passes.
         for (let rounds = 0; rounds < 500 && (held.length > 0 || served < asked); rounds++) {
           held.shift()?.lease.release();
           check();
@@ -554,4 +556,260 @@ describe('a tree of limiters', () => {
       { numRuns: sized(50, 400) },
     );
   }, 60_000);
+});
+
+/** What a drain has answered by the time all promises have had their turn. */
+async function answered(drain: Promise<Drained>): Promise<Drained | 'never'> {
+  return Promise.race([drain, new Promise<'never'>((resolve) => setTimeout(resolve, 20, 'never'))]);
+}
+
+describe('a job in a child', () => {
+  it('is not stranded when the child has learned that it may not go before its turn comes above', () => {
+    virtualTime(({ scheduler, flush }) => {
+      const parent = createLimiter({ concurrency: 1, scheduler });
+      const child = childOf(parent, { rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1, learn: fromHeaders() });
+      const held = parent.tryAcquire();
+      const { log, ask } = asker(child);
+      ask('a');
+      child.observe({ status: 200, headers: { 'x-ratelimit-limit-requests': '60', 'x-ratelimit-remaining-requests': '0' } });
+      held?.release();
+      expect(log).toEqual([]);
+      flush();
+      expect(log).toEqual(['a']);
+      child.close();
+    });
+  });
+
+  it('is not stranded when a correction has spent what it waits for', () => {
+    virtualTime(({ scheduler, flush }) => {
+      const parent = createLimiter({ concurrency: 2, scheduler });
+      const child = childOf(parent, { rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
+      const held = parent.tryAcquire();
+      const other = child.tryAcquire({ cost: { tokens: 10 } });
+      const { log, ask } = asker(child);
+      ask('a', { cost: { tokens: 10 } });
+      other?.settle({ inputTokens: 500 });
+      held?.release();
+      expect(log).toEqual([]);
+      flush();
+      expect(log).toEqual(['a']);
+      child.close();
+    });
+  });
+
+  it('leaves nothing behind above when it is refused for asking a second time', async () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = childOf(parent);
+    const held = parent.tryAcquire();
+    const { log, ask } = asker(child);
+    ask('a', { holder: heldBy(held as Lease) });
+    expect(log).toEqual(['a FLOW_NESTED_ACQUIRE']);
+    held?.release();
+    expect(await answered(parent.drain())).toEqual({ done: 0, aborted: 0, dropped: 0 });
+  });
+
+  it('leaves nothing behind when it gives up its place', async () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = childOf(parent);
+    const held = parent.tryAcquire();
+    let wants: number | undefined = 0;
+    child.enlist({
+      bid: () => wants,
+      granted: (lease) => {
+        lease.release();
+      },
+      refused: () => undefined,
+    });
+    wants = undefined;
+    const end = child.drain();
+    held?.release();
+    expect(await answered(end)).toEqual({ done: 0, aborted: 0, dropped: 0 });
+    expect(await answered(parent.drain())).toEqual({ done: 0, aborted: 0, dropped: 0 });
+  });
+
+  it('that has left is in the way of no other job', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const parent = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1, scheduler });
+      const child = childOf(parent);
+      const running = child.tryAcquire({ cost: { tokens: 90 } });
+      const { ask } = asker(child);
+      const waiting = ask('a', { cost: { tokens: 50 } });
+      expect(parent.tryAcquire({ cost: { tokens: 5 } })).toBeUndefined();
+      waiting.unsubscribe();
+      advance(0);
+      expect(parent.snapshot().queued).toBe(0);
+      expect(parent.tryAcquire({ cost: { tokens: 5 } })).toBeDefined();
+      running?.release();
+      parent.close();
+    });
+  });
+
+  it('refused because it may not wait is in the way of no other job either', () => {
+    virtualTime(({ scheduler }) => {
+      const parent = createLimiter({ concurrency: 1, scheduler });
+      const child = childOf(parent, { maxQueued: 0 });
+      const held = parent.tryAcquire();
+      const { ask, log } = asker(child);
+      for (let i = 0; i < 3; i++) ask('a');
+      expect(log).toEqual(['a FLOW_RATE_LIMITED', 'a FLOW_RATE_LIMITED', 'a FLOW_RATE_LIMITED']);
+      expect(parent.snapshot().queued).toBe(0);
+      held?.release();
+    });
+  });
+
+  it('keeps to the bound, however urgent it is', () => {
+    const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
+    const child = childOf(parent, { maxQueued: 2, overflow: 'error' });
+    parent.tryAcquire();
+    const { ask, log } = asker(child);
+    ask('a', { lane: 'normal' });
+    ask('b', { lane: 'normal' });
+    ask('c', { lane: 'user' });
+    expect(log).toEqual(['c FLOW_OVERFLOW']);
+    expect(child.snapshot().queued).toBe(2);
+    parent.close();
+  });
+
+  it('has the bounds and the overflow of the child, in the lanes of the parent', () => {
+    const parent = createLimiter({ concurrency: 1, maxQueued: 0, queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
+    const child = childOf(parent, { maxQueued: 1, overflow: 'dropOldest' });
+    parent.tryAcquire();
+    const { ask, log } = asker(child);
+    ask('a');
+    ask('b');
+    expect(log).toEqual(['a FLOW_OVERFLOW']);
+    expect(child.snapshot().queued).toBe(1);
+    parent.close();
+  });
+
+  it('that waits for a slot above is held by a slot, and one that waits for the rate above by the rate', () => {
+    virtualTime(({ scheduler }) => {
+      const parent = createLimiter({ concurrency: 1, rates: [perMinute('requests', 60)], headroom: 1, scheduler });
+      const child = childOf(parent);
+      parent.tryAcquire();
+      const { ask } = asker(child);
+      ask('a');
+      ask('b');
+      expect(child.snapshot()).toMatchObject({ queued: 2, heldBySlot: 1, heldByRate: 1 });
+      parent.penalize(10);
+      expect(child.snapshot()).toMatchObject({ queued: 2, heldBySlot: 0, heldByRate: 2 });
+      parent.close();
+    });
+  });
+
+  it('is the one that goes when its turn comes, whatever a limiter further up does in between', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const account = createLimiter({
+        rates: [perMinute('tokens', 6000, { burst: 100 })],
+        headroom: 1,
+        scheduler,
+        queue: lanes([{ name: 'user' }, { name: 'normal', floor: 0 }]),
+      });
+      const model = childOf(account, { concurrency: 1 });
+      const tenant = childOf(model);
+      const first = account.tryAcquire({ lane: 'user', cost: { tokens: 90 } });
+      const { ask, log, leases } = asker(tenant);
+      ask('low', { lane: 'normal', cost: { tokens: 50 } });
+      const holder = model.tryAcquire({ lane: 'user', cost: { tokens: 1 } });
+      expect(holder).toBeDefined();
+      ask('high', { lane: 'user', cost: { tokens: 2 } });
+      expect(log).toEqual([]);
+      holder?.release();
+      expect(log).toEqual(['high']);
+      leases[0]?.release();
+      first?.release();
+      advance(10_000);
+      expect(log).toEqual(['high', 'low']);
+      account.close();
+    });
+  });
+});
+
+describe('a job in a child, as time goes by,', () => {
+  it('is not stranded when the one before it gives up its place while the timer is being set', () => {
+    virtualTime(({ scheduler, flush }) => {
+      const child = childOf(createLimiter({ scheduler }), { rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
+      child.tryAcquire({ cost: { tokens: 100 } })?.release();
+      const answers: (number | undefined)[] = [];
+      const place = child.enlist({
+        bid: () => (answers.length > 0 ? answers.shift() : 10),
+        granted: () => undefined,
+        refused: () => undefined,
+      });
+      const { log, ask } = asker(child);
+      ask('free of charge', { cost: { tokens: 0 } });
+      answers.push(10, undefined);
+      place.poke();
+      flush();
+      expect(log).toEqual(['free of charge']);
+    });
+  });
+
+  it('is told how long the pause above is, whatever was done to the clock before it was made', () => {
+    const scheduler = new CountingScheduler();
+    scheduler.offset = 10_000;
+    const parent = createLimiter({ rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1, scheduler });
+    scheduler.offset = 1000;
+    const child = childOf(parent);
+    const errors: unknown[] = [];
+    const ask = (job?: LimiterJob) => child.acquire(job).subscribe({ error: (error: unknown) => errors.push(error) });
+    ask();
+    ask({ deadlineMs: 0 });
+    parent.penalize(5000);
+    ask({ deadlineMs: 0 });
+    expect(errors).toEqual([
+      expect.objectContaining({ limit: 'requestsPerMinute', retryAfterMs: 1000 }),
+      expect.objectContaining({ limit: 'pause', retryAfterMs: 5000 }),
+    ]);
+    parent.close();
+  });
+});
+
+describe('listeners of a child', () => {
+  it('are told when something comes free above', () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = childOf(parent);
+    const held = parent.tryAcquire();
+    let told = 0;
+    child.watch(() => told++);
+    held?.release();
+    expect(told).toBeGreaterThan(0);
+    const mine = child.tryAcquire();
+    let got: Lease | undefined;
+    child.watch(() => (got ??= child.tryAcquire()));
+    mine?.release();
+    expect(got).toBeDefined();
+  });
+});
+
+describe('what comes back to a full bucket above', () => {
+  const limiters = () => {
+    let time = 0;
+    const scheduler = { now: () => time, schedule: () => ({ unsubscribe: () => undefined }) as never };
+    const root = createLimiter({ scheduler, concurrency: 2, headroom: 1, rates: [perMinute('tokens', 60_000, { burst: 10 })] });
+    const child = childOf(childOf(root), { concurrency: 1 });
+    return { root, child, later: (ms: number) => (time += ms) };
+  };
+
+  it.each([
+    [
+      'an unused lease',
+      (lease: Lease) => {
+        lease.release('unused');
+      },
+    ],
+    [
+      'a correction',
+      (lease: Lease) => {
+        lease.settle({ inputTokens: 0 });
+      },
+    ],
+  ])('is lost before the next grant, not after: %s', (_, giveBack) => {
+    const { root, child, later } = limiters();
+    const lease = child.tryAcquire({ cost: { tokens: 10 } }) as Lease;
+    child.acquire({ cost: { slots: 0, tokens: 10 } }).subscribe();
+    later(50);
+    giveBack(lease);
+    expect(root.snapshot().tokens).toBe(0);
+  });
 });

@@ -14,6 +14,8 @@ import {
   perMinute,
   slidingWindow,
 } from '../../operators/index.js';
+import type { Release } from '../../operators/options/limiter.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 
 /** Asks, and writes down what comes of it. */
@@ -108,7 +110,7 @@ describe('pause', () => {
     });
   });
 
-  it('keeps a drain waiting until resume, and close refuses who waits', async () => {
+  it('keeps a drain waiting until resume, and close refuses waiting jobs', async () => {
     const limiter = createLimiter();
     limiter.pause();
     const { log, ask } = asker(limiter);
@@ -159,7 +161,7 @@ describe('clear', () => {
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   });
 
-  it('takes those below along, and not those who ask again when they are refused', () => {
+  it('clears jobs of children as well, and keeps jobs made in answer to a refusal', () => {
     virtualTime(({ flush }) => {
       const account = createLimiter({ concurrency: 1 });
       const child = childOf(account, { concurrency: 1 });
@@ -188,7 +190,7 @@ describe('clear', () => {
     });
   });
 
-  it('of a child or of all keys refuses theirs alone, and is over at once for one who waits for nothing', () => {
+  it('of a child or of all keys refuses only their jobs, and ends at once in a limiter without waiting jobs', () => {
     virtualTime(() => {
       const account = createLimiter({ concurrency: 1 });
       const child = childOf(account);
@@ -381,7 +383,7 @@ describe('a rate of 0', () => {
     });
   });
 
-  it('of an account holds its children, and refuses those who cannot wait', () => {
+  it('of an account holds its children, and refuses jobs that may not wait', () => {
     virtualTime(({ flush, now }) => {
       const account = createLimiter({ headroom: 1 });
       account.setLimits({ rates: [perMinute('requests', 0)] });
@@ -438,7 +440,7 @@ describe('a queue', () => {
     expect(log.at(-1)).toBe('a');
     await Promise.resolve();
     limiter.snapshot();
-    // Whoever came first goes first.
+    // First come, first served.
     const leases = asker(limiter);
     leases.ask('late');
     limiter.setLimits({ concurrency: 2 });
@@ -460,4 +462,166 @@ describe('a queue', () => {
     const answers = await Promise.all(Array.from({ length: 3000 }, (_, i) => limiter.runAsync(() => Promise.resolve(i))));
     expect(answers).toEqual(Array.from({ length: 3000 }, (_, i) => i));
   });
+});
+
+it('a clock that counts up to 0 puts nothing off until then', () => {
+  const scheduler = new CountingScheduler();
+  scheduler.offset = -100_000;
+  const limiter = createLimiter({ concurrency: 1, scheduler });
+  const held = limiter.tryAcquire();
+  const granted: number[] = [];
+  limiter.acquire().subscribe(() => granted.push(scheduler.frame));
+  // What has come free is granted at the end of the frame.
+  held?.release('cancelled');
+  scheduler.flush();
+  expect(granted).toEqual([0]);
+  expect(scheduler.delays).toEqual([0]);
+});
+
+it('tells no time of a grant for which the clock was not read', () => {
+  const scheduler = new CountingScheduler();
+  const limiter = createLimiter({ scheduler, rates: [perMinute('requests', Infinity)] });
+  const lease = limiter.tryAcquire();
+  const releases: Release[] = [];
+  limiter.onRelease((release) => releases.push(release));
+  scheduler.offset = 7000;
+  lease?.release();
+  expect(releases).toMatchObject([{ grantedAt: 7000, releasedAt: 7000 }]);
+});
+
+describe('close', () => {
+  it.each(['itself', 'the limiter above'])('of %s asks no bidder that wants nothing any more since a job was refused', (closed) => {
+    virtualTime(({ scheduler }) => {
+      const top = createLimiter({ concurrency: 1, scheduler });
+      const own = createLimiter({ rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1, scheduler });
+      const isAbove = closed !== 'itself';
+      const [jobs, bidders] = isAbove
+        ? [childOf(top, { concurrency: 1 }), childOf(top, { rates: [perMinute('requests', 600)] })]
+        : [own, own];
+      const limiter = isAbove ? top : own;
+      limiter.tryAcquire();
+      const refused: string[] = [];
+      let wants: number | undefined = 1;
+      jobs.acquire().subscribe({
+        error: () => {
+          refused.push('job');
+          wants = undefined;
+          place.poke();
+        },
+      });
+      const place = bidders.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
+      limiter.close();
+      expect(refused).toEqual(['job', 'bidder']);
+      expect(scheduler.actions).toHaveLength(0);
+    });
+  });
+
+  it('tells a job whose wait ran out a moment ago that everything is closed', () => {
+    const scheduler = new CountingScheduler();
+    const limiter = createLimiter({ concurrency: 1, scheduler });
+    const held = limiter.tryAcquire();
+    const refused: string[] = [];
+    const refusedAs =
+      (name: string) =>
+      (error: unknown): void => {
+        refused.push(`${name} ${(error as Error).name}`);
+      };
+    let wants: number | undefined = 1;
+    limiter.acquire().subscribe({
+      error: (error: unknown) => {
+        refusedAs('job')(error);
+        wants = undefined;
+        held?.release();
+      },
+    });
+    limiter.enlist({ bid: () => wants, granted: () => undefined, refused: refusedAs('bidder') });
+    limiter.acquire({ deadlineMs: 10 }).subscribe({ error: refusedAs('late') });
+    // The timer has not fired yet: the event loop was busy.
+    scheduler.frame += 20;
+    limiter.close();
+    expect(refused).toEqual(['job ClosedError', 'bidder ClosedError', 'late ClosedError']);
+  });
+});
+
+describe('a rate that setLimits adds', () => {
+  const limiterOf = () => createLimiter({ scheduler: new CountingScheduler(), headroom: 1, rates: [perMinute('requests', 6000)] });
+  const add = (limiter: Limiter) => {
+    limiter.setLimits({ rates: [perMinute('tokens', 60, { burst: 100 })] });
+  };
+
+  it.each([
+    ['gives nothing back that was never paid to it', 5, 35],
+    ['is paid what is reported again', 50, -10],
+    ['is paid what is reported more', 60, -20],
+  ])('%s', (_, inputTokens, left) => {
+    const limiter = limiterOf();
+    const lease = limiter.tryAcquire();
+    lease?.settle({ inputTokens: 50 });
+    add(limiter);
+    limiter.tryAcquire({ cost: { tokens: 60 } });
+    lease?.settle({ inputTokens });
+    expect(limiter.snapshot().tokens).toBe(left);
+    lease?.settle({ inputTokens });
+    expect(limiter.snapshot().tokens).toBe(left);
+    lease?.settle({ inputTokens: 0 });
+    expect(limiter.snapshot().tokens).toBe(40);
+  });
+
+  it('gives back nothing for a lease that was corrected before and is unused', () => {
+    const limiter = limiterOf();
+    const lease = limiter.tryAcquire();
+    lease?.settle({ inputTokens: 50 });
+    add(limiter);
+    limiter.tryAcquire({ cost: { tokens: 60 } });
+    lease?.release('unused');
+    expect(limiter.snapshot().tokens).toBe(40);
+    lease?.settle({ inputTokens: 5 });
+    expect(limiter.snapshot().tokens).toBe(35);
+  });
+});
+
+describe('a place that is withdrawn', () => {
+  it.each([
+    [
+      'in a listener',
+      (place: { withdraw(): void }, limiter: Limiter) => {
+        limiter.clear();
+        place.withdraw();
+      },
+      'listener',
+    ],
+    ['in its `bid`, which throws', () => undefined, 'bid'],
+  ])('%s is told nothing more', (_, end, where) => {
+    const told: string[] = [];
+    const limiter: Limiter = createLimiter({
+      concurrency: 1,
+      onEvent: ({ type }) => {
+        if (type === 'dropped' && where === 'listener') place.withdraw();
+      },
+    });
+    const lease = limiter.tryAcquire();
+    let withdraws = false;
+    const place = limiter.enlist({
+      bid: () => {
+        if (!withdraws) return 0;
+        place.withdraw();
+        throw new Error('bid');
+      },
+      granted: () => told.push('granted'),
+      refused: () => told.push('refused'),
+    });
+    withdraws = where === 'bid';
+    end(place, limiter);
+    lease?.release();
+    expect(told).toEqual([]);
+  });
+});
+
+it('grants a slot that a refused job gives back in its callback before `acquire` returns', () => {
+  const limiter = createLimiter({ concurrency: 1, maxQueued: 1, overflow: 'dropNewest' });
+  const { log, ask } = asker(limiter);
+  const held = limiter.tryAcquire();
+  ask('waiting');
+  limiter.acquire().subscribe({ error: () => held?.release('cancelled') });
+  expect(log).toEqual(['waiting']);
 });

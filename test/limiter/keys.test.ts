@@ -16,7 +16,7 @@ function asker() {
     served,
     ask: (limiter: Limiter, of: string | undefined, lane = 'normal') =>
       limiter.acquire({ lane, ...(of !== undefined && { key: of }) }).subscribe((lease) => {
-        served.push(of ?? 'nobody');
+        served.push(of ?? 'no key');
         leases.push(lease);
       }),
     release: () => leases.shift()?.release(),
@@ -65,7 +65,7 @@ it('keys share a lane of an account, and no more than a lane', () => {
   for (const of of ['A', 'A', undefined, undefined, 'B']) ask(account, of);
   ask(account, 'A', 'user');
   for (let n = 0; n < 7; n++) release();
-  expect(served).toEqual(['A', 'A', 'A', 'nobody', 'B', 'A', 'nobody']);
+  expect(served).toEqual(['A', 'A', 'A', 'no key', 'B', 'A', 'no key']);
 });
 
 it.each([
@@ -99,7 +99,7 @@ it('a job that leaves its key gives up the place above of its key, not that of j
   ask(child, 'C').unsubscribe();
   release();
   release();
-  expect(served).toEqual(['A', 'nobody', 'B']);
+  expect(served).toEqual(['A', 'no key', 'B']);
 });
 
 it('the turn above of jobs without a key is not for the next one of any key', () => {
@@ -110,7 +110,7 @@ it('the turn above of jobs without a key is not for the next one of any key', ()
   ask(one, 'B');
   for (const of of ['B', undefined]) ask(two, of);
   for (let n = 0; n < 3; n++) release();
-  expect(served).toEqual(['A', 'B', 'nobody', 'B']);
+  expect(served).toEqual(['A', 'B', 'no key', 'B']);
 });
 
 it('a place above that was meant for a key whose jobs have left serves another one', () => {

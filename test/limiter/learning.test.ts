@@ -17,6 +17,7 @@ import {
   slidingWindow,
 } from '../../operators/index.js';
 import type { HeadersLike } from '../../operators/kernel/limits/headers.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 import { refusing } from '../support/refusing.js';
@@ -165,7 +166,7 @@ describe('a reported limit', () => {
     });
   });
 
-  it('lets those who wait go earlier when it is higher, and later when it is lower', () => {
+  it('grants waiting jobs earlier when it is higher, and later when it is lower', () => {
     virtualTime(({ advance, flush, now }) => {
       const limiter = createAccount({ headroom: 1, burstSeconds: 1, lanes: ONE_LANE });
       limiter.observe(ok(limited(60)));
@@ -178,7 +179,7 @@ describe('a reported limit', () => {
     });
   });
 
-  it('tells those who watch', () => {
+  it('tells its listeners', () => {
     virtualTime(({ flush }) => {
       const limiter = wide();
       let told = 0;
@@ -226,7 +227,7 @@ describe('a reported limit', () => {
     });
   });
 
-  it('of -1 is none', () => {
+  it('of -1 is ignored', () => {
     virtualTime(() => {
       const limiter = wide({ requestsPerMinute: 100, tokensPerMinute: 1000 });
       const before = limiter.snapshot();
@@ -317,7 +318,7 @@ describe('what remains', () => {
     });
   });
 
-  it('never raises the level and never stops anybody for good, in whatever order the answers come', () => {
+  it('never raises the level and never blocks a job for good, in whatever order the answers come', () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('grant' as const), tokens: fc.nat({ max: 500 }) }),
       fc.record({ do: fc.constant('wait' as const), ms: fc.nat({ max: 3000 }) }),
@@ -650,7 +651,7 @@ describe('observe', () => {
     expect(limiter.snapshot().requests).toBeLessThanOrEqual(101);
   });
 
-  it('makes nothing of what is no response', () => {
+  it('ignores anything that is no response', () => {
     const limiter = wide();
     for (const nothing of [undefined, null, 5, 'text', {}]) limiter.observe(nothing as never);
     expect(limiter.snapshot().pausedForMs).toBe(0);
@@ -690,4 +691,26 @@ describe('a provider that reports no limits', () => {
       expect(limiter.snapshot().requestsPerMinute).toBe(Infinity);
     });
   });
+});
+
+describe('a reported limit', () => {
+  it('of less than one is ignored', () => {
+    const limiter = createLimiter({ rates: [perMinute('requests', 60)], learn: fromHeaders() });
+    const limits = { 'x-ratelimit-limit-requests': '0.000001', 'x-ratelimit-limit-tokens': ['0.5', '7'] };
+    limiter.observe({ status: 200, headers: limits });
+    expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 60, tokensPerMinute: Infinity });
+  });
+});
+
+it('learns from responses to requests that were sent after the clock was set back', () => {
+  const scheduler = new CountingScheduler();
+  scheduler.offset = 3_600_000;
+  const limiter = createLimiter({ scheduler, learn: fromHeaders() });
+  const observe = (limit: string) => {
+    limiter.observe({ status: 200, headers: { 'x-ratelimit-limit-requests': limit } }, { sentAt: scheduler.now() });
+    return limiter.snapshot().requestsPerMinute;
+  };
+  expect(observe('600')).toBe(600);
+  scheduler.offset = 0;
+  expect(observe('300')).toBe(300);
 });

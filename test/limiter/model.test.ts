@@ -251,9 +251,9 @@ class Driver {
     this.#refusing--;
   }
 
-  /** Nobody in the same lane, under the same key, who came earlier still waits; without floors, nobody in a more urgent one. */
+  /** A grant overtakes no earlier job of the same lane and key, and without floors no job of a more urgent lane. */
   #noBarging(id: number, lane: number, key?: number): void {
-    // While some are being refused, others may have been refused as well and not know yet.
+    // While a callback of a refused job runs, other jobs may have been refused without knowing yet.
     if (this.#refusing > 0) return;
     for (const [other, its] of this.#waiting) {
       if ((its.lane === lane && its.key === key && other < id) || (!this.#floored && its.lane < lane))
@@ -443,7 +443,7 @@ function runModel({ setup, commands }: { setup: Setup; commands: Iterable<fc.Com
   const driver = new Driver(setup);
   const reference = new ReferenceLimiter(setup);
   fc.modelRun(() => ({ model: { reference }, real: driver }), commands);
-  // Whatever happened: when everybody leaves, every permit is back and no timer is left.
+  // Whatever happened: when every caller leaves, every permit is back and no timer is left.
   for (let n = 0; n < driver.ids || n < reference.ids; n++) {
     for (const action of [
       { do: 'leave', id: n },

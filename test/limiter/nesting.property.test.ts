@@ -57,14 +57,14 @@ class Work {
   }
 }
 
-/** Of all that waits, what nobody will ever serve: looked for from the whole, each time anew. */
+/** The waiting work that can never be served, found from the whole state each time. */
 function stuckOf(all: readonly Work[], slots: readonly number[]): ReadonlySet<Work> {
   const stuck = new Set(all.filter((work) => work.lease === undefined && !work.isOver));
   const endsOnceServed = (work: Work): boolean => work.asked.every((each) => each.isOver || (!stuck.has(each) && endsOnceServed(each)));
   const canBeServed = (work: Work): boolean =>
     work.levels.every((level) => {
       const holders = all.filter((each) => each.holds && each.levels.includes(level));
-      // Nobody overtakes who was there before; above, where a job has a place once the limits below let it go, that may be anybody.
+      // A job never overtakes earlier jobs of its own limiter. In a limiter above, it gets its place when the limits below let it go, so any job may be ahead.
       const ahead = level === work.plan.at ? all.slice(0, all.indexOf(work)) : all.filter((each) => each !== work);
       if (ahead.some((each) => stuck.has(each) && each.levels.includes(level))) return false;
       const used = holders.reduce((sum, each) => sum + each.taken, 0);
@@ -129,7 +129,7 @@ it('work that holds a lease and waits for others is served, or refused where it 
               expect(isFlowError(error, 'FLOW_NESTED_ACQUIRE')).toBe(true);
               expect(stuckOf(all, slots).has(work)).toBe(true);
               refused++;
-              // Who is refused at the same time was in each other's way.
+              // Jobs refused at the same time blocked each other.
               scheduler.schedule(end);
             },
           });

@@ -56,7 +56,7 @@ describe('a queue with an order of its own', () => {
     expect(order).toEqual(['a', 'b', 'c', 'a', 'c', 'a']);
   });
 
-  it('takes out those who leave, and drops by age at a bound', () => {
+  it('removes jobs that leave, and drops by age at a bound', () => {
     const limiter = createLimiter({ concurrency: 1, queue: byKey, maxQueued: 2, overflow: 'dropOldest' });
     const lease = limiter.tryAcquire({ key: 0 });
     const seen: string[] = [];

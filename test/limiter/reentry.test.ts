@@ -107,7 +107,7 @@ class World {
     });
   }
 
-  /** A place where somebody is called back. */
+  /** Runs the deed once, at its place: one of the callbacks. */
   at(place: Place): void {
     if (place !== this.#place || this.#done) return;
     this.#done = true;
@@ -222,7 +222,7 @@ describe.each(['limiter', 'child'] as const)('a listener of a %s', (kind) => {
 });
 
 describe('close', () => {
-  it('refuses those who wait, and leaves adapter-like leases alone until they are released: nothing hangs', async () => {
+  it('refuses waiting jobs, and leaves adapter-like leases alone until they are released: nothing hangs', async () => {
     const account = createLimiter({ concurrency: 2, learn: fromHeaders({ learn: false }) });
     const child = childOf(account);
     const stream = new Subject<string>();

@@ -47,7 +47,7 @@ interface Waiter {
   tokens: number | undefined;
   readonly bidder: boolean;
   readonly expiresAt: number;
-  /** It may not wait, so nobody has to make room for it. */
+  /** It may not wait, so no other job is evicted for it. */
   readonly isBrief: boolean;
   readonly then: readonly Action[];
   readonly otherwise: readonly Action[];
@@ -82,7 +82,7 @@ export class ReferenceLimiter {
   readonly waiting: Waiter[] = [];
   readonly held = new Map<number, Held>();
   readonly #credit: number[];
-  /** Keys that somebody waits under, lane by lane; the first has the next turn. */
+  /** Keys with waiting jobs, lane by lane; the first has the next turn. */
   readonly #turns: (number | undefined)[][];
   readonly #signals = new Set<number>();
   /** Bidders that have not been told their place yet, so cannot leave it. */
@@ -125,7 +125,7 @@ export class ReferenceLimiter {
     return [...this.held.values()].filter((lease) => lease.lingersUntil !== undefined);
   }
 
-  /** How many of those who wait need nothing but a slot, lane by lane. */
+  /** How many waiting jobs need nothing but a slot, lane by lane. */
   get payable(): number {
     if (this.now < this.pausedUntil) return 0;
     const inTurn = this.setup.lanes.flatMap((_, lane) => this.waiting.filter((waiter) => waiter.lane === lane));
@@ -144,7 +144,7 @@ export class ReferenceLimiter {
   }
 
   advance(ms: number): void {
-    // Who left has made way for somebody by now.
+    // Callers that left before have freed their places by now.
     this.#settleWhatIsDue();
     for (let tick = 0; tick < ms; tick++) {
       this.now++;
@@ -351,7 +351,7 @@ export class ReferenceLimiter {
     const full = !waiter.bidder && !waiter.isBrief && (laneFull || jobs.length >= this.setup.maxQueued);
     const losers: Waiter[] = [];
     if (full && !this.#goesAtOnce(waiter.lane, waiter.requests, waiter.tokens ?? 0)) {
-      // Who is granted in this very step stands above the bound as well.
+      // A job that is granted in this very step counts above the bound as well.
       const excess = 1 + Math.max(jobs.length - this.setup.maxQueued, inLane.length - lane.maxQueued);
       if (lane.overflow === 'latest') losers.push(...inLane);
       else if (lane.overflow === 'dropOldest') losers.push(...inLane.slice(0, excess));
@@ -373,7 +373,7 @@ export class ReferenceLimiter {
     this.#settle();
   }
 
-  /** The oldest of the key whose turn it is. */
+  /** The oldest job of the key whose turn it is. */
   #first(lane: number): Waiter | undefined {
     return this.waiting.find((waiter) => waiter.lane === lane && waiter.key === this.#turns[lane]![0]);
   }
@@ -413,7 +413,7 @@ export class ReferenceLimiter {
       lease.tokens = 0;
       lease.corrected = this.#entries++;
     }
-    // Leaving lets nobody in; what happens next does, at the latest the end of the frame.
+    // A cancelled job grants nothing itself; the next step does, at the latest the end of the frame.
     if (outcome === 'cancelled') this.#lookAhead();
     else this.#settle();
   }
@@ -429,12 +429,12 @@ export class ReferenceLimiter {
     return this.#first(lane);
   }
 
-  /** Setting the timer asks whose turn it will be. */
+  /** Setting the timer asks which job will be next. */
   #lookAhead(): void {
     if (!this.#settling && this.executing < this.limits.concurrency) this.#nextWanting();
   }
 
-  /** Asks whose turn it is what they want: whoever has given up is gone by then. */
+  /** Asks the next job for its cost. Jobs that have given up are dropped. */
   #nextWanting(): Waiter | undefined {
     for (let next = this.#next(); next; next = this.#next()) {
       if (next.tokens !== undefined) return next;
@@ -475,7 +475,7 @@ export class ReferenceLimiter {
     this.held.set(id, { order, corrected: order, requests, estimate: tokens, tokens, released: false, lingersUntil: undefined });
   }
 
-  /** Everybody who can go goes, then everybody who has waited too long is refused, until neither happens. */
+  /** Grants every job that can go, then refuses every job that has waited too long, until neither happens. */
   #settle(): void {
     if (this.#settling) return;
     this.#settling = true;

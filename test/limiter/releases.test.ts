@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { defer, firstValueFrom, NEVER, of, throwError, toArray } from 'rxjs';
+import { config, defer, firstValueFrom, NEVER, of, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Limiter } from '../../operators/index.js';
@@ -22,7 +22,7 @@ import type { Release } from '../../operators/options/limiter.js';
 import { atOnce } from '../support/at-once.js';
 import { wholeList } from '../support/whole-list.js';
 
-// Whoever works under a limiter says how it went when it gives the permit back.
+// Every user of a limiter reports the outcome when it returns the permit.
 
 type Failing = () => Observable<never> | Promise<never>;
 
@@ -274,5 +274,25 @@ describe('settle', () => {
       expect(spend(child, 400)).toBe(400);
       expect(before - account.snapshot().tokens).toBe(1000);
     });
+  });
+});
+
+describe('a listener to releases that throws', () => {
+  it('costs no other job a slot', async () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = childOf(parent);
+    const reported: unknown[] = [];
+    config.onUnhandledError = (error) => reported.push((error as Error).message);
+    child.onRelease(() => {
+      throw new Error('from onRelease');
+    });
+    child.watch(() => {
+      throw new Error('from watch');
+    });
+    child.tryAcquire()?.release();
+    expect([child.executing, parent.executing]).toEqual([0, 0]);
+    await new Promise((resolve) => setTimeout(resolve));
+    config.onUnhandledError = null;
+    expect(reported).toEqual(['from onRelease', 'from watch', 'from watch']);
   });
 });

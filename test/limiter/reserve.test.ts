@@ -1,14 +1,15 @@
 /* oxlint-disable no-restricted-imports -- the meters of reserves are not exported */
 import fc from 'fast-check';
-import { Subject } from 'rxjs';
+import { Subject, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { Cost, LaneOptions, Lease, Limiter, LimiterOptions, RateRule } from '../../operators/index.js';
+import type { Cost, LaneOptions, Lease, Limiter, LimiterJob, LimiterOptions, RateRule } from '../../operators/index.js';
 import {
   batchMap,
   childOf,
   createAccount,
   createLimiter,
   fromHeaders,
+  isFlowError,
   keyedLimiter,
   lanes,
   perMinute,
@@ -496,3 +497,46 @@ describe('the reserve of a lane', () => {
 function sum(paid: readonly { readonly cost: number }[]): number {
   return paid.reduce((total, { cost }) => total + cost, 0);
 }
+
+/** Leases as they come, and errors by their code. */
+function asker(limiter: Limiter) {
+  const leases: Lease[] = [];
+  const log: string[] = [];
+  const ask = (name: string, job?: LimiterJob) =>
+    limiter.acquire(job).subscribe({
+      next: (lease) => {
+        leases.push(lease);
+        log.push(name);
+      },
+      error: (error: unknown) => log.push(`${name} ${isFlowError(error) ? error.code : String(error)}`),
+    });
+  return { leases, log, ask };
+}
+
+it('does not look again and again for a job that may pass from its reserve and waits for a second slot', () => {
+  const scheduler = new VirtualTimeScheduler();
+  let looks = 0;
+  scheduler.now = () => {
+    if (++looks > 10_000) throw new Error('looks without end');
+    return scheduler.frame;
+  };
+  const limiter = createLimiter({
+    scheduler,
+    headroom: 1,
+    concurrency: 2,
+    queue: lanes([{ name: 'user', reserve: 0.5 }, 'batch']),
+    rates: [slidingWindow({ unit: 'tokens', amount: 100, windowMs: 1000 })],
+  });
+  const { log, ask } = asker(limiter);
+  const held = limiter.tryAcquire({ lane: 'batch', cost: { tokens: 50 } });
+  ask('batch', { lane: 'batch', cost: { tokens: 50 } });
+  // Until the other lane is owed the turn.
+  for (let i = 0; i < 100; i++) limiter.tryAcquire({ lane: 'user' })?.release();
+  ask('user', { lane: 'user', cost: { slots: 2, tokens: 10 } });
+  ask('another', { lane: 'batch', cost: { tokens: 50 } });
+  scheduler.maxFrames = 500;
+  scheduler.flush();
+  expect(log).toEqual([]);
+  held?.release();
+  expect(log).toEqual(['user']);
+});

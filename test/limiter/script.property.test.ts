@@ -171,7 +171,7 @@ class Script {
     });
   }
 
-  /** Everything is allowed again and all permits come back: then nobody waits, and nothing is held. */
+  /** Lifts every limit and returns all permits: then no job waits, and no permit is held. */
   end(): void {
     this.#concurrency.fill(4);
     this.limiters.forEach((limiter, who) => {
@@ -229,7 +229,7 @@ class Script {
     this.asked.push(asked);
     const took = (lease: Lease): void => {
       asked.settled++;
-      // No more than are allowed, unless the limit was lowered meanwhile: then nobody is let in.
+      // Grants stay within the limit. A limit lowered meanwhile grants nothing until enough permits are back.
       for (let above: number | undefined = at; above !== undefined; above = this.#parents[above]) {
         const others = this.#open.filter((held) => this.#isUnder(held.limiter, above)).length;
         if (others >= (this.#concurrency[above] as number)) this.#faults.push(`${String(others)} others at ${String(above)}`);

@@ -32,7 +32,7 @@ const MADE: readonly (readonly [string, string, (amount: number) => unknown])[] 
 ];
 
 describe('a rate that is given at creation', () => {
-  it.each(MADE)('%s: `%s` of 0, or of what is no number, is refused with a sentence that says what to do', (_, option, make) => {
+  it.each(MADE)('%s: `%s` of 0, or anything but a number, is rejected with a sentence that says what to do', (_, option, make) => {
     for (const amount of [0, Number(''), -0, NaN, Number('6o'), -1]) {
       const error = ((): unknown => {
         try {

@@ -9,7 +9,7 @@ const shares = fc
   .filter((floors) => floors.reduce((sum, floor) => sum + floor, 0) < 100)
   .map((floors) => floors.map((floor) => floor / 100));
 
-/** One slot, lanes that are never empty: two wait in each, and as soon as one is granted another asks. Answers who was granted, lane by lane. */
+/** One slot and lanes that are never empty: two jobs wait in each, and each grant adds another. Returns the granted lanes in order. */
 function grants(floors: readonly number[], count: number, tokens: (lane: number) => number): number[] {
   const scheduler = new CountingScheduler();
   const limiter = createLimiter({
@@ -82,7 +82,7 @@ describe('no job starves', () => {
       scheduler: new CountingScheduler(),
     });
     const waiting = ['first', 'second'].map(() => limiter.acquire({ lane: 'later', cost: { tokens: 150 } }).subscribe());
-    // The second waits for its tokens; what is left goes to whoever is more urgent, but not for ever.
+    // The second waits for its tokens. More urgent jobs get what is left, but not for ever.
     const tries = Array.from({ length: 6 }, () => limiter.tryAcquire({ lane: 'now', cost: { tokens: 1 } }) !== undefined);
     expect(tries).toEqual([true, true, true, true, false, false]);
     expect(limiter.snapshot().queued).toBe(1);

@@ -1,7 +1,7 @@
 import { firstValueFrom, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent, Lease, Limiter } from '../../operators/index.js';
+import type { FlowEvent, Lease, Limiter, LimiterJob } from '../../operators/index.js';
 import { childOf, createLimiter, heldBy, isFlowError, keyedLimiter, perMinute, slidingWindow } from '../../operators/index.js';
 import { createMetrics } from '../../src/metrics/index.js';
 import { unstamped } from '../support/events.js';
@@ -72,7 +72,7 @@ describe('a usage beyond all reason', () => {
     });
   });
 
-  it('is nothing when it is no usage: of what is no number nothing is known', () => {
+  it('is ignored when it is no usage: a value that is no number counts as unknown', () => {
     virtualTime(() => {
       const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
       const lease = limiter.tryAcquire({ cost: { tokens: 100 } });
@@ -137,7 +137,7 @@ describe('work that waits for a permit that is never given back before its own',
 
 describe('work that waits for another permit of its own limiter', () => {
   it.each(['ok', 'cancelled'] as const)(
-    'is refused when the last one who could give a slot back has (%s), though all slots are gone',
+    'is refused when the last holder that could return a slot has done so (%s), though all slots are taken',
     (outcome) => {
       virtualTime(({ flush }) => {
         const limiter = createLimiter({ concurrency: 3 });
@@ -239,5 +239,68 @@ describe('the snapshot of a child', () => {
       child: { requestLevel: 1, tokenLevel: 1, requestsLeft: 10 },
       small: { requestLevel: 1, tokenLevel: 1, requestsLeft: 2 },
     });
+  });
+});
+
+/** Leases as they come, and errors by their code. */
+function asker(limiter: Limiter) {
+  const leases: Lease[] = [];
+  const log: string[] = [];
+  const ask = (name: string, job?: LimiterJob) =>
+    limiter.acquire(job).subscribe({
+      next: (lease) => {
+        leases.push(lease);
+        log.push(name);
+      },
+      error: (error: unknown) => log.push(`${name} ${isFlowError(error) ? error.code : String(error)}`),
+    });
+  return { leases, log, ask };
+}
+
+describe('work that waits for a second permit', () => {
+  it('is found out in the third generation', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const { ask, log, leases } = asker(limiter);
+    ask('outer');
+    ask('inner', { holder: heldBy(leases[0] as Lease) });
+    ask('innermost', { holder: heldBy(leases[1] as Lease) });
+    expect(log).toEqual(['outer', 'inner', 'innermost FLOW_NESTED_ACQUIRE']);
+  });
+
+  it('is refused as often as it takes', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const { ask, log, leases } = asker(limiter);
+    ask('outer');
+    ask('other');
+    ask('one', { holder: heldBy(leases[0] as Lease) });
+    ask('two', { holder: heldBy(leases[0] as Lease) });
+    limiter.setLimits({ concurrency: 1 });
+    leases[1]?.release();
+    expect(log).toEqual(['outer', 'other', 'two FLOW_NESTED_ACQUIRE', 'one FLOW_NESTED_ACQUIRE']);
+  });
+});
+
+describe('work that asks many times for a second permit', () => {
+  it('is served each time, however many it has asked for before', () => {
+    const limiter = childOf(createLimiter({ concurrency: 3 }));
+    const outer = limiter.tryAcquire() as Lease;
+    const other = limiter.tryAcquire() as Lease;
+    let granted = 0;
+    let spent = limiter.tryAcquire() as Lease;
+    const ask = () => {
+      limiter.acquire({ holder: heldBy(outer) }).subscribe((lease) => {
+        granted++;
+        spent = lease;
+      });
+    };
+    // Two at a time, so that one of them waits whenever the other is granted.
+    ask();
+    for (let i = 0; i < 20_000; i++) {
+      ask();
+      spent.release();
+    }
+    expect([granted, limiter.snapshot().queued]).toEqual([20_000, 1]);
+    other.release();
+    expect([granted, limiter.executing]).toEqual([20_001, 3]);
   });
 });

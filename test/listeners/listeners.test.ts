@@ -35,7 +35,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   chargedOnArrival: 'wants a provider that charges `max_tokens` at once',
 };
 
-describe('whoever is called back may do anything: send, leave, drain, close, flush, change limits, throw', () => {
+describe('a callback may do anything: send, leave, drain, close, flush, change limits, throw', () => {
   const subjects = NAMES.filter((name) => (SLUICE_ONLY === undefined ? !(name in KNOWN) : SLUICE_ONLY.split(',')[0] === name));
   const bad = new Map(subjects.map((subject) => [subject, new Map<string, string>()]));
   const events = new Map<Subject, ReadonlySet<string>>();

@@ -4,7 +4,7 @@ import { SUBJECTS } from '../world/subjects.js';
 import { ACTS, type Act, type Choose, type Trap, World } from '../world/world.js';
 import { type Scenario, scenarios } from './scenarios.js';
 
-/** One cell: a scenario in which somebody does something at a place. */
+/** One cell: a scenario, and an act at one of its callbacks. */
 export interface Cell {
   readonly scenario: number;
   readonly trap: Trap | undefined;

@@ -38,7 +38,7 @@ async function goThrough(subject: Subject): Promise<void> {
 
   for (const scenario of chosen) {
     const begun = scenario * STEPS;
-    // One that never ended even when nobody did anything is over; of one in the middle the places are needed again.
+    // A scenario that never ended without any act is done. A worker that begins in the middle of one needs its places again.
     if (given.from >= begun + STEPS || given.from === begun + 1) continue;
     const plain = await run({ scenario, trap: undefined }, begun);
     const some = spread(cellsBehind(scenario, plain), Math.ceil(mostCells / chosen.length));

@@ -1,7 +1,7 @@
 import { LIMITED, NAMES, type Subject, WORKING } from '../world/subjects.js';
 import type { Behaviour } from '../world/work.js';
 
-/** An operator with options and work, before anybody does anything in a callback. */
+/** An operator with options and work, without acts in its callbacks. */
 export interface Scenario {
   readonly subject: Subject;
   readonly name: string;

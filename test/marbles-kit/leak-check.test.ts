@@ -139,7 +139,7 @@ describe('leakCheck', () => {
     expect(host()).toEqual(before);
   });
 
-  it('is cleaned up by `using`, and leaves alone what somebody else put in place meanwhile', () => {
+  it('is cleaned up by `using`, and keeps a replacement that other code made meanwhile', () => {
     {
       using leaks = leakCheck();
       expect(leaks.left()).toEqual([]);

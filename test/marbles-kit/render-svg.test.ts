@@ -21,7 +21,7 @@ describe('renderSvg', () => {
     );
   });
 
-  it('says in words who waits, starts late, errors, is left or does nothing', () => {
+  it('says in words which rows wait, start late, error, are left or do nothing', () => {
     const svg = picture({
       inputs: { source: 'ab', other: '-', broken: '----#' },
       inners: { a: '---r|', b: '-------r|' },
@@ -79,7 +79,7 @@ describe('renderSvg', () => {
     expect(picture({ inputs: { source: '-a 500ms b|' } })).toContain('>500 ms</text>');
   });
 
-  it('has a row for each lane, and names what is no letter', () => {
+  it('has a row for each lane, and names values that have no letter', () => {
     const svg = picture({
       inputs: { source: '-aB|' },
       lanes: { input: 'source', names: ['urgent', 'later'], of: (letter: string) => (letter === 'B' ? 'urgent' : 'later') },

@@ -154,7 +154,7 @@ describe('renderText', () => {
     expect(drawing({ inputs: { source: '-.|' } })).toContain('result  -x|\n        x = "."');
   });
 
-  it('draws who left whom, and rows that go on', () => {
+  it('draws unsubscriptions, and rows that continue', () => {
     const build: MarbleSpec['build'] = ({ input, inner }) => merge(input('source'), inner('call'));
     expect(drawing({ inputs: { source: '-a-#' }, inners: { call: '-' }, build })).toBe(
       ['source  -a-#', '        pass()', 'call    ---!', 'result  -a-#', '        # = "error"'].join('\n'),

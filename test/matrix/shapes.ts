@@ -117,7 +117,7 @@ function timeless({ scheduler: _none, ...options }: { readonly scheduler?: unkno
 /** What waits for a consumer that is never ready while items are kept. */
 const BUSY = { ready: concat(of(false), NEVER) };
 
-/** Options of a limiter on the clock of the check; the rest is for whoever uses it. */
+/** Splits the options into those of a limiter on the clock of the check, and the rest for the operator. */
 function onClock({ scheduler, ...rest }: LimiterOptions): { readonly clock: LimiterOptions; readonly rest: object } {
   return { clock: scheduler === undefined ? {} : { scheduler }, rest };
 }
@@ -194,7 +194,7 @@ export const shapes = {
       if (isFull) limiter.tryAcquire();
       return input.pipe(rateLimit(limiter, {}, others), alone);
     },
-    // Somebody else has the only permit.
+    // Another job holds the only permit.
     holding: { isFull: true },
   },
   resequence: {

@@ -598,7 +598,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     complete: cell('settles what was pulled, then completes', completes(shapes.batchMapFrom)),
     sourceError: cell('aborts everything, then errors (`onSourceError`)', errors(shapes.batchMapFrom)),
     leave: cell('aborts every call, drops what waits, and closes the input', leaves(shapes.batchMapFrom)),
-    reenter: na('it pulls; nobody can send into it'),
+    reenter: na('it pulls, so no item can be sent into it'),
     million: cell('pulled while there is room, never more than `maxQueued` ahead', async () => {
       await takesMillion(shapes.batchMapFrom, { maxSize: 1000, maxQueued: 4000 })();
     }),

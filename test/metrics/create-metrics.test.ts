@@ -304,7 +304,7 @@ describe('metrics$', () => {
     });
   });
 
-  it('has no timer while nobody listens, and leaves none', () => {
+  it('has no timer without a subscriber, and leaves none', () => {
     virtualTime(({ pending }) => {
       const metrics = createMetrics();
       metrics.sink(started);
@@ -362,7 +362,7 @@ describe('metrics$', () => {
     });
   });
 
-  it('listens to what it observes only while somebody listens to it', () => {
+  it('subscribes to what it observes only while it has a subscriber', () => {
     virtualTime(({ flush, now }) => {
       const events = new Subject<FlowEvent>();
       const metrics = createMetrics({ intervalMs: 100 });
@@ -394,7 +394,7 @@ describe('options', () => {
     expect(() => createMetrics({ [option]: value })).toThrow(FlowConfigError);
   });
 
-  it('refuse a name that is none and what has no snapshot', () => {
+  it('reject an invalid name and a subject without a snapshot', () => {
     const metrics = createMetrics();
     expect(() => metrics.observe('', { snapshot: () => ({}) })).toThrow(FlowConfigError);
     expect(() => metrics.observe('x', {} as never)).toThrow(FlowConfigError);

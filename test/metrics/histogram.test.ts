@@ -72,7 +72,7 @@ describe('Histogram', () => {
     expect(Math.abs(p99 / 1e9 - 1)).toBeLessThanOrEqual(RELATIVE_ERROR);
   });
 
-  it('leaves out what is no measurement', () => {
+  it('ignores values that are no measurement', () => {
     expect(filled([NaN, -1, Infinity, -Infinity]).distribution().count).toBe(0);
   });
 });

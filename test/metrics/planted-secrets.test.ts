@@ -12,7 +12,7 @@ import { sized } from '../support/deep.js';
 import type { Plant, Told } from './plants.js';
 import { plants, subjects } from './plants.js';
 
-/** All that anybody could see of it, as text. */
+/** Everything that a run makes visible, as text. */
 async function seen(subject: (plant: Plant, told: Told) => Promise<unknown>, plant: Plant): Promise<{ text: string; events: number }> {
   const shown: unknown[] = [];
   const heard = (message: unknown): void => void shown.push(message);
@@ -67,7 +67,7 @@ describe.each(Object.entries(subjects))('what %s tells', (_name, subject) => {
   });
 });
 
-it('what somebody puts beside the fields of an event, or into a label too long for one, goes no further', async () => {
+it('unknown fields of an event and overlong labels are dropped', async () => {
   const [plant] = fc.sample(plants, 1);
   if (plant === undefined) throw new Error('there is no plant');
   const beside = { prompt: plant.secret, headers: plant.error.cause } as object;
@@ -84,7 +84,7 @@ it('what somebody puts beside the fields of an event, or into a label too long f
   expect(Object.keys(metrics.snapshot().operators)).toEqual(['other']);
 });
 
-it('nothing is published while nobody has subscribed', () => {
+it('nothing is published without a subscriber', () => {
   let reads = 0;
   const event = {
     operator: 'batchMap',

@@ -47,7 +47,7 @@ import { turnEvents } from '../../src/inspector/turn-events.js';
 import { createMetrics } from '../../src/metrics/index.js';
 import { accountedCaller } from '../support/accounted-caller.js';
 
-/** A secret that stands in everything that is somebody's own, and how the work with it goes. */
+/** A secret in all the user's data, and whether the work with it fails. */
 export interface Plant {
   readonly secret: string;
   readonly item: Item;
@@ -104,7 +104,7 @@ const quiet = (promise: Promise<unknown>): Promise<unknown> => promise.catch(() 
 const retry = { maxAttempts: 2, delayMs: 1, maxThrottledMs: 5, maxShare: 1 } as const;
 const key = (item: Item): string => item.id;
 
-/** What anybody does with a limiter. */
+/** Uses every way to take a permit of a limiter. */
 const used = (limiter: Limiter, { secret }: Plant): Promise<void> => {
   const job = { id: `${secret}-job`, key: secret };
   const held = limiter.tryAcquire(job);
@@ -120,7 +120,7 @@ const refused = (error: Error, item: Item): Settled<Item, Item> => ({
   ...{ status: 'rejected', reason: error, input: item, index: 0, id: item.id, attempts: 1 },
 });
 
-/** Whoever tells events, with secrets in all that it is given; by name, what is behind a comma aside. */
+/** Every source of events, given secrets in all its data. In a name, the text behind a comma says which variant. */
 export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Promise<unknown>>> = {
   batch: ({ items }, { onEvent }) => over(from(items).pipe(batch({ maxSize: 2, onEvent }))),
   batchMap: ({ items, work }, { onEvent }) =>
@@ -277,7 +277,7 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
       tools: createToolRunner({ tools: [look] }),
       model: (messages) => (messages.length > 2 ? of(secret) : of(secret, { type: 'toolCall' as const, call })),
     });
-    // Its own events have all that is said in them, for who shows it: flow is made of them by whoever watches.
+    // Its own events contain texts and inputs, for interfaces that show them. `turnEvents` makes flow events of them.
     const flow = turnEvents();
     turns.events.subscribe((told) => {
       for (const event of flow(told)) onEvent(event as FlowEvent);

@@ -69,7 +69,7 @@ export const jobRuleRows: readonly MisuseRow[] = [
   ...unknown('provider.rates', 'name, cacheReads, outputCharged, unusedOutput, tokensCharged, refusedInput, failedInput', 5),
 ];
 
-/** The same for those whose calls have a connection of their own (`ConnectionRules`). */
+/** The same for adapters whose calls have a connection of their own (`ConnectionRules`). */
 export const connectionRuleRows: readonly MisuseRow[] = [
   ...jobRuleRows,
   ...badly('closeGraceMs', 'a number from 0 to 60000', -1, NaN, Infinity, '50', null),

@@ -74,7 +74,7 @@ describe('the limit', () => {
     });
   });
 
-  it('lets those who wait go at once when it goes up', () => {
+  it('grants waiting jobs at once when it goes up', () => {
     virtualTime(({ advance, flush }) => {
       const limiter = createLimiter();
       adaptiveLimit(limiter);
@@ -149,7 +149,7 @@ describe('the limit', () => {
     });
   });
 
-  it('stays where it is when nobody listens any more, and nothing is left', () => {
+  it('keeps the limit as it is after its subscriber left, and leaves nothing behind', () => {
     virtualTime(({ advance, scheduler }) => {
       using leaks = leakCheck({ scheduler });
       const limiter = createLimiter();

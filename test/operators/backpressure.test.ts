@@ -517,7 +517,7 @@ describe('leaving', () => {
     expect(events).toEqual([{ type: 'cancelled', operator: 'backpressure', lane: 'default', count: 3 }]);
   });
 
-  it('10,000 times leaves nobody subscribed', () => {
+  it('10,000 times leaves no subscription', () => {
     const source = new Subject<number>();
     const ready = new Subject<boolean>();
     for (let i = 0; i < 1e4; i++) {

@@ -37,7 +37,7 @@ describe('two items with one id', () => {
           ['y', 'two'],
         ]),
     ], // prettier-ignore
-  ])('are refused when results come by id in %s: nobody gets what may be his neighbour’s', (_shape, work) => {
+  ])('are rejected when results come by id in %s: no item gets the result of another', (_shape, work) => {
     const settled: Settled<{ n: number }, string>[] = [];
     of(...items)
       .pipe(batchMap<{ id: string; n: number }, string>(work, { id: ({ id }) => id }))
@@ -62,7 +62,7 @@ describe('loads that share an item', () => {
       dedupe: ({ id }) => id,
     });
     const mine = { id: 1, who: 'me' };
-    void batcher.loadAsync({ id: 1, who: 'somebody else' });
+    void batcher.loadAsync({ id: 1, who: 'another' });
     const [many, settled] = await Promise.all([
       batcher.loadManyAsync([mine, { id: 2, who: 'me' }]),
       lastValueFrom(batcher.loadSettled(mine)),
@@ -129,17 +129,17 @@ describe('a thenable', () => {
 
 describe('the asynchronous context of a batch', () => {
   const als = new AsyncLocalStorage<string>();
-  const who = (items: readonly unknown[]) => defer(() => of(items.map(() => als.getStore() ?? 'nobody')));
-  const later = (items: readonly unknown[]) => timer(2).pipe(map(() => items.map(() => als.getStore() ?? 'nobody')));
+  const who = (items: readonly unknown[]) => defer(() => of(items.map(() => als.getStore() ?? 'none')));
+  const later = (items: readonly unknown[]) => timer(2).pipe(map(() => items.map(() => als.getStore() ?? 'none')));
 
-  it('is that in which its batcher was created, whoever asked or freed the permit', async () => {
+  it('is that in which its batcher was created, not that of the caller or of the job that freed the permit', async () => {
     const limiter = createLimiter({ concurrency: 1 });
-    for (const work of [who, later, (items: readonly unknown[]) => Promise.resolve(items.map(() => als.getStore() ?? 'nobody'))]) {
+    for (const work of [who, later, (items: readonly unknown[]) => Promise.resolve(items.map(() => als.getStore() ?? 'none'))]) {
       const batcher = als.run('batcher', () => createBatcher(work, { limiter, maxSize: 1 }));
       const answers = Array.from({ length: 4 }, (_, i) => als.run(`user ${String(i)}`, () => batcher.loadAsync(i)));
       expect(await Promise.all(answers)).toEqual(Array.from({ length: 4 }, () => 'batcher'));
-      const nobodys = createBatcher(who, { limiter });
-      expect(await als.run('user', () => nobodys.loadAsync(1))).toBe('nobody');
+      const bare = createBatcher(who, { limiter });
+      expect(await als.run('user', () => bare.loadAsync(1))).toBe('none');
     }
   });
 
@@ -147,7 +147,7 @@ describe('the asynchronous context of a batch', () => {
     const source = new Subject<number>();
     const seen: unknown[] = [];
     als.run('subscriber', () => source.pipe(batchMap(who, { concurrency: 1, maxSize: 1 })).subscribe((one) => seen.push(...values([one]))));
-    als.run('somebody', () => {
+    als.run('sender', () => {
       for (let n = 0; n < 3; n++) source.next(n);
     });
     await pause(5);

@@ -16,7 +16,7 @@ import {
   unwrap,
 } from '../../operators/index.js';
 
-/** How much waits, and who waits for whom. */
+/** The bounds of what waits, and which side waits for the other. */
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 

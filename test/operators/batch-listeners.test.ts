@@ -158,7 +158,7 @@ describe('work is not called any more', () => {
     expect(events.filter((type) => type === 'drained')).toHaveLength(1);
   });
 
-  it('when whoever hears of an abort in the midst of a close makes another load leave, or flushes', async () => {
+  it('when an abort listener makes another load leave, or flushes, in the middle of a close', async () => {
     for (const act of ['leave', 'flush'] as const) {
       const scheduler = new VirtualTimeScheduler();
       const calls: string[] = [];
@@ -379,7 +379,7 @@ describe('a callback that sends', () => {
   });
 });
 
-describe('whoever leaves in a burst of listeners', () => {
+describe('a subscriber that leaves in a burst of listeners', () => {
   it('finds every signal aborted when `unsubscribe` has returned', () => {
     const act = fc.constantFrom('send' as const, 'error' as const, 'complete' as const, 'leave' as const, 'nothing' as const);
     const plan = fc.record({

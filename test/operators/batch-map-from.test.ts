@@ -252,7 +252,7 @@ describe('an input that fails', () => {
     expect(error).toBe(fault);
   });
 
-  it('errors the result when it cannot be opened: a stream that somebody else reads', async () => {
+  it('errors the result when it cannot be opened: a stream that another reader holds', async () => {
     const taken = new ReadableStream<number>();
     taken.getReader();
     const error = await new Promise((done) => {

@@ -73,7 +73,7 @@ describe('batchMap under a token limit', () => {
           expect(calls.length).toBeGreaterThanOrEqual(50);
           expect(calls.length).toBeLessThanOrEqual(60);
           expect(finishedMs).toBeGreaterThanOrEqual(soonestMs(2000));
-          // A batch that waits to be full: nobody who waits for full batches is done before this.
+          // Waiting for full batches delays no batch beyond this.
           expect(finishedMs).toBeLessThanOrEqual(soonestMs(2000) + 20);
         });
       },

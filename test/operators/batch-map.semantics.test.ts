@@ -214,7 +214,7 @@ describe('overflow', () => {
   const policies = dropped.map(([policy]) => policy);
 
   describe.each(orders)('in the order of %s', (order, ordered) => {
-    it.each(dropped)("'%s' rejects whom it drops, and settles everybody once, in order", (policy, whom) => {
+    it.each(dropped)("'%s' rejects the items it drops, and settles every item once, in order", (policy, whom) => {
       const { out, reasons } = run(range(0, 9), slower, { ...full, ...ordered, overflow: policy, scheduler: atOnce() });
       const { items, rejected, codes } = outcome(out, reasons);
       expect(out.endsWith(' |')).toBe(true);
@@ -535,7 +535,7 @@ describe('onSourceError', () => {
 });
 
 describe('window', () => {
-  it('is asked again at every event, also when somebody else frees a slot', () => {
+  it('is read again at every event, also when another job frees a slot', () => {
     const started = virtualTime(({ flush, now }) => {
       const at: number[] = [];
       const limiter = createLimiter({ concurrency: 1 });

@@ -1,16 +1,37 @@
-import type { Observable } from 'rxjs';
-import { concat, concatMap, defer, delay, EMPTY, from, map, NEVER, of, range, Subject, take, tap, throwError, timer } from 'rxjs';
+import {
+  concat,
+  concatMap,
+  defer,
+  delay,
+  EMPTY,
+  from,
+  map,
+  NEVER,
+  Observable,
+  of,
+  range,
+  Subject,
+  take,
+  takeWhile,
+  tap,
+  throwError,
+  timer,
+  VirtualTimeScheduler,
+} from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { BatchMapOptions, BatchWork, CallContext, FlowEvent, Fulfilled, Rejected, Settled } from '../../operators/index.js';
+import type { BatchMapOptions, BatchWork, CallContext, FlowEvent, Fulfilled, Rejected, Settled, Verdict } from '../../operators/index.js';
 import {
   BatchShapeError,
   batchMap,
+  batchMapFrom,
   CallbackError,
   classifyError,
+  createBatcher,
   createLimiter,
   divideAndConquer,
+  FlowConfigError,
   fixed,
   fromHeaders,
   isFlowError,
@@ -913,7 +934,7 @@ describe('splitting', () => {
     expect(sent.length).toBeLessThanOrEqual(200);
   });
 
-  it('stops at maxCalls with an error that says so and calls nobody bad', () => {
+  it('stops at maxCalls with an error that says so, and blames no item', () => {
     const { work, sent } = poisoned(new Set([0, 5, 10, 15]));
     const { settled } = settle(numbers(16), work, { maxSize: 16, repair: robust({ divide: { maxCalls: 6 } }) });
     expect(sent.length).toBeLessThanOrEqual(6);
@@ -1178,5 +1199,369 @@ describe('lanes', () => {
     const events: FlowEvent[] = [];
     settle(['a'], echo, { queue: lanes(three), onEvent: (event) => events.push(event) });
     expect(events[0]).toMatchObject({ type: 'accepted', lane: 'background' });
+  });
+});
+
+const SECRET = 'sk-very-secret';
+const broken = new Error('the work broke');
+const reasons = (settled: readonly Settled<unknown, unknown>[]): unknown[] =>
+  settled.map((one) => (one.status === 'rejected' ? one.reason : undefined));
+
+describe('a retry', () => {
+  it('is made when no other call is under way and there is no budget to keep', () => {
+    let calls = 0;
+    const work: BatchWork<string, string> = (items) => (calls++ === 0 ? throwError(() => overloaded) : of(items));
+    const { settled } = settle(['a'], work, { random: () => 1 });
+    expect(settled).toMatchObject([{ status: 'fulfilled', value: 'a', attempts: 2 }]);
+  });
+
+  it('rejects its items, and loses none, when random throws', () => {
+    const cause = new Error('no entropy');
+    const random = (): number => {
+      throw cause;
+    };
+    const { settled, completed } = settle(['a'], () => throwError(() => overloaded), { random });
+    expect(reasons(settled)).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'random', cause }]);
+    expect(completed()).toBe(true);
+  });
+
+  it.each([-1, 2, NaN, '0.5'])('rejects its items when random answers %o', (answer) => {
+    const { settled } = settle(['a'], () => throwError(() => overloaded), { random: () => answer as number });
+    expect(reasons(settled)).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'random' }]);
+  });
+});
+
+describe('a callback that answers text where a number is due', () => {
+  it('rejects the item when it is weigh, without showing the text', () => {
+    const { settled } = settle(['a', 'b'], echo, { weigh: (item) => (item === 'a' ? (SECRET as never) : 1) });
+    const [rejected] = settled.filter(({ input }) => input === 'a');
+    expect(rejected).toMatchObject({ reason: { code: 'FLOW_CALLBACK', callback: 'weigh' } });
+    expect(String((rejected as { reason: unknown }).reason)).not.toContain(SECRET);
+    expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+
+  it('rejects an item whose weight is a number in quotes', () => {
+    expect(reasons(settle(['a'], echo, { weigh: () => '5' as never }).settled)).toMatchObject([{ code: 'FLOW_CALLBACK' }]);
+  });
+
+  it('rejects the item when it is deadlineMs', () => {
+    const { settled } = settle(['a'], echo, { deadlineMs: () => '500' as never });
+    expect(reasons(settled)).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'deadlineMs' }]);
+  });
+
+  it('errors the stream when it is window', () => {
+    const { errors } = virtualTime(({ flush }) => {
+      const seen = watch(concat(of('a'), NEVER).pipe(batchMap(echo, { window: () => SECRET as never })));
+      flush();
+      return seen;
+    });
+    expect(errors).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'window' }]);
+    expect(String(errors[0])).not.toContain(SECRET);
+  });
+});
+
+describe('a classifier whose answer is nonsense in part', () => {
+  it.each([-1, NaN, Infinity, 'soon'])('retryAfterMs %o is ignored', (retryAfterMs) => {
+    let calls = 0;
+    const work: BatchWork<string, string> = (items) => (calls++ === 0 ? throwError(() => broken) : of(items));
+    const { settled } = settle(['a'], work, { classify: () => ({ class: 'throttled', retryAfterMs: retryAfterMs as number }) });
+    // Sent twice: a refusal takes no attempt.
+    expect(settled).toMatchObject([{ status: 'fulfilled', attempts: 1 }]);
+    expect(calls).toBe(2);
+  });
+
+  it.each([3, 'a', {}])('blame %o is ignored', (blame) => {
+    const { settled } = settle(['a', 'b'], () => throwError(() => broken), {
+      classify: () => ({ class: 'itemFault', blame: blame as never }),
+    });
+    expect(reasons(settled)).toEqual([broken, broken]);
+  });
+});
+
+describe('a wrong option', () => {
+  it('is refused when the limiter is null', () => {
+    expect(() => batchMap(echo, { limiter: null as never })).toThrow(FlowConfigError);
+  });
+
+  it('is refused when the scheduler is a number, before anything is subscribed to', () => {
+    expect(() => batchMap(echo, { scheduler: 5 as never })).toThrow('batchMap: expected `scheduler` to be an rxjs scheduler');
+  });
+
+  it('is named by batchMapFrom when it is no object', () => {
+    expect(() => batchMapFrom(['a'], echo, 5 as never)).toThrow('batchMapFrom: expected `options` to be an object');
+    expect(() => batchMapFrom(['a'], echo, null as never)).toThrow('batchMapFrom: expected `options` to be an object');
+  });
+});
+
+describe('batchMap and createBatcher at their edges', () => {
+  it('takes an attempt that timed out for timed out, whatever the work says when its signal aborts', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const classes: unknown[] = [];
+    const settled: Settled<string, string>[] = [];
+    const outcomes: string[] = [];
+    const work = (_items: readonly string[], { signal }: CallContext): Observable<string[]> =>
+      new Observable((subscriber) => {
+        signal.addEventListener('abort', () => {
+          subscriber.error(new Error('aborted in the middle'));
+        });
+      });
+    of('a', 'b')
+      .pipe(
+        batchMap(work, {
+          scheduler,
+          timeoutMs: 50,
+          repair: divideAndConquer(),
+          classify: (error): Verdict => {
+            classes.push((error as { code?: string }).code);
+            return { class: 'fatal' };
+          },
+          onEvent: (event) => {
+            if (event.type === 'attemptEnded') outcomes.push(event.outcome);
+          },
+        }),
+      )
+      .subscribe((result) => settled.push(result));
+    scheduler.flush();
+    expect(classes).toEqual(['FLOW_ATTEMPT_TIMEOUT']);
+    expect(settled.map((result) => (result as { reason?: { code?: string } }).reason?.code)).toEqual([
+      'FLOW_ATTEMPT_TIMEOUT',
+      'FLOW_ATTEMPT_TIMEOUT',
+    ]);
+    expect(outcomes).toHaveLength(1);
+  });
+
+  it('ends a call whose callers have all left once, even when the work errors because of it', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const ended: string[] = [];
+    const work = (_items: readonly string[], { signal }: CallContext): Observable<string[]> =>
+      new Observable((subscriber) => {
+        signal.addEventListener('abort', () => {
+          subscriber.error(new Error('aborted in the middle'));
+        });
+      });
+    const batcher = createBatcher(work, {
+      scheduler: atOnce(scheduler),
+      classify: classifyError,
+      repair: robust(),
+      maxSize: 1,
+      onEvent: (event) => {
+        if (event.type === 'attemptEnded') ended.push(event.outcome);
+      },
+    });
+    const load = batcher.load('a').subscribe();
+    load.unsubscribe();
+    expect(ended).toEqual(['cancelled']);
+  });
+
+  it('settles a load when the listener of its overflow closes the batcher', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const seen: string[] = [];
+    const batcher = createBatcher((items: readonly string[]) => of(items.map((item) => item.toUpperCase())), {
+      scheduler,
+      maxQueued: 1,
+      overflow: 'dropOldest',
+      window: fixed(100),
+    });
+    const listen = (name: string, then?: () => void): void => {
+      batcher.load(name).subscribe({
+        next: (value) => seen.push(`${name}: ${value}`),
+        error: (error: unknown) => {
+          seen.push(`${name}: ${String((error as { code?: string }).code)}`);
+          then?.();
+        },
+      });
+    };
+    listen('a', () => {
+      batcher.close();
+    });
+    listen('b');
+    scheduler.flush();
+    expect(seen).toEqual(['a: FLOW_OVERFLOW', 'b: FLOW_CLOSED']);
+  });
+
+  it('keeps the order and the bound when the caller of a dropped item comes back at once', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const calls: (readonly string[])[] = [];
+    const source = new Subject<string>();
+    let again = true;
+    source
+      .pipe(
+        batchMap(
+          (items: readonly string[]) => {
+            calls.push(items);
+            return of(items);
+          },
+          { scheduler, maxQueued: 2, overflow: 'dropOldest', window: fixed(100) },
+        ),
+      )
+      .subscribe((result) => {
+        if (result.status === 'fulfilled' || !again) return;
+        again = false;
+        source.next('a again');
+      });
+    for (const item of ['a', 'b', 'c']) source.next(item);
+    source.complete();
+    scheduler.flush();
+    // c makes a leave, a comes back behind c and makes b leave.
+    expect(calls).toEqual([['c', 'a again']]);
+  });
+
+  it('has room for what it pulled, though work came back in the meantime', async () => {
+    const codes: unknown[] = [];
+    let give = (): void => undefined;
+    const pulls = ['a', 'b', 'c'];
+    const input: AsyncIterable<string> = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => {
+          const value = pulls.shift();
+          if (value !== undefined) return Promise.resolve({ done: false, value });
+          return new Promise((resolve) => {
+            give = () => {
+              resolve({ done: false, value: 'd' });
+            };
+          });
+        },
+      }),
+    };
+    const running: Subject<readonly string[]>[] = [];
+    const subscription = batchMapFrom(
+      input,
+      () => {
+        const call = new Subject<readonly string[]>();
+        running.push(call);
+        return call;
+      },
+      { maxQueued: 2, maxSize: 2, concurrency: 1, window: fixed(1000), classify: () => ({ class: 'itemFault' }), repair: robust() },
+    ).subscribe((result) => codes.push(result.status === 'rejected' && (result.reason as { code?: string }).code));
+    await new Promise((resolve) => setTimeout(resolve));
+    // a and b are under way, c waits, d is being read: then a and b come back as two parts, and the queue is full.
+    running[0]?.error(new Error('one of them is bad'));
+    give();
+    await new Promise((resolve) => setTimeout(resolve));
+    subscription.unsubscribe();
+    expect(running).toHaveLength(2);
+    expect(codes).toEqual([]);
+  });
+
+  it('hands out what it rejects before it pulls on', () => {
+    const scheduler = new VirtualTimeScheduler();
+    let pulled = 0;
+    function* numbers(): Generator<number> {
+      for (; pulled < 10_000; pulled++) yield pulled;
+    }
+    batchMapFrom(numbers(), () => NEVER, {
+      scheduler,
+      weigh: (n) => (n < 5 ? 1 : 2),
+      maxWeight: 1,
+      oversize: 'reject',
+      maxQueued: 5,
+      concurrency: 1,
+      timeoutMs: Infinity,
+    })
+      .pipe(takeWhile((result) => result.status === 'fulfilled'))
+      .subscribe();
+    scheduler.flush();
+    expect(pulled).toBeLessThan(20);
+  });
+
+  it('without lanes of its own stands in the last lane of a limiter that has some', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const limiter = createLimiter({ scheduler, queue: lanes([{ name: 'fast' }, { name: 'slow' }]) });
+    const values: unknown[] = [];
+    of('a')
+      .pipe(batchMap((items: readonly string[]) => of(items), { scheduler, limiter }))
+      .subscribe((result) => values.push(result.status));
+    scheduler.flush();
+    expect(values).toEqual(['fulfilled']);
+  });
+
+  it('does not drop from other lanes what cannot make room in a full lane', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const dropped: string[] = [];
+    const source = new Subject<string>();
+    source
+      .pipe(
+        batchMap((items: readonly string[]) => of(items), {
+          scheduler,
+          queue: lanes([{ name: 'p0', maxQueued: 1, overflow: 'dropLowest' }, { name: 'p1' }], { by: (item: string) => item.slice(0, 2) }),
+          window: fixed(100),
+        }),
+      )
+      .subscribe((result) => {
+        if (result.status === 'rejected') dropped.push(result.input);
+      });
+    for (const item of ['p1 a', 'p1 b', 'p0 a', 'p0 b']) source.next(item);
+    source.complete();
+    scheduler.flush();
+    expect(dropped).toEqual(['p0 b']);
+  });
+
+  it('sends one item for equal loads, though one of them comes while the other is being accepted', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const sent: string[] = [];
+    const batcher = createBatcher(
+      (items: readonly string[]) => {
+        sent.push(...items);
+        return of(items);
+      },
+      { scheduler, dedupe: (item) => item, maxQueued: 1, overflow: 'dropOldest', window: fixed(100) },
+    );
+    const loadB = (): void => {
+      batcher.load('b').subscribe();
+    };
+    batcher.load('a').subscribe({ error: loadB });
+    loadB();
+    scheduler.flush();
+    expect(sent).toEqual(['b']);
+  });
+
+  it('leaves a call its caller gives up while it is being made', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const controller = new AbortController();
+    let calls = 0;
+    const batcher = createBatcher(
+      () => {
+        calls++;
+        controller.abort();
+        return throwError(() => new Error('busy'));
+      },
+      { scheduler: atOnce(scheduler), maxSize: 1, window: natural(), classify: () => ({ class: 'transient' }), repair: robust() },
+    );
+    batcher.load('a', { signal: controller.signal }).subscribe({ error: () => undefined });
+    scheduler.flush();
+    expect(calls).toBe(1);
+  });
+
+  it('checks every concurrency an Observable gives, and says where it comes from', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const concurrency = new Subject<number>();
+    const errors: unknown[] = [];
+    const batcher = createBatcher((items: readonly string[]) => of(items), { scheduler, concurrency });
+    batcher.load('a').subscribe({ error: (error: unknown) => errors.push(error) });
+    concurrency.next(0);
+    expect(errors).toMatchObject([{ code: 'FLOW_CONFIG_INVALID', operator: 'createBatcher' }]);
+  });
+
+  it('ends with the fault of its window, though another lane does not wait for a window', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const options = {
+      scheduler,
+      queue: lanes([{ name: 'urgent', maxWaitMs: 0 }, { name: 'rest' }], { by: (item: string) => (item === 'a' ? 'urgent' : 'rest') }),
+      window: (): number => {
+        throw new Error('no rule');
+      },
+    };
+    const seen: string[] = [];
+    const batcher = createBatcher((items: readonly string[]) => of(items), options);
+    const code = (error: unknown): string => String((error as { code?: string }).code);
+    for (const item of ['a', 'b']) batcher.load(item).subscribe({ error: (error: unknown) => seen.push(`${item}: ${code(error)}`) });
+    const source = new Subject<string>();
+    source
+      .pipe(batchMap((items: readonly string[]) => of(items), options))
+      .subscribe({ error: (error: unknown) => seen.push(`stream: ${code(error)}`) });
+    source.next('a');
+    source.next('b');
+    scheduler.flush();
+    expect(seen.sort()).toEqual(['a: FLOW_CALLBACK', 'b: FLOW_CALLBACK', 'stream: FLOW_CALLBACK']);
   });
 });

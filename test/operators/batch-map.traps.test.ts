@@ -270,7 +270,7 @@ describe('traps of recipes for batches', () => {
     expect(ours).toEqual(['a fulfilled', 'bad rejected', 'c fulfilled']);
   });
 
-  it('stops what runs when nobody listens any more, and says so to the call', () => {
+  it('aborts running calls when the subscriber leaves', () => {
     const signals: AbortSignal[] = [];
     virtualTime(({ advance }) => {
       const subscription = of('a')

@@ -17,8 +17,8 @@ import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
 /**
- * Seeded runs in which whoever is told anything (listeners at every event, abort listeners, the work, callbacks, consumers) does something at
- * random: sends, leaves, drains, closes, changes the concurrency, throws. Each accepted item settles exactly once, and every permit comes back.
+ * Seeded runs in which every callback (listeners at every event, abort listeners, the work, callbacks, consumers) does something at
+ * random: it sends, leaves, drains, closes, changes the concurrency or throws. Each accepted item settles exactly once, and every permit comes back.
  */
 
 const RUNS = Number(process.env['SLUICE_LISTENER_RUNS'] ?? sized(60, 400));
@@ -241,7 +241,7 @@ async function batcherRun(seed: number): Promise<void> {
         if (dice.chance(0.4)) {
           left.push(one);
           one.add(() => {
-            // Whoever left has no answer, and needs none.
+            // A caller that left gets no answer.
             if (outcomes[at] === 0) expected[at] = 0;
           });
         }
@@ -335,7 +335,7 @@ async function batcherRun(seed: number): Promise<void> {
   });
 }
 
-describe('when everybody who is told anything does something at random', () => {
+describe('when every callback does something at random', () => {
   it(`batchMap settles each item once, in ${String(RUNS)} runs`, () => {
     for (let seed = 1; seed <= RUNS; seed++) streamRun(seed);
   }, 600_000);

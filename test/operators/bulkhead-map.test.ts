@@ -153,7 +153,7 @@ describe('what goes wrong elsewhere', () => {
     expect(values[1]).toEqual({ status: 'rejected', reason: bad, input: 1, index: 1, id: '1', attempts: 1 });
   });
 
-  it('a bulkhead may reject what it had accepted when newcomers come between two microtasks; nobody accepted goes here', async () => {
+  it('a bulkhead may reject what it had accepted when newcomers come between two microtasks; here every accepted item stays', async () => {
     const source = new Subject<string>();
     const first = deferred<string>();
     const { values } = watch(
@@ -262,7 +262,7 @@ describe('the context of bulkheadMap', () => {
     expect(reasons).toContainEqual(['c', 'AbortError']);
   });
 
-  it('is never asked for a signal nobody looks at', () => {
+  it('creates no signal that is never read', () => {
     const made = vi.spyOn(globalThis, 'AbortController');
     try {
       watch(range(0, 100).pipe(bulkheadMap((item) => of(item)))).subscription.unsubscribe();
@@ -314,7 +314,7 @@ describe('promises in bulkheadMap', () => {
     const late = deferred<string>();
     const { values, ends, subscription } = watch(of(1).pipe(bulkheadMap(() => late.promise)));
     subscription.unsubscribe();
-    late.reject(new Error('nobody listens'));
+    late.reject(new Error('after the subscriber left'));
     await new Promise((done) => setImmediate(done));
     expect([values, ends]).toEqual([[], []]);
   });
@@ -413,7 +413,7 @@ describe('the signal of an item that is over', () => {
     });
   });
 
-  it('has aborted when nobody looked before its time was over, though its place has gone to others', () => {
+  it('is aborted when first read after its timeout, though its slot has gone to another item', () => {
     virtualTime(({ advance }) => {
       const contexts: ItemContext[] = [];
       const work = (_item: number, context: ItemContext) => {
@@ -481,7 +481,7 @@ describe('bulkheadMap under a limiter', () => {
 });
 
 describe('the bounds of bulkheadMap', () => {
-  it("errors with overflow 'error' also where nobody gets a rejection", () => {
+  it("errors with overflow 'error' also where errors propagate", () => {
     const { ends } = watch(range(0, 3).pipe(bulkheadMap(() => NEVER, { concurrency: 1, maxQueued: 1, errors: 'propagate' })));
     expect(ends).toEqual([new OverflowError('bulkheadMap', 1, 'error')]);
   });
@@ -756,7 +756,7 @@ describe('a bound, with a limiter as with slots of its own', () => {
     );
   });
 
-  it('waits for nothing with `maxQueued: 0` while somebody else holds the slot', () => {
+  it('rejects at once with `maxQueued: 0` while another job holds the slot', () => {
     const limiter = createLimiter({ concurrency: 1 });
     limiter.tryAcquire();
     const { values } = watch(from([1, 2]).pipe(bulkheadMap(() => of(0), { limiter, maxQueued: 0, overflow: 'dropNewest' })));

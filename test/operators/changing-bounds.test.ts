@@ -1,6 +1,8 @@
 import fc from 'fast-check';
-import { BehaviorSubject, config, from, lastValueFrom, map, NEVER, Subject, toArray } from 'rxjs';
+import type { Observable } from 'rxjs';
+import { BehaviorSubject, config, from, lastValueFrom, map, NEVER, of, Subject, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Overflow, Settled } from '../../operators/index.js';
 import {
   backpressure,
@@ -295,5 +297,52 @@ describe('a bound that changes', () => {
       }),
       { numRuns: sized(200, 1000) },
     );
+  });
+});
+
+function watch<T, R>(result: Observable<Settled<T, R>>, flush: () => void) {
+  const settled: Settled<T, R>[] = [];
+  const errors: unknown[] = [];
+  let completed = false;
+  result.subscribe({
+    next: (one) => settled.push(one),
+    error: (error: unknown) => errors.push(error),
+    complete: () => {
+      completed = true;
+    },
+  });
+  flush();
+  return { settled, errors, completed };
+}
+
+describe('a changing concurrency that is out of range', () => {
+  const wanted = { code: 'FLOW_CONFIG_INVALID', option: 'concurrency', got: 0 };
+
+  it('errors batchMapFrom, in its own name', () => {
+    const { errors } = virtualTime(({ flush }) =>
+      watch(
+        batchMapFrom(['a'], () => NEVER, { concurrency: of(0) }),
+        flush,
+      ),
+    );
+    expect(errors).toMatchObject([{ ...wanted, operator: 'batchMapFrom' }]);
+  });
+
+  it('rejects every load of createBatcher, in its own name', () => {
+    const concurrency = new Subject<number>();
+    const error = virtualTime(({ advance }) => {
+      let seen: unknown;
+      createBatcher<string, string>(() => NEVER, { concurrency })
+        .load('a')
+        .subscribe({
+          error: (reason: unknown) => {
+            seen = reason;
+          },
+        });
+      advance(1);
+      concurrency.next(0);
+      return seen;
+    });
+    expect(error).toMatchObject({ ...wanted, operator: 'createBatcher' });
   });
 });

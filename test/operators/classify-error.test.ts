@@ -130,7 +130,7 @@ describe('errors of the openai package', () => {
     expect(verdict(thrown)).toEqual({ class: 'transient' });
   });
 
-  it('a port that nobody listens on', async () => {
+  it('a port without a server', async () => {
     const url = await serve(() => undefined);
     const server = servers.splice(0)[0];
     await new Promise((closed) => server?.close(closed));
@@ -144,7 +144,7 @@ describe('errors of the openai package', () => {
     expect(verdict(thrown)).toEqual({ class: 'timeout' });
   });
 
-  it('a call that was aborted, by us or by somebody else', async () => {
+  it('an aborted call, by our signal or by another', async () => {
     const controller = new AbortController();
     const url = await serve(() => {
       controller.abort();
@@ -199,7 +199,7 @@ describe('errors of global fetch', () => {
     expect(verdict(thrown)).toEqual({ class: 'timeout' });
   });
 
-  it('a URL that is none', async () => {
+  it('an invalid URL', async () => {
     const thrown = await fetch('no url').catch((error: unknown) => error);
     expect(verdict(thrown)).toEqual({ class: 'fatal' });
   });
@@ -416,7 +416,7 @@ describe('cancelled calls', () => {
     failure({ code: 'ABORT_ERR' }),
     failure({ name: 'CanceledError', code: 'ERR_CANCELED' }),
     new Error('Request was aborted.'),
-  ])('%s is cancelled, whoever aborted it', (error) => {
+  ])('%s is cancelled, whichever signal aborted it', (error) => {
     expect(verdict(error, { aborted: true })).toEqual({ class: 'cancelled' });
     expect(verdict(error)).toEqual({ class: 'cancelled' });
     expect(verdict(new Error('the work failed', { cause: error }))).toEqual({ class: 'cancelled' });

@@ -125,7 +125,7 @@ describe('animation frames', () => {
     };
   }
 
-  it('are asked for once at a time, and cancelled by whoever leaves', () => {
+  it('are requested once at a time, and cancelled when the subscriber leaves', () => {
     const frames = stubFrames();
     const scheduler = new CountingScheduler();
     const source = new Subject<string>();
@@ -144,7 +144,7 @@ describe('animation frames', () => {
     expect(seen).toEqual(['ab', 'cd', 'e']);
   });
 
-  it('that come late, after the time, serve whoever waits by then', () => {
+  it('that come after `maxWaitMs` do not break the next frame', () => {
     const frames = stubFrames();
     const scheduler = new CountingScheduler();
     const source = new Subject<string>();
@@ -193,7 +193,7 @@ describe('animation frames', () => {
     expect(seen).toEqual(['a', 'b', 'c']);
   });
 
-  it('come through a scheduler as well, for those who bring one', () => {
+  it('come through a scheduler as well, when the caller passes one', () => {
     new TestScheduler((actual, wanted) => {
       expect(actual).toEqual(wanted);
     }).run(({ animate, cold, expectObservable }) => {

@@ -426,7 +426,7 @@ describe.each([
       ['too few answers', ['a']],
       ['too many', ['a', 'b', 'c']],
       ['none', []],
-    ])('are %s: nobody gets the value of a neighbour', async (_what, answers) => {
+    ])('are %s: no key gets the value of another', async (_what, answers) => {
       const loader = create(() => Promise.resolve(answers));
       expect(await loader.loadMany(['a', 'b'])).toEqual([expect.any(Error), expect.any(Error)]);
     });
@@ -540,7 +540,7 @@ describe('what DataLoader lacks', () => {
     ]);
   });
 
-  it('a load cannot be left; here it can, and takes nothing from those who share it', async () => {
+  it('a load cannot be left; here it can, and other callers of the same key keep theirs', async () => {
     expect(new DataLoader(() => new Promise<string[]>(() => undefined)).load.length).toBe(1);
     const answer = pending<string[]>();
     const signals: AbortSignal[] = [];
@@ -563,7 +563,7 @@ describe('what DataLoader lacks', () => {
     expect(signals).toHaveLength(1);
   });
 
-  it('a call nobody waits for goes on; here it is told to stop, and its key is free', () => {
+  it('a call without callers goes on; here it is aborted, and its key is free', () => {
     const signals: AbortSignal[] = [];
     const here = createBatcher(
       (_keys: readonly string[], { signal }) => {
@@ -630,7 +630,7 @@ describe('what DataLoader lacks', () => {
     expect(sent).toEqual([30, 10, 10, 10]);
   });
 
-  it('a failure nobody listens to ends the process; here it is nobody’s loss', async () => {
+  it('an unhandled failure ends the process; here it does no harm', async () => {
     const unhandled: unknown[] = [];
     const listen = (reason: unknown): void => {
       unhandled.push(reason);

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { Observable } from 'rxjs';
 import { asyncScheduler, config, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
 import type { BatcherOptions, BatchWork, FlowEvent } from '../../operators/index.js';
 import {
   ClosedError,
@@ -15,6 +16,7 @@ import {
   lanes,
   lruCache,
   OverflowError,
+  orderPerKey,
   perMinute,
   robust,
 } from '../../operators/index.js';
@@ -147,7 +149,7 @@ describe('load', () => {
     expect(answers).toBe(1e4);
   });
 
-  it('refuses a lane nobody declared and a deadline that is none where it is called', () => {
+  it('throws where it is called for an undeclared lane and an invalid deadline', () => {
     const { batcher } = shouting({ queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     expect(() => batcher.load('a', { lane: 'typo' })).toThrow('createBatcher: lane `typo` is not one of `urgent`, `later`');
     for (const deadlineMs of [-1, NaN, '5' as never]) {
@@ -233,7 +235,7 @@ describe('loadSettled', () => {
 });
 
 describe('a signal', () => {
-  it('makes the load reject with its own reason and stops the call of the last who waits', async () => {
+  it('makes the load reject with its own reason and stops the call when its last caller leaves', async () => {
     const { batcher, signals } = shouting();
     const stop = new AbortController();
     const answer = batcher.loadAsync('a', { signal: stop.signal }).catch((error: unknown) => error);
@@ -488,7 +490,7 @@ describe('cache', () => {
     expect(sent()).toEqual(['a', 'a']);
   });
 
-  it('keeps the promise of whoever waits for a cleared key', async () => {
+  it('answers callers that already wait for a cleared key', async () => {
     const { batcher, calls } = shouting({ cache: lruCache(10) });
     const before = batcher.loadAsync('a');
     const watched = watch(batcher.clear('b').load('a'));
@@ -499,7 +501,7 @@ describe('cache', () => {
     expect(calls).toEqual([['a', 'a']]);
   });
 
-  it('answers nobody after drain or close', async () => {
+  it('answers no load from the cache after a drain', async () => {
     const { batcher } = shouting({ cache: lruCache(10) });
     batcher.prime('a', 'A');
     expect(await batcher.loadAsync('a')).toBe('A');
@@ -710,7 +712,7 @@ describe('loadManyAsync', () => {
     expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
   });
 
-  it('answers an empty list, and refuses what is none', async () => {
+  it('answers an empty list, and throws for anything but a list', async () => {
     const { batcher } = shouting();
     expect(await batcher.loadManyAsync([])).toEqual([]);
     expect(() => batcher.loadManyAsync('ab' as never)).toThrow('createBatcher: expected `items` to be an array, got `ab` (string)');
@@ -991,7 +993,7 @@ describe('a frame', () => {
     return [seen, drained, await Promise.allSettled(answers)];
   }
 
-  it('shows the same whether somebody listens to each item or not', async () => {
+  it('shows the same with and without a listener for each item', async () => {
     const options = fc.record({
       maxSize: fc.integer({ min: 1, max: 6 }),
       maxQueued: fc.integer({ min: 1, max: 8 }),
@@ -1079,4 +1081,72 @@ it.each(['close', 'abort'] as const)('settles a load whose own `dedupe` says %s 
   expect((await Promise.allSettled([last]))[0].status).toBe('rejected');
   batcher.close();
   expect((await Promise.allSettled(first)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+});
+
+const echo: BatchWork<string, string> = (items) => of(items);
+
+describe('a signal that several loads share', () => {
+  it('starts no call for a load that is about to leave when it frees the slot of another', () => {
+    const sent: string[][] = [];
+    virtualTime(({ flush }) => {
+      const work: BatchWork<string, string> = (items) => {
+        sent.push([...items]);
+        return NEVER;
+      };
+      const batcher = createBatcher(work, { maxSize: 1, concurrency: 1 });
+      const stop = new AbortController();
+      for (const item of ['a', 'b', 'c']) batcher.load(item, { signal: stop.signal }).subscribe({ error: () => undefined });
+      stop.abort();
+      flush();
+    });
+    expect(sent).toEqual([['a']]);
+  });
+
+  it('gets one listener, so that Node does not warn of a leak', () => {
+    const stop = new AbortController();
+    const added = vi.spyOn(stop.signal, 'addEventListener');
+    const removed = vi.spyOn(stop.signal, 'removeEventListener');
+    virtualTime(({ flush }) => {
+      const batcher = createBatcher(echo, { maxSize: 100 });
+      for (let i = 0; i < 50; i++) batcher.load(String(i), { signal: stop.signal }).subscribe();
+      flush();
+    });
+    expect(added).toHaveBeenCalledTimes(1);
+    expect(removed).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('a load', () => {
+  it('whose signal aborts while it is being accepted is never sent', () => {
+    const sent: string[][] = [];
+    virtualTime(({ flush }) => {
+      const stop = new AbortController();
+      const work: BatchWork<string, string> = (items) => {
+        sent.push([...items]);
+        return of(items);
+      };
+      const weigh = (): number => {
+        stop.abort();
+        return 1;
+      };
+      const batcher = createBatcher(work, { weigh });
+      batcher.load('a', { signal: stop.signal }).subscribe({ error: () => undefined });
+      flush();
+      expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+    });
+    expect(sent).toEqual([]);
+  });
+});
+
+it('a load that its own `key` makes leave keeps no later load of that key waiting', async () => {
+  const controller = new AbortController();
+  const batcher = createBatcher(echo, {
+    order: orderPerKey((item) => {
+      if (item === 'a') controller.abort(new Error('left'));
+      return 'one key';
+    }),
+  });
+  await expect(batcher.loadAsync('a', { signal: controller.signal })).rejects.toThrow('left');
+  await expect(batcher.loadAsync('b')).resolves.toBe('b');
+  expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0, heldBack: 0 });
 });

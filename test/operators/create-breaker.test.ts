@@ -1,4 +1,4 @@
-import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
+import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, takeUntil, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Breaker, BreakerOptions, FlowEvent } from '../../operators/index.js';
@@ -58,7 +58,7 @@ describe('what counts', () => {
     ['a deadline', new DeadlineError('policy', 5, 5)],
     ['a refusal of another breaker', new BreakerOpenError('createBreaker', 5)],
     ['a refusal of a limiter', new RateLimitError('createLimiter', 'requests', 5)],
-    ['what nobody recognises', new Error('some bug')],
+    ['an unknown error', new Error('some bug')],
   ])('is not %s', (_name, error) => {
     const breaker = createBreaker({ classify: classifyError });
     failTimes(breaker, 100, error);
@@ -156,7 +156,7 @@ describe('an open breaker', () => {
     await expect(breaker.runAsync(() => Promise.resolve(1))).rejects.toBeInstanceOf(BreakerOpenError);
   });
 
-  it('is half open for whoever asks as soon as its time is over, though nothing has happened', () => {
+  it('is half open as soon as its time is over, without any call or timer', () => {
     const { breaker, clock } = sensitive();
     failTimes(breaker, 1);
     expect(breaker.snapshot()).toMatchObject({ state: 'open', retryAfterMs: 5_000 });
@@ -176,7 +176,7 @@ describe('an open breaker', () => {
     expect(clock.delays).toEqual([]);
   });
 
-  it('lets everybody through again when the clock is put back, no later than it would have', () => {
+  it('half opens no later than it would have when the clock is set back', () => {
     const { breaker, clock } = sensitive();
     clock.offset = 1_790_000_000_000;
     failTimes(breaker, 1);
@@ -235,7 +235,7 @@ describe('a probe', () => {
 
   it.each([
     ['an abort', new DOMException('left', 'AbortError')],
-    ['what nobody recognises', new Error('who knows')],
+    ['an unknown error', new Error('who knows')],
     ['a bug', new TypeError('x is not a function')],
     ['an error of this package', new DeadlineError('policy', 5, 5)],
   ])('that says nothing of the backend gives its place back: %s', (_name, error) => {
@@ -259,7 +259,7 @@ describe('a probe', () => {
     expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0 });
   });
 
-  it('lets everybody through when it ends in a 404: of fifty calls at once, the first second refused 45', () => {
+  it('closes the circuit when it ends in a 404: of fifty calls at most five are refused', () => {
     virtualTime(({ flush }) => {
       const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 100 });
       failTimes(breaker, 1);
@@ -442,7 +442,7 @@ describe('work', () => {
     expect(breaker.snapshot()).toMatchObject({ calls: 5, failures: 2 });
   });
 
-  it('that is none rejects', async () => {
+  it('that is no function rejects', async () => {
     await expect(createBreaker().runAsync(5 as never)).rejects.toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'work' });
   });
 
@@ -524,4 +524,33 @@ it('stops an Observable that emits while it is subscribed to', () => {
     .pipe(take(3))
     .subscribe();
   expect(emitted).toBe(3);
+});
+
+const busy = Object.assign(new Error('status 503'), { status: 503 });
+
+describe('a breaker', () => {
+  it('does not make the call of a consumer that a listener made leave', () => {
+    const clock = new CountingScheduler();
+    const leaving = new Subject<void>();
+    const breaker = createBreaker({
+      opens: { minCalls: 1 },
+      openMs: 10,
+      scheduler: clock,
+      onEvent: (event) => {
+        if (event.type === 'breakerChanged' && event.state === 'halfOpen') leaving.next();
+      },
+    });
+    breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+    clock.schedule(() => undefined, 10);
+    clock.flush();
+    let made = 0;
+    breaker
+      .run(() => {
+        made += 1;
+        return NEVER;
+      })
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    expect([made, breaker.snapshot().probing]).toEqual([0, 0]);
+  });
 });

@@ -24,7 +24,7 @@ async function all<T>(intake: Intake<T>): Promise<T[]> {
   return seen;
 }
 
-/** A full intake with one item `'in'`, and those who wait for its place. */
+/** A full intake with one item `'in'`, and the offers that wait for its place. */
 function full(options: IntakeOptions<string> = {}) {
   const intake = createIntake<string>({ maxQueued: 1, ...options });
   expect(intake.tryOffer('in')).toBe(true);
@@ -129,7 +129,7 @@ describe('an offer', () => {
     expect(intake.tryOffer(6)).toBe(false);
   });
 
-  it('is let in by lane and not by who came first, and in a lane in the order of coming', async () => {
+  it('is accepted by lane before order of arrival, and within a lane in order of arrival', async () => {
     const by = (item: string) => (item === item.toUpperCase() ? 'now' : 'later');
     const { intake, reader } = full({ queue: lanes([{ name: 'now' }, { name: 'soon' }, { name: 'later', floor: 0 }], { by }) });
     for (const item of ['a', 'b', 'A', 'c', 'B']) void intake.offer(item);
@@ -173,7 +173,7 @@ describe('an offer', () => {
     const [gone, later] = [new AbortController(), new AbortController()];
     const first = offered(intake, 'first', { signal: gone.signal });
     const second = offered(intake, 'second', { signal: later.signal });
-    const reason = new Error('nobody wants it');
+    const reason = new Error('the offer is withdrawn');
     gone.abort(reason);
     expect(intake.snapshot().waiting).toBe(1);
     await reader.next();
@@ -186,7 +186,7 @@ describe('an offer', () => {
     expect([aborted, intake.snapshot()]).toEqual([[reason], { queued: 0, waiting: 0 }]);
   });
 
-  it('rejects the one offer whose `lane` throws, or answers a lane nobody declared', async () => {
+  it('rejects the one offer whose `lane` throws, or returns an undeclared lane', async () => {
     const fault = new Error('no lane');
     const by = (item: string): string => {
       if (item === 'bad') throw fault;
@@ -201,7 +201,7 @@ describe('an offer', () => {
     expect([good, intake.snapshot().queued]).toEqual([[true], 1]);
   });
 
-  it('throws where it is made when it names a lane nobody declared, so that it is not missed', () => {
+  it('throws where it is made when it names an undeclared lane', () => {
     const { intake } = full({ queue: lanes([{ name: 'now' }]) });
     expect(() => intake.offer('a', { lane: 'later' })).toThrow(LaneUnknownError);
   });
@@ -218,7 +218,7 @@ describe('an offer', () => {
     intake.close();
   });
 
-  it('that nobody listens to is not reported as unhandled', async () => {
+  it('whose promise is ignored is not reported as unhandled', async () => {
     const unhandled: unknown[] = [];
     const report = (reason: unknown): number => unhandled.push(reason);
     process.on('unhandledRejection', report);
@@ -287,7 +287,7 @@ describe('ready$', () => {
     expect(seen).toEqual([[true, 0], [false, 4], [true, 1], 'complete']);
   });
 
-  it('tells everybody the levels in the same order when one of them fills the intake again', () => {
+  it('tells every subscriber the levels in the same order when one of them fills the intake again', () => {
     const intake = createIntake<number>({ maxQueued: 2, highWater: 2, lowWater: 0 });
     const seen: string[] = [];
     intake.ready$.subscribe((isReady) => {
@@ -457,7 +457,7 @@ describe('callbacks of createIntake that abort the signal of their offer', () =>
     ]);
   });
 
-  it('are heard although nobody listened yet', async () => {
+  it('are noticed before the offer listens to its signal', async () => {
     const controller = new AbortController();
     const intake = createIntake<number>({
       maxQueued: 1,

@@ -125,7 +125,7 @@ describe('acquire', () => {
     });
   });
 
-  it('leaves the lease to whoever got it, even one who unsubscribes in next', () => {
+  it('leaves the lease to its holder, even to one that unsubscribes in `next`', () => {
     const limiter = createLimiter({ concurrency: 1 });
     let lease: Lease | undefined;
     limiter
@@ -138,7 +138,7 @@ describe('acquire', () => {
     expect(limiter.executing).toBe(0);
   });
 
-  it('lets nobody be skipped by a consumer that leaves while others are granted', () => {
+  it('skips only the job that leaves while others are granted', () => {
     const { limiter, lease } = busy({ concurrency: 1 });
     const order: string[] = [];
     const second = new Subject<void>();
@@ -180,7 +180,7 @@ describe('acquire', () => {
     expect(done).toBe(MORE_THAN_A_STACK);
   });
 
-  it('gives the slot to whoever waits, not to whoever asks inside the release', () => {
+  it('grants a waiting job before a job made inside the release', () => {
     const { limiter, lease } = busy({});
     const order: string[] = [];
     limiter.acquire().subscribe((first) => {
@@ -337,7 +337,7 @@ describe('run', () => {
     expect([stopped, limiter.executing, signal?.aborted, (signal?.reason as DOMException).name]).toEqual([1, 0, true, 'AbortError']);
   });
 
-  it('starts no call on behalf of those who are about to leave as well', () => {
+  it('starts no call for jobs that are about to leave as well', () => {
     virtualTime(({ advance, pending }) => {
       const limiter = createLimiter({ concurrency: 2, rates: [perMinute('requests', 600, { burst: 10 })], headroom: 1 });
       const started: number[] = [];
@@ -347,7 +347,7 @@ describe('run', () => {
         .subscribe();
       limiter.acquire().subscribe(() => other.push('lease'));
       pipeline.unsubscribe();
-      // The slots are free at once; whoever is left gets them when everybody is gone.
+      // The slots are free at once. The remaining job gets one when all the others have left.
       expect([started, limiter.executing, limiter.snapshot().requests, other]).toEqual([[0, 1], 0, 8, []]);
       advance(0);
       expect([started, other, pending()]).toEqual([[0, 1], ['lease'], 0]);
@@ -482,7 +482,7 @@ describe('runAsync', () => {
     ],
     ['errors', () => throwError(() => new Error('broken'))],
     ['rejects', () => Promise.reject(new Error('broken'))],
-  ])('rejects and frees the slot when the work %s, for whoever waits', async (_how, work) => {
+  ])('rejects and frees the slot for the next job when the work %s', async (_how, work) => {
     const limiter = createLimiter({ concurrency: 1 });
     const [failed, next] = [limiter.runAsync(work), limiter.runAsync(() => Promise.resolve('next'))];
     await expect(failed).rejects.toThrow('broken');
@@ -811,7 +811,7 @@ describe('the bound of the queue', () => {
   });
 
   it.each(['dropOldest', 'latest', 'dropLowest'] as const)(
-    'holds for whoever has no promise, above however many that have one: %s',
+    'holds for jobs without a promise, however many promised jobs wait: %s',
     async (overflow) => {
       const { limiter, lease } = busy({ maxQueued: 2, overflow, queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
       const low = overflow === 'dropLowest' ? 'p1' : 'p0';
@@ -826,7 +826,7 @@ describe('the bound of the queue', () => {
   );
 
   it.each(['dropOldest', 'latest', 'dropLowest', 'dropNewest', 'error'] as const)(
-    'nobody goes for one that may not wait: %s',
+    'evicts no job for one that may not wait: %s',
     (overflow) => {
       const { limiter } = busy({ maxQueued: 1, overflow, queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
       const waiting = watch(limiter, { lane: overflow === 'dropLowest' ? 'p1' : 'p0' });
@@ -890,7 +890,7 @@ describe('the wait', () => {
     });
   });
 
-  it('names what stands in the way of the one whose turn it is', () => {
+  it('names the limit that blocks the next job', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 100 } });
@@ -1093,7 +1093,7 @@ describe('a bidder', () => {
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   });
 
-  it('that cannot say what it wants is refused, and stands in nobody’s way', () => {
+  it('with an invalid bid is refused, and blocks no other job', () => {
     const { limiter, lease } = busy({});
     const boom = new Error('boom');
     const bids = [
@@ -1179,7 +1179,7 @@ describe('observe', () => {
     expect(pauseOf({ status: 429, headers: { 'retry-after': 'Wed, 21 Oct 2026 12:00:07 GMT' } }, 5000)).toBe(0);
   });
 
-  it('holds everybody for as long as the longest pause says', () => {
+  it('holds every job for the longest of its pauses', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
       const limiter = createLimiter({ learn: fromHeaders(), onEvent: unstamped((event) => events.push(event)) });
@@ -1195,7 +1195,7 @@ describe('observe', () => {
 });
 
 describe('penalize', () => {
-  it('starts and tells nothing by itself: whoever calls it may be in the middle of something', () => {
+  it('starts no job and calls no listener by itself, because its caller may be in the middle of something', () => {
     virtualTime(({ advance, now }) => {
       const { limiter, lease } = busy({});
       let told = 0;
@@ -1211,7 +1211,7 @@ describe('penalize', () => {
 });
 
 describe('watch', () => {
-  it('tells of a slot that somebody gave up at the end of the frame, though nobody waits for it', () => {
+  it('reports a slot freed by a cancelled call at the end of the frame, also without a waiting job', () => {
     virtualTime(({ advance }) => {
       const { limiter, lease } = busy({});
       let told = 0;
@@ -1264,7 +1264,7 @@ describe('setLimits', () => {
     });
   });
 
-  it('re-times those who wait', () => {
+  it('re-times waiting jobs', () => {
     virtualTime(({ advance, flush, now }) => {
       const limiter = createLimiter({ rates: [perMinute('requests', 6, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire();
@@ -1298,7 +1298,7 @@ describe('the end', () => {
     return done;
   };
 
-  it('by close refuses those who wait and the newcomers, and leaves leases valid', async () => {
+  it('by close refuses waiting and new jobs, and leaves leases valid', async () => {
     const { limiter, lease } = busy({});
     const bidder: unknown[] = [];
     limiter.enlist({ granted: () => undefined, refused: (error) => bidder.push(error) });
@@ -1340,7 +1340,7 @@ describe('the end', () => {
     });
   });
 
-  it('by drain lets those who wait have their turn, and resolves when the last lease is back', async () => {
+  it('by drain grants the waiting jobs, and resolves when the last lease is back', async () => {
     const { limiter, lease } = busy({});
     const waiting = watch(limiter);
     const drained = limiter.drain();
@@ -1404,7 +1404,7 @@ describe('what a queue for slots and rates must not do', () => {
       const waiting = watch(limiter, { cost: { tokens: 50 } });
       expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 1, heldByRate: 1, heldBySlot: 0 });
       expect(limiter.tryAcquire({ lane: 'now', cost: { tokens: 0 } })).toBeDefined();
-      // The slot is taken, and would be of no use to the one who waits.
+      // The slot is taken, and would be of no use to the waiting job.
       expect(limiter.snapshot()).toMatchObject({ executing: 1, heldByRate: 1, heldBySlot: 0 });
       advance(5000);
       expect(waiting.seen).toEqual([]);
@@ -1426,7 +1426,7 @@ describe('what a queue for slots and rates must not do', () => {
     });
   });
 
-  it('keep a release waiting behind somebody who waits for the rate', () => {
+  it('keep a release waiting behind a job that waits for the rate', () => {
     virtualTime(({ advance, now }) => {
       const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 600, { burst: 1 })], headroom: 1 });
       const lease = limiter.tryAcquire()!;
@@ -1439,7 +1439,7 @@ describe('what a queue for slots and rates must not do', () => {
     });
   });
 
-  it('let a smaller job of the same lane past the one whose turn it is, nor keep it when that one leaves', () => {
+  it('let a smaller job of the same lane overtake the next one, nor hold it when that one leaves', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 50 } });

@@ -36,7 +36,7 @@ interface Given {
   readonly bad: ReadonlySet<number>;
   readonly blame: Blame;
   readonly divide: DivideOptions;
-  /** Who leaves while which call (from 1) is under way. */
+  /** The item that leaves, and the call (from 1) during which it leaves. */
   readonly leaving?: { readonly item: number; readonly call: number };
 }
 
@@ -82,7 +82,7 @@ function* badSets(size: number): Generator<Set<number>> {
     yield new Set(Array.from({ length: size }, (_, i) => i).filter((item) => (bits >> item) & 1));
 }
 
-/** What every caller must see; true when somebody was given up. */
+/** Checks what every caller must see. True when an item was given up. */
 function check({ bad, blame, leaving }: Given, { callers }: ReturnType<typeof execute>): boolean {
   let givenUp = false;
   for (const [item, { values, errors }] of callers.entries()) {
@@ -101,7 +101,7 @@ function check({ bad, blame, leaving }: Given, { callers }: ReturnType<typeof ex
   return givenUp;
 }
 
-/** Calls of a parallel split, written down as rounds: whoever fails is named, or cut into `factor` parts. */
+/** Calls of a parallel split, counted round by round: a failed call has its bad item named, or is cut into `factor` parts. */
 function parallelCalls({ size, bad, blame }: Given, factor: number): number {
   const isBad = (item: number): boolean => bad.has(item);
   const queue = [Array.from({ length: size }, (_, i) => i)];
@@ -162,18 +162,18 @@ describe('a search', () => {
     return { limiter, sent, answers, fail, leave };
   };
 
-  it('goes on when everybody has left the part that is under way', async () => {
+  it('continues when every item has left the part under way', async () => {
     const { sent, answers, fail, leave } = searching();
     fail();
     expect(sent).toEqual(['0123', '01']);
     leave();
-    // Whoever leaves lets the next one in at the end of the frame.
+    // A cancelled call grants the next one at the end of the frame.
     await new Promise((resolve) => setTimeout(resolve));
     expect(sent).toEqual(['0123', '01', '23']);
     expect(answers).toEqual([2, 3]);
   });
 
-  it('goes on when everybody has left the part that waits for a permit', () => {
+  it('continues when every item has left the part that waits for a permit', () => {
     const { limiter, sent, answers, fail, leave } = searching();
     const leases: Lease[] = [];
     limiter.acquire().subscribe((lease) => leases.push(lease));
@@ -206,7 +206,7 @@ describe.each(strategies)('%s', (_name, divide, factor) => {
     }
   });
 
-  it.each(['none', 'right', 'wrong'])('lets anybody leave during any call; blame: %s', (name) => {
+  it.each(['none', 'right', 'wrong'])('lets any item leave during any call; blame: %s', (name) => {
     let left = 0;
     for (let size = 2; size <= LARGEST_LEFT; size++) {
       for (const bad of badSets(size)) {
@@ -224,7 +224,7 @@ describe.each(strategies)('%s', (_name, divide, factor) => {
     expect(left).toBeGreaterThan(sized(5, 100));
   });
 
-  it('keeps to every budget, and gives nobody up that it can afford to try', () => {
+  it('keeps to every budget, and gives up no item that it can afford to try', () => {
     for (let size = 1; size <= LARGEST_LEFT; size++) {
       for (const bad of badSets(size)) {
         for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {

@@ -159,7 +159,7 @@ describe('what an error means comes first', () => {
     ['401', failure({ status: 401 }), 1],
     ['403', failure({ status: 403 }), 1],
     ['404', failure({ status: 404 }), 1],
-    ['an abort of somebody else', failure({ name: 'AbortError' }), 1],
+    ['an abort by another signal', failure({ name: 'AbortError' }), 1],
     [
       'a 429 of the OpenAI SDK',
       failure({ status: 429, code: 'rate_limit_exceeded', type: 'tokens', headers: new Headers({ 'retry-after-ms': '20' }) }),
@@ -284,7 +284,7 @@ describe('bad items', () => {
     expect(ended).toEqual([]);
   });
 
-  it('get through within a budget, and nobody is called bad when it is spent', () => {
+  it('get through within a budget, and no good item is blamed when it is spent', () => {
     for (const strategy of ['parallel', 'sequential'] as const) {
       const { work, sent } = poisoned([0, 5, 10, 15]);
       const settled = run(work, range(16), repairing(strategy, { maxCalls: 6 }));
@@ -298,7 +298,7 @@ describe('bad items', () => {
     }
   });
 
-  it.each(['parallel', 'sequential'] as const)('tell how many items the error named, whoever of them has left: %s', (strategy) => {
+  it.each(['parallel', 'sequential'] as const)('report how many items the error named, also those that have left: %s', (strategy) => {
     const told: unknown[] = [];
     const scheduler = new CountingScheduler();
     const work: BatchWork<number, number> = (items) =>
@@ -356,7 +356,7 @@ describe('bad items', () => {
   });
 
   it('one whose answer names it does not stand in for the one that made the batch fail', () => {
-    // Item 0 is refused in an answer that succeeds, so nobody knows whether it or item 1 made the first call fail.
+    // Item 0 is rejected in an answer that succeeds, so it is unknown whether it or item 1 made the first call fail.
     const work: BatchWork<number, number> = (items) =>
       items.length === 2 ? throwError(() => badRequest) : of(items.map((item) => (item === 0 ? badRequest : item)) as number[]);
     const settled = run(work, [0, 1], repairing('sequential', { strategy: sequentialSearch() }));
@@ -371,7 +371,7 @@ describe('bad items', () => {
     expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
   });
 
-  it('nobody is bad when what failed together succeeds apart', () => {
+  it('no item is blamed when items that failed together succeed apart', () => {
     for (const strategy of ['parallel', 'sequential'] as const) {
       const work: BatchWork<number, number> = (items) => (items.length === 4 ? throwError(() => badRequest) : of([...items]));
       expect(inputs(run(work, range(4), repairing(strategy)), 'fulfilled')).toEqual(range(4));

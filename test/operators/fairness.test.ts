@@ -25,7 +25,7 @@ function queued<T>(fairness: Fairness | undefined, by?: (item: T) => string): { 
   return fairness ? { queue: lanes(shares, { fairness, ...(by && { by }) }) } : {};
 }
 const lane = (item: string): string => item.toLowerCase();
-/** Interleaved, so that the order of arrival is none of the others. */
+/** Interleaved, so that the order of arrival differs from all the others. */
 const items = ['b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a'];
 
 const expected: readonly (readonly [string, Fairness | undefined, string])[] = [
@@ -92,7 +92,7 @@ describe.each(expected)('under %s', (name, fairness, order) => {
 });
 
 describe('a newcomer', () => {
-  it.each(expected.slice(2))('goes past nobody who waits for the rate, under %s', (_name, fairness) => {
+  it.each(expected.slice(2))('overtakes no job that waits for the rate, under %s', (_name, fairness) => {
     const scheduler = new VirtualTimeScheduler();
     const limiter = createLimiter({ rates: [perMinute('tokens', 600, { burst: 10 })], headroom: 1, ...queued(fairness), scheduler });
     let granted = false;

@@ -424,7 +424,7 @@ describe('fromStream over a ReadableStream', () => {
     expect(made).toBe(3);
   });
 
-  it('errors when the stream is locked by somebody else', async () => {
+  it('errors when another reader has locked the stream', async () => {
     const stream = readableOf([1]);
     stream.getReader();
     const { seen } = watch(fromStream(() => stream));

@@ -1,5 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Subscriber } from 'rxjs';
-import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
+import { EMPTY, ignoreElements, mergeMap, NEVER, Observable, of, Subject, takeUntil, throwError, timer, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { HedgeStats, hedgeWith } from '../../operators/hedge.js';
@@ -7,6 +8,7 @@ import type { FlowEvent } from '../../operators/index.js';
 import { createLimiter, hedge, isFlowError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const failing = (status: number): Error => Object.assign(new Error(`status ${String(status)}`), { status });
 
@@ -495,4 +497,85 @@ it('leaves no listener on a session signal: 10,000 calls of two attempts', () =>
   for (let i = 0; i < 10_000; i++) hedge(ask, { delayMs: 0 }).subscribe().unsubscribe();
   expect(most).toBe(2);
   expect(listeners).toBe(0);
+});
+
+describe('hedge', () => {
+  expectNoUnhandledRejections();
+
+  it('calls no attempt that waits for its permit when its consumer, told of the error, makes room', () => {
+    const scheduler = new VirtualTimeScheduler();
+    const limiter = createLimiter({ concurrency: 1, scheduler });
+    const calls: number[] = [];
+    const attempt = (index: number): Observable<never> => {
+      calls.push(index);
+      return timer(5, scheduler).pipe(mergeMap(() => throwError(() => Object.assign(new Error('no'), { status: 401 }))));
+    };
+    let failures = 0;
+    hedge(attempt, { limiter, delayMs: 1, scheduler }).subscribe({
+      error: () => {
+        failures++;
+        limiter.setLimits({ concurrency: 4 });
+      },
+    });
+    scheduler.flush();
+    expect([failures, calls, limiter.executing, limiter.snapshot().queued]).toEqual([1, [0], 0, 0]);
+  });
+
+  it('makes no attempt whose permit comes while it is being given up', async () => {
+    const stop = new Subject<void>();
+    const limiter = createLimiter({ concurrency: 1 });
+    const made: number[] = [];
+    let answer: ((value: string) => void) | undefined;
+    const ask = (index: number): Promise<string> => {
+      made.push(index);
+      return new Promise((resolve) => {
+        answer = resolve;
+      });
+    };
+    hedge(ask, {
+      delayMs: 0,
+      limiter,
+      onEvent: ({ type }) => {
+        if (type === 'cancelled') stop.next();
+      },
+    })
+      .pipe(takeUntil(stop))
+      .subscribe();
+    answer?.('answer');
+    await delay(0);
+    expect([made, limiter.executing, limiter.snapshot().queued]).toEqual([[0], 0, 0]);
+  });
+
+  it('counts no attempt twice when the consumer leaves while it hears of the loser of one without a value', () => {
+    const stats = new HedgeStats();
+    const stop = new Subject<void>();
+    const ask = (index: number, { signal }: { readonly signal: AbortSignal }) => {
+      if (index > 0) return EMPTY;
+      signal.addEventListener('abort', () => {
+        stop.next();
+      });
+      return NEVER;
+    };
+    hedgeWith(stats, ask, { delayMs: 0 }).pipe(takeUntil(stop)).subscribe();
+    expect([stats.hedging, stats.calling]).toEqual([0, 0]);
+  });
+
+  it('makes no attempt for a consumer that leaves when it hears of it', () => {
+    const stats = new HedgeStats();
+    const stop = new Subject<void>();
+    const made: number[] = [];
+    const ask = (index: number) => {
+      made.push(index);
+      return NEVER;
+    };
+    hedgeWith(stats, ask, {
+      delayMs: 0,
+      onEvent: ({ type }) => {
+        if (type === 'hedged') stop.next();
+      },
+    })
+      .pipe(takeUntil(stop))
+      .subscribe();
+    expect([made, stats.hedging, stats.calling]).toEqual([[0], 0, 0]);
+  });
 });

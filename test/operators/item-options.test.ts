@@ -86,7 +86,7 @@ describe('deadlineMs', () => {
 });
 
 describe('calls that time out at the same moment', () => {
-  it('are all aborted before anybody hears of it and before the next ones start', () => {
+  it('are all aborted before the first rejection is emitted and before the next ones start', () => {
     virtualTime(({ advance }) => {
       const log: string[] = [];
       const work = (item: string, { signal }: { readonly signal: AbortSignal }) => {

@@ -77,7 +77,7 @@ const apis: Readonly<Record<string, Api>> = {
 const classifiers: Readonly<Record<string, Rules>> = {
   'by status': {},
   'with `classifyError`': { classify: classifyError },
-  'as what nobody recognises': { classify: () => ({ class: 'itemFault', unrecognised: true }) },
+  'as an unknown error': { classify: () => ({ class: 'itemFault', unrecognised: true }) },
 };
 
 const rows = Object.entries(apis).flatMap(([api, make]) =>

@@ -15,6 +15,7 @@ import {
   Subject,
   Subscription,
   take,
+  takeUntil,
   tap,
   throwError,
   timer,
@@ -31,6 +32,7 @@ import {
   createBreaker,
   createLimiter,
   DeadlineError,
+  hedge,
   heldBy,
   policy,
   RateLimitError,
@@ -102,7 +104,7 @@ describe('another attempt', () => {
     ['413', failing(413), 1],
     ['an abort', new DOMException('left', 'AbortError'), 1],
     ['a deadline inside', new DeadlineError('settleAll', 1, 1), 1],
-    ['what nobody recognises', new Error('some bug'), 1],
+    ['an unknown error', new Error('some bug'), 1],
   ])('after %s: %s makes %s', (_name, error, attempts) => {
     virtualTime(({ flush, now }) => {
       const { work, calledAt } = flaky(now, error);
@@ -308,7 +310,7 @@ describe('with a limiter', () => {
     });
   });
 
-  it('whoever listens to releases is told the outcome and the error', () => {
+  it('listeners of releases are told the outcome and the error', () => {
     virtualTime(({ flush, advance }) => {
       const limiter = createLimiter({ concurrency: 1 });
       const releases: [Release['outcome'], unknown][] = [];
@@ -354,7 +356,7 @@ describe('with a limiter', () => {
     });
   });
 
-  it('a wait the other side asked for holds everybody, and begins before the permit goes back', () => {
+  it('a pause that the server asks for holds every job, and begins before the permit is returned', () => {
     virtualTime(({ flush, now }) => {
       const limiter = createLimiter({ concurrency: 1 });
       const startedAt: number[] = [];
@@ -413,7 +415,7 @@ describe('with a limiter', () => {
     });
   });
 
-  it('the job says lane and cost; a call may say other ones, and a lane that is none errors the call', () => {
+  it('the job says lane and cost; a call may override them, and an unknown lane errors the call', () => {
     virtualTime(() => {
       const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, lanes: ['p0', 'p2'] });
       const tokens = (): number => limiter.snapshot().tokens;
@@ -750,7 +752,7 @@ describe('the deadline', () => {
     });
   });
 
-  it('starts when somebody subscribes, not when the call is described', () => {
+  it('starts with the subscription, not when the call is described', () => {
     virtualTime(({ advance, flush }) => {
       const call = policy({ deadlineMs: 1000 })(() => timer(800));
       advance(5000);
@@ -1058,7 +1060,7 @@ describe('leaving', () => {
     expect(limiter.executing).toBe(0);
   });
 
-  it('a promise that fails afterwards disturbs nobody', async () => {
+  it('a promise that fails afterwards causes no unhandled rejection', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const { leave } = watch(
       policy({ limiter, retry: retryFailed(steady) })(
@@ -1075,7 +1077,7 @@ describe('leaving', () => {
     expect(limiter.executing).toBe(0);
   });
 
-  it('a work that gives its own lease back and then times out disturbs nobody either', async () => {
+  it('work that returns its own lease and then times out fails only its own call', async () => {
     const clock = new CountingScheduler();
     const limiter = createLimiter({ concurrency: 1, scheduler: clock });
     const { ends } = watch(
@@ -1363,5 +1365,272 @@ describe('permits', () => {
     };
     next();
     expect([count, limiter.executing]).toEqual([20_000, 0]);
+  });
+});
+
+type Work<R> = (context: { readonly signal: AbortSignal }) => R;
+
+describe('policy', () => {
+  it('does not abort work that has failed for a consumer that leaves while its error is classified', () => {
+    const stop = new Subject<void>();
+    const limiter = createLimiter({ concurrency: 1 });
+    let signal: AbortSignal | undefined;
+    const careful = policy({
+      limiter,
+      classify: () => {
+        stop.next();
+        return { class: 'transient' };
+      },
+    });
+    const work: Work<Observable<never>> = (context) => {
+      ({ signal } = context);
+      return throwError(() => new Error('no'));
+    };
+    careful(work).pipe(takeUntil(stop)).subscribe();
+    expect([signal?.aborted, limiter.executing]).toEqual([false, 0]);
+  });
+});
+
+const refused = Object.assign(new Error('status 429'), { status: 429, headers: { 'retry-after': '10' } });
+/** A listener that writes down events and outcomes. */
+function log(events: string[]): (event: FlowEvent) => void {
+  return (event) => {
+    events.push('outcome' in event ? `${event.type} ${event.outcome}` : event.type);
+  };
+}
+/** A half-open breaker: the next call is its probe. */
+function halfOpen(clock: CountingScheduler) {
+  const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 10, scheduler: clock });
+  breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+  clock.schedule(() => undefined, 10);
+  clock.flush();
+  expect(breaker.state).toBe('halfOpen');
+  return breaker;
+}
+
+describe('a promise whose subscriber takes the answer and leaves', () => {
+  type Work = (context: { readonly signal: AbortSignal }) => Promise<string>;
+  const runs: readonly [string, (work: Work) => Observable<string>][] = [
+    ['policy', policy({ retry: retryFailed() })],
+    ['a breaker', createBreaker().run.bind(createBreaker())],
+    ['a limiter', createLimiter().run.bind(createLimiter())],
+    ['hedge', (work) => hedge((_index, context) => work(context))],
+  ];
+  it.each(runs)('does not have its signal aborted by %s: the answer may be read later', async (_name, run) => {
+    let signal: AbortSignal | undefined;
+    const work: Work = (context) => {
+      ({ signal } = context);
+      return Promise.resolve('headers first, the body later');
+    };
+    await firstValueFrom(run(work));
+    expect(signal?.aborted).toBe(false);
+  });
+
+  it('is a call that went well: for the limiter, for the events and for the count of calls', async () => {
+    const events: string[] = [];
+    const outcomes: string[] = [];
+    const limiter = createLimiter({ concurrency: 1 });
+    limiter.onRelease(({ outcome }) => outcomes.push(outcome));
+    const careful = policy({ limiter, retry: retryFailed(), onEvent: log(events) });
+    await expect(firstValueFrom(careful(() => Promise.resolve('answer')))).resolves.toBe('answer');
+    await expect(firstValueFrom(limiter.run(() => Promise.resolve('answer')))).resolves.toBe('answer');
+    expect([events, outcomes, limiter.executing]).toEqual([
+      ['accepted', 'attemptStarted', 'attemptEnded ok', 'settled fulfilled'],
+      ['ok', 'ok'],
+      0,
+    ]);
+  });
+});
+
+describe('work that makes its own consumer leave and then throws', () => {
+  it.each([
+    ['what does not count', new Error('mine')],
+    ['what counts', busy],
+  ])('%s: a probe gives its place back once, and the breaker hears of no failure', (_name, error) => {
+    const clock = new CountingScheduler();
+    const breaker = halfOpen(clock);
+    const leaving = new Subject<void>();
+    breaker
+      .run(() => {
+        leaving.next();
+        throw error;
+      })
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    const { state, probing } = breaker.snapshot();
+    expect([state, probing]).toEqual(['halfOpen', 0]);
+    breaker.run(() => NEVER).subscribe();
+    expect(breaker.snapshot().probing).toBe(1);
+  });
+
+  it('gives its permit back as cancelled', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const outcomes: string[] = [];
+    limiter.onRelease(({ outcome }) => outcomes.push(outcome));
+    const leaving = new Subject<void>();
+    limiter
+      .run(() => {
+        leaving.next();
+        throw busy;
+      })
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    expect([outcomes, limiter.executing]).toEqual([['cancelled'], 0]);
+  });
+});
+
+describe('a call of a policy whose consumer leaves in the middle of its end', () => {
+  it('at the deadline, when the signal aborts: ends once, asks no fallback and is counted once', () => {
+    virtualTime(({ advance, scheduler }) => {
+      const events: string[] = [];
+      const queued: number[] = [];
+      let asked = 0;
+      const leaving = new Subject<void>();
+      const careful = policy({
+        deadlineMs: 10,
+        retry: retryFailed(),
+        scheduler,
+        fallback: () => {
+          asked += 1;
+          return of('instead');
+        },
+        onEvent: (event) => {
+          log(events)(event);
+          if (event.type === 'accepted') queued.push(event.queued);
+        },
+      });
+      const hang = ({ signal }: { readonly signal: AbortSignal }): Observable<never> => {
+        signal.addEventListener('abort', () => {
+          leaving.next();
+        });
+        return NEVER;
+      };
+      careful(hang).pipe(takeUntil(leaving)).subscribe();
+      advance(20);
+      expect([events, asked]).toEqual([['accepted', 'attemptStarted', 'cancelled', 'attemptEnded cancelled'], 0]);
+      careful(() => of('next')).subscribe();
+      expect(queued).toEqual([1, 1]);
+    });
+  });
+
+  it('when the limiter tells of the pause: the attempt ends once', () => {
+    const clock = new CountingScheduler();
+    const events: string[] = [];
+    const executing: number[] = [];
+    const leaving = new Subject<void>();
+    const limiter = createLimiter({
+      scheduler: clock,
+      onEvent: (event) => {
+        if (event.type === 'throttled') leaving.next();
+      },
+    });
+    const careful = policy({
+      limiter,
+      retry: retryFailed(),
+      scheduler: clock,
+      onEvent: (event) => {
+        log(events)(event);
+        if (event.type === 'attemptStarted') executing.push(event.executing);
+      },
+    });
+    careful(() => throwError(() => refused))
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    expect(events).toEqual(['accepted', 'attemptStarted', 'attemptEnded cancelled', 'cancelled']);
+    clock.schedule(() => undefined, 11_000);
+    clock.flush();
+    careful(() => of('next')).subscribe();
+    expect(executing).toEqual([1, 1]);
+  });
+
+  it('when it is asked for the class of a refusal: the share of retries is left as it was', () => {
+    virtualTime(({ flush, scheduler }) => {
+      const leaving = new Subject<void>();
+      const limiter = createLimiter({ scheduler, concurrency: 1, maxQueued: 0 });
+      const lease = limiter.tryAcquire();
+      const careful = policy({
+        limiter,
+        scheduler,
+        retry: retryFailed({ delayMs: 10, jitter: 'none', maxShare: 0.2 }),
+        classify: (error, context) => {
+          leaving.next();
+          return classifyError(error, context);
+        },
+      });
+      for (let n = 0; n < 10; n++) {
+        careful(() => NEVER)
+          .pipe(takeUntil(leaving))
+          .subscribe();
+      }
+      lease?.release();
+      const attempts: number[] = [];
+      careful(({ attempt }) => {
+        attempts.push(attempt);
+        return throwError(() => busy);
+      }).subscribe({ error: () => undefined });
+      flush();
+      expect(attempts).toEqual([1, 2, 3]);
+    });
+  });
+});
+
+describe('a fallback', () => {
+  it.each([
+    ['at once', throwError(() => busy)],
+    ['later', timer(5).pipe(mergeMap(() => throwError(() => busy)))],
+    ['by taking too long', NEVER],
+  ])('begins when the permit of work that failed %s is given back', (_name, work) => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1, maxQueued: 0 });
+      const outcomes: unknown[] = [];
+      limiter.onRelease(({ outcome }) => outcomes.push(outcome));
+      const seen: string[] = [];
+      const careful = policy({ limiter, timeoutMs: 10, fallback: () => limiter.run(() => of('instead')) });
+      careful(() => work).subscribe((answer) => seen.push(answer));
+      flush();
+      expect([seen, outcomes, limiter.executing]).toEqual([['instead'], ['error', 'ok'], 0]);
+    });
+  });
+
+  it('is not called when the job that gets the permit makes the consumer leave', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const leaving = new Subject<void>();
+    let asked = 0;
+    const fallback = (): Observable<string> => {
+      asked += 1;
+      return of('instead');
+    };
+    const failing = new Subject<never>();
+    policy({ limiter, fallback })(() => failing)
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    limiter
+      .run(() => {
+        leaving.next();
+        return of('next');
+      })
+      .subscribe();
+    failing.error(busy);
+    expect([asked, limiter.executing]).toEqual([0, 0]);
+  });
+});
+
+describe('what was configured', () => {
+  it('is kept when the first pause is longer than the usual longest', () => {
+    virtualTime(({ flush, now, scheduler }) => {
+      const startedAt: number[] = [];
+      policy({ scheduler, retry: retryFailed({ delayMs: 60_000, jitter: 'none' }) })(() => {
+        startedAt.push(now());
+        return throwError(() => busy);
+      }).subscribe({ error: () => undefined });
+      flush();
+      expect(startedAt).toEqual([0, 60_000, 120_000]);
+    });
+  });
+
+  it('is refused where a breaker could never close again', () => {
+    expect(() => createBreaker({ closes: { probes: Infinity } })).toThrow(
+      /expected `closes.probes` to be a whole number >= 1, got `Infinity`/,
+    );
   });
 });

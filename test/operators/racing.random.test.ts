@@ -1,4 +1,4 @@
-// Random calls through switchLatest, hedge, speculate, policy and a breaker, with whatever may be done wherever somebody is called back.
+// Random calls through switchLatest, hedge, speculate, policy and a breaker, with random acts in every callback.
 
 import type { Subscriber } from 'rxjs';
 import { config, EMPTY, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
@@ -14,7 +14,7 @@ interface Told {
   readonly signal: AbortSignal;
 }
 
-/** Somebody who listens, and may leave whenever it likes. */
+/** A subscriber that may leave at any moment. */
 interface Consumer {
   readonly leave: () => void;
 }
@@ -81,7 +81,7 @@ class World {
     };
   }
 
-  /** Something, wherever somebody is called back. */
+  /** A random act, in any callback. */
   act(_where: string, mayThrow = false): void {
     const dice = this.#dice;
     if (this.#acts <= 0 || dice.chance(0.5)) return;
@@ -124,7 +124,7 @@ class World {
     for (const source of [this.#items, this.#predict, this.#confirm]) source.complete();
   }
 
-  /** The work of everybody. */
+  /** The work of every operator. */
   work(who: string, { signal }: Told): Observable<string> | PromiseLike<string> | string {
     const dice = this.#dice;
     const id = `${who} ${String(this.#calls++)}`;
@@ -136,7 +136,7 @@ class World {
     let isWhole = false;
     signal.addEventListener('abort', () => {
       if (isWhole) this.wrong.add(`${who}: aborted after its answer`);
-      // Promises are given up, and nobody hears of them any more.
+      // Promises are abandoned, and their results are ignored.
       ended();
       this.act('abort');
     });
@@ -146,7 +146,7 @@ class World {
     const ms = dice.int(0, 15);
     if (kind === 0) {
       ended();
-      // `switchLatest` is given a stream of it, and whoever left meanwhile was given nothing.
+      // `switchLatest` gets a stream of it, and a subscriber that left meanwhile got nothing.
       isWhole = who !== 'switchLatest' && acts === this.#acts;
       return id;
     }
@@ -299,7 +299,7 @@ class World {
     });
   }
 
-  /** What is left when everybody has gone. */
+  /** What is left when every subscriber has gone. */
   leftOvers(): Record<string, unknown> {
     const { accepted, ended, started, stopped } = this.#told;
     return {
@@ -365,7 +365,7 @@ async function run(seed: number): Promise<Record<string, unknown>> {
   return world.leftOvers();
 }
 
-describe('anything may be done wherever somebody is called back', () => {
+describe('anything may be done in every callback', () => {
   it('the newest wins, every call ends once, and nothing is left behind', { timeout: 600_000 }, async () => {
     const reported: unknown[] = [];
     config.onUnhandledError = (error) => reported.push(String(error));

@@ -88,7 +88,7 @@ describe('the permit', () => {
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   });
 
-  it('is not charged to who leaves while waiting, and whoever is next does not wait for them', () => {
+  it('is not charged for a subscriber that leaves while waiting, and the next job does not wait for it', () => {
     virtualTime(({ advance }) => {
       const limiter = metered();
       const first = limited(limiter, { tokens: 10 });
@@ -201,7 +201,7 @@ describe('the cost', () => {
     ['is not a number', () => ({ tokens: NaN }), '`cost` must return'],
     ['is negative', () => ({ requests: -1 }), '`cost` must return'],
     ['is infinite', () => ({ tokens: Infinity }), '`cost` must return'],
-    ['has a name nobody knows', () => ({ token: 5 }), '`cost` must return'],
+    ['has an unknown name', () => ({ token: 5 }), '`cost` must return'],
   ])('that %s errors the stream', (_what, cost, message) => {
     const { ends, send } = limited(createLimiter(), cost as () => Cost);
     send(1);
@@ -209,7 +209,7 @@ describe('the cost', () => {
     expect((ends[0] as Error).message).toMatch(`rateLimit: ${message}`);
   });
 
-  it('that can never be paid errors the stream, whether it is tokens or requests, and nobody else waits for it', () => {
+  it('that can never be paid errors the stream, whether it is tokens or requests, and blocks no other job', () => {
     virtualTime(() => {
       const rates = [refusing(perMinute('tokens', 60_000, { burst: 10 })), refusing(perMinute('requests', 6000, { burst: 1 }))];
       const limiter = createLimiter({ rates, headroom: 1 });
@@ -323,7 +323,7 @@ describe('the place in the queue', () => {
     });
   });
 
-  it.each([0, 1])('is given up when the stream is left by somebody who is served just before it, with %d more in line', (more) => {
+  it.each([0, 1])('is abandoned when a job granted just before it leaves the stream, with %d more waiting', (more) => {
     virtualTime(({ advance }) => {
       const { limiter, lease } = full();
       const asked: unknown[] = [];
@@ -347,7 +347,7 @@ describe('the place in the queue', () => {
     });
   });
 
-  it('is granted to nobody when the stream is left by somebody who is served and gone just before it', () => {
+  it('takes no permit when a job granted and released just before it leaves the stream', () => {
     virtualTime(({ advance }) => {
       const { limiter, lease } = full();
       const stream = limited(limiter);
@@ -365,7 +365,7 @@ describe('the place in the queue', () => {
     });
   });
 
-  it('is behind those who wait already, and granted in the same call when they are served and gone', () => {
+  it('waits behind earlier jobs, and is granted in the same call when they are granted and released', () => {
     virtualTime(({ advance }) => {
       const { limiter, lease } = full();
       const order: unknown[] = [];
@@ -521,7 +521,7 @@ describe('the end', () => {
     expect(later.ends).toEqual([new ClosedError('createLimiter')]);
   });
 
-  it('is an error when the limiter drains: the item whose turn it is goes, the next does not', async () => {
+  it('is an error when the limiter drains: the item that is next passes, the one after it does not', async () => {
     const { limiter, lease } = full();
     const { send, seen, ends } = limited(limiter);
     send(1, 2);

@@ -167,7 +167,7 @@ describe('gaps', () => {
   it('need no timer and no clock without a time limit', () => {
     const scheduler = new CountingScheduler();
     scheduler.now = () => {
-      throw new Error('nobody may ask');
+      throw new Error('the clock was read');
     };
     const source = new Subject<number>();
     const seen: number[] = [];

@@ -14,7 +14,7 @@ interface Plan {
 
 interface Rules {
   readonly slots: number;
-  /** Somebody else has one of the slots for so long. */
+  /** Another job holds one of the slots for this long. */
   readonly heldMs: number;
   readonly timeoutMs: number;
   readonly deadlineMs: number;
@@ -124,7 +124,7 @@ describe('settleAll with a shared limiter', () => {
     });
   });
 
-  it('leaves the queue of the limiter when nobody wants the results any more', () => {
+  it('leaves the queue of the limiter when the subscriber leaves', () => {
     virtualTime(({ advance, scheduler }) => {
       const limiter = createLimiter({ concurrency: 1, scheduler, queue: lanes([{ name: 'user' }, { name: 'normal' }]) });
       const holder = limiter.tryAcquire();

@@ -198,7 +198,7 @@ describe('a list of functions', () => {
       () => settleAll([() => of(1)], {} as never, {}),
       'expected `project` to be a function, got an object of type Object',
     ],
-    ['options that are none', () => settleAll([() => of(1)], 5 as never), 'expected `options` to be an object, got `5` (number)'],
+    ['options that are no object', () => settleAll([() => of(1)], 5 as never), 'expected `options` to be an object, got `5` (number)'],
     ['options that are null', () => settleAll([() => of(1)], null as never), 'expected `options` to be an object, got `null`'],
     ['no list', () => settleAll(new Set([() => of(1)]) as never), 'expected `calls` to be an array, got an object of type Set'],
     ['unknown options', () => settleAll([() => of(1)], { limit: 5 } as never), 'unknown option `limit`. Did you mean `limiter`?'],
@@ -298,7 +298,7 @@ describe('the guard', () => {
         guard: (call) => {
           if (call === 'a') return true;
           subscription.unsubscribe();
-          return Promise.reject(new Error('nobody is there'));
+          return Promise.reject(new Error('the subscriber has left'));
         },
       },
     ).subscribe();

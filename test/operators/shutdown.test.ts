@@ -345,7 +345,7 @@ describe('what a limiter gives up', () => {
 });
 
 describe('an intake that drains', () => {
-  it('turns away those who wait, hands out what is inside, and tells how much was left when the time is over', async () => {
+  it('rejects waiting offers, hands out queued items, and reports how many were left when the time is over', async () => {
     const intake = createIntake<string>({ maxQueued: 2 });
     intake.tryOffer('a');
     intake.tryOffer('b');

@@ -17,7 +17,7 @@ interface Item {
   readonly key: number;
 }
 
-/** One schedule: whoever is called back does something random, and every promise of the operators is looked at. Answers what went wrong. */
+/** One schedule with random acts in every callback, which checks every promise of the operators. Returns what went wrong. */
 function play(seed: number): string[] {
   const wrong: string[] = [];
   config.onUnhandledError = (error) => {
@@ -189,7 +189,7 @@ function play(seed: number): string[] {
   return wrong;
 }
 
-it('settles every item once, keeps every limit and leaves nothing, whatever those who are called back do', { timeout: 600_000 }, () => {
+it('settles every item once, keeps every limit and leaves nothing, whatever the callbacks do', { timeout: 600_000 }, () => {
   const bad: string[] = [];
   for (let seed = 0; seed < SEEDS && bad.length < 5; seed++) {
     try {

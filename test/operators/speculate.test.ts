@@ -6,6 +6,7 @@ import { isFlowError, speculate } from '../../operators/index.js';
 import type { SpeculateContext } from '../../operators/speculate.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 /** A guess and a question match when they are equal; every run shows its context to `log`. */
 function speculation(
@@ -496,4 +497,29 @@ it('makes a call that is confirmed while its guess fails', () => {
   guesses.next(1);
   broken.error(new Error('the guess fails'));
   expect([calls, ...log]).toEqual([2, '1']);
+});
+
+describe('speculate', () => {
+  expectNoUnhandledRejections();
+
+  it('runs a call anew that a listener confirms while its prediction is given up for its length', () => {
+    const predict = new Subject<number>();
+    const confirm = new Subject<number>();
+    const predicted = new Subject<string>();
+    const seen: string[] = [];
+    speculate((_call, { isSpeculative }) => (isSpeculative ? predicted : of('anew')), {
+      predict,
+      confirm,
+      match: () => true,
+      maxQueued: 1,
+      onEvent: ({ type }) => {
+        if (type === 'dropped') confirm.next(0);
+      },
+    }).subscribe({ next: (value) => seen.push(value), complete: () => seen.push('complete') });
+    predict.next(0);
+    predicted.next('a');
+    predicted.next('b');
+    confirm.complete();
+    expect(seen).toEqual(['anew', 'complete']);
+  });
 });

@@ -1,9 +1,12 @@
-import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, take, throwError } from 'rxjs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { config, EMPTY, NEVER, Observable, of, range, Subject, switchMap, take, throwError, UnsubscriptionError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, ItemContext } from '../../operators/index.js';
 import * as operators from '../../operators/index.js';
 import { switchLatest } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 /** Calls that end when the test says so, and a log of what their signals and subscriptions see. */
 function callsOf<R>(log: string[]) {
@@ -188,7 +191,7 @@ describe('promises', () => {
     ]);
   });
 
-  it('are no unhandled rejection, whoever made them and whenever they fail', async () => {
+  it('cause no unhandled rejection, whichever call made them and whenever they fail', async () => {
     const unhandled: unknown[] = [];
     const listen = (error: unknown): void => void unhandled.push(error);
     process.on('unhandledRejection', listen);
@@ -394,7 +397,7 @@ describe('keys', () => {
     expect(seen).toEqual([...(isBusy ? ['call 0', 'abort 0'] : []), 'call 2', '2a', '2b']);
   });
 
-  it.each([false, true])('superseded by whoever hears that another call is: the newest alone is started (with keys: %s)', (isKeyed) => {
+  it.each([false, true])('superseded in a listener of another supersession: the newest alone is started (with keys: %s)', (isKeyed) => {
     const source = new Subject<number>();
     const log: unknown[] = [];
     let cancelled = 0;
@@ -632,5 +635,87 @@ describe('onSuperseded', () => {
     for (const item of ['a', 'b', 'd']) source.next(item);
     expect(started).toEqual(['a', 'c']);
     expect(ends).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'onSuperseded' }]);
+  });
+});
+
+describe('switchLatest', () => {
+  expectNoUnhandledRejections();
+
+  it('says nothing of a call that speaks while it is told of as given up', () => {
+    const items = new Subject<number>();
+    const calls = [new Subject<string>(), new Subject<string>()];
+    const seen: string[] = [];
+    const onEvent = (): void => {
+      calls[0]?.next('old');
+      calls[0]?.complete();
+    };
+    items.pipe(switchLatest((item) => calls[item] as Subject<string>, { onEvent })).subscribe({
+      next: (value) => seen.push(value),
+      complete: () => seen.push('complete'),
+    });
+    items.next(0);
+    items.next(1);
+    items.complete();
+    calls[1]?.next('new');
+    calls[1]?.complete();
+    expect(seen).toEqual(['new', 'complete']);
+  });
+
+  it('takes what `key` sends as newer than the item it was asked about', async () => {
+    const items = new Subject<number>();
+    const seen: number[] = [];
+    const key = (item: number): number => {
+      if (item === 1) items.next(2);
+      return 0;
+    };
+    items.pipe(switchLatest((item) => Promise.resolve(item), { key })).subscribe((value) => seen.push(value));
+    items.next(1);
+    await delay(0);
+    expect(seen).toEqual([2]);
+  });
+});
+
+describe('switchLatest, at its ends', () => {
+  expectNoUnhandledRejections();
+
+  it('calls the item whose key is being asked for when the source completes', () => {
+    const items = new Subject<number>();
+    const seen: unknown[] = [];
+    const key = (item: number): number => {
+      items.complete();
+      return item;
+    };
+    items.pipe(switchLatest((item) => of(item), { key })).subscribe({
+      next: (value) => seen.push(value),
+      complete: () => seen.push('complete'),
+    });
+    items.next(1);
+    expect(seen).toEqual([1, 'complete']);
+  });
+
+  it('makes the next call when the teardown of the old one throws, and reports that', () => {
+    virtualTime(({ flush }) => {
+      const reported: unknown[] = [];
+      const seen: number[] = [];
+      config.onUnhandledError = (error) => reported.push(error);
+      const items = new Subject<number>();
+      const work = (item: number) =>
+        new Observable<number>((subscriber) => {
+          subscriber.next(item);
+          return () => {
+            throw new Error('teardown');
+          };
+        });
+      const result = items.pipe(switchLatest(work)).subscribe((value) => seen.push(value));
+      items.next(1);
+      items.next(2);
+      // What is torn down because the consumer leaves is thrown to the consumer.
+      expect(() => {
+        result.unsubscribe();
+      }).toThrow(UnsubscriptionError);
+      flush();
+      config.onUnhandledError = null;
+      expect([seen, reported.length]).toEqual([[1, 2], 1]);
+    });
   });
 });

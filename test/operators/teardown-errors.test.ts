@@ -1,7 +1,9 @@
-import type { Observable, OperatorFunction } from 'rxjs';
-import { concatMap, config, mergeMap, Observable as Stream, Subject, switchMap, UnsubscriptionError } from 'rxjs';
-import { afterEach, describe, expect, it } from 'vitest';
-import { batchMap, bulkheadMap, natural, switchLatest } from '../../operators/index.js';
+import type { OperatorFunction } from 'rxjs';
+import { concatMap, config, mergeMap, Observable, of, Subject, switchMap, UnsubscriptionError } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { batchMap, bulkheadMap, createLimiter, natural, policy, retryFailed, switchLatest } from '../../operators/index.js';
 
 afterEach(() => {
   config.onUnhandledError = null;
@@ -11,7 +13,7 @@ afterEach(() => {
 function inner() {
   let open = 0;
   const project = (): Observable<never> =>
-    new Stream(() => {
+    new Observable(() => {
       open++;
       return () => {
         open--;
@@ -73,5 +75,94 @@ describe.each(Object.entries(operators))('%s whose inner streams throw when they
     return new Promise((resolve) => setTimeout(resolve, 5)).then(() => {
       expect(reported).toEqual([]);
     });
+  });
+});
+
+const busy = Object.assign(new Error('status 503'), { status: 503 });
+/** A listener that writes down events and outcomes. */
+function log(events: string[]): (event: FlowEvent) => void {
+  return (event) => {
+    events.push('outcome' in event ? `${event.type} ${event.outcome}` : event.type);
+  };
+}
+
+describe('a teardown that throws', () => {
+  let reported: unknown[];
+  beforeEach(() => {
+    reported = [];
+    config.onUnhandledError = (error) => reported.push(error);
+  });
+  afterEach(() => {
+    config.onUnhandledError = null;
+  });
+
+  const stubborn = (begin: (inner: { next(value: string): void; error(error: unknown): void; complete(): void }) => void) =>
+    new Observable<string>((subscriber) => {
+      subscriber.add(() => {
+        throw new Error('teardown');
+      });
+      begin(subscriber);
+    });
+
+  it.each([
+    ['completes', 'complete', ['answer', 'complete']],
+    ['fails', 'error', [busy]],
+    ['takes too long', 'nothing', [expect.objectContaining({ name: 'AttemptTimeoutError' })]],
+  ] as const)('does not keep a call that %s from ending, nor its permit', (_name, how, seen) => {
+    virtualTime(({ flush, scheduler }) => {
+      const limiter = createLimiter({ scheduler, concurrency: 1 });
+      const signals: unknown[] = [];
+      const work = (): Observable<string> =>
+        stubborn((inner) => {
+          scheduler.schedule(() => {
+            if (how === 'complete') {
+              inner.next('answer');
+              inner.complete();
+            } else if (how === 'error') inner.error(busy);
+          }, 5);
+        });
+      policy({ limiter, scheduler, timeoutMs: 50 })(work).subscribe({
+        next: (value) => signals.push(value),
+        error: (error: unknown) => signals.push(error),
+        complete: () => signals.push('complete'),
+      });
+      flush();
+      expect([signals, limiter.executing]).toEqual([seen, 0]);
+    });
+    expect(reported).toHaveLength(1);
+  });
+
+  it('does not keep the permit of a call that is left, or its attempt', () => {
+    virtualTime(({ flush, scheduler }) => {
+      const events: string[] = [];
+      const limiter = createLimiter({ scheduler, concurrency: 2 });
+      const work = (): Observable<string> => stubborn(() => undefined);
+      policy({ limiter, retry: retryFailed(), scheduler, onEvent: log(events) })(work)
+        .subscribe()
+        .unsubscribe();
+      limiter.run(work).subscribe().unsubscribe();
+      flush();
+      expect([events, limiter.executing]).toEqual([['accepted', 'attemptStarted', 'attemptEnded cancelled', 'cancelled'], 0]);
+    });
+    expect(reported).toHaveLength(2);
+  });
+
+  it('does not keep the items of a batch from being settled', () => {
+    const results: unknown[] = [];
+    virtualTime(({ flush, scheduler }) => {
+      const work = (): Observable<string[]> =>
+        new Observable((subscriber) => {
+          subscriber.add(() => {
+            throw new Error('teardown');
+          });
+          subscriber.next(['a']);
+          subscriber.complete();
+        });
+      of('a')
+        .pipe(batchMap(work, { scheduler }))
+        .subscribe((settled) => results.push(settled.status));
+      flush();
+    });
+    expect([results, reported.length]).toEqual([['fulfilled'], 1]);
   });
 });

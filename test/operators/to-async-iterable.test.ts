@@ -227,7 +227,7 @@ describe('an iterator of toAsyncIterable', () => {
     expect(await outcome(iterator.next())).toBe('done');
   });
 
-  it('keeps an error that nobody asks for to itself', async () => {
+  it('drops an error that no reader asked for', async () => {
     const source = new Subject<number>();
     const iterator = iteratorOf(source);
     const first = iterator.next();

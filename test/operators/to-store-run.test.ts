@@ -169,7 +169,7 @@ describe('a store that is kept alive', () => {
     expect(count).toEqual({ started: 2, left: 2 });
   });
 
-  it('finds what came while nobody listened, and calls nobody who left', () => {
+  it('has the value that came without subscribers, and calls no subscriber that left', () => {
     const source = new Subject<number>();
     const store = toStore(source, 0, { keepAliveMs: 10 });
     virtually((scheduler) => {
@@ -220,7 +220,7 @@ describe('a store that is kept alive', () => {
     });
   });
 
-  it('leaves no timer behind when somebody came back', () => {
+  it('leaves no timer behind when a subscriber comes back', () => {
     const store = toStore(NEVER, 0, { keepAliveMs: 10 });
     virtually((scheduler) => {
       store.subscribe(ignore)();
@@ -290,7 +290,7 @@ describe('a selected store', () => {
     expect(count.left).toBe(1);
   });
 
-  it('throws what its selector throws, to whoever asks', () => {
+  it('throws the error of its selector to every reader', () => {
     const { source, store } = people();
     const broken = store.select(({ name }) => {
       if (name === 'bad') throw fault;
@@ -450,14 +450,14 @@ describe('any schedule of comings, goings and values', () => {
                   expect(store.getSnapshot()).toBe(emitted);
                   expect(store.status).toBe(what === 'complete' ? 'completed' : 'failed');
                 }
-                // One run at a time, and none for which nobody is there or was `keepAliveMs` ago.
+                // One run at a time, and none without a subscriber now or within `keepAliveMs`.
                 expect(open().length).toBeLessThanOrEqual(1);
                 if (goneAt !== undefined && (keepAliveMs === 0 || scheduler.now() - goneAt > keepAliveMs)) expect(open()).toEqual([]);
                 if (leaves.length > 0) expect(store.status).not.toBe('idle');
               }, at);
             }
             scheduler.flush();
-            // The newest value was shown, or is when somebody comes.
+            // The newest value was shown, or is shown to the next subscriber.
             if (leaves.length === 0) {
               const leave = store.subscribe(ignore);
               expect(store.getSnapshot()).toBe(emitted);

@@ -91,7 +91,7 @@ describe('unwrap', () => {
     expect(last).toBe(1e5);
   });
 
-  it('hands on what came before the end, whoever ends it', () => {
+  it('emits the results that came before the end, also when a subscriber causes the end', () => {
     const source = new Subject<Settled<number, number>>();
     const seen: unknown[] = [];
     const fault = new Error('the end');

@@ -68,7 +68,7 @@ describe('a process', () => {
       'handles that listen to a signal',
       'for (const each of [batcher, limiter, intake, embedder, runner, models]) each.shutdownOn(new AbortController().signal, { timeoutMs: 60_000 });',
     ],
-    ['a consumer of an intake nobody offers anything', 'void intake[Symbol.asyncIterator]().next().then(say("never"));'],
+    ['a consumer of an intake without offers', 'void intake[Symbol.asyncIterator]().next().then(say("never"));'],
     [
       'a batch, a permit and an embedding that have settled',
       `

@@ -13,7 +13,8 @@ const exempt: Readonly<Record<string, string>> = {
   'src/adapters/support/mcp-watch.ts ASKED': 'marks errors of calls that this copy has made',
   'src/adapters/support/relayed-signal.ts GROUPS': 'one listener per signal and copy; a second copy only adds one more',
   'src/tokenizers/token-weights.ts kinds': 'a table made on first use, and only read afterwards',
-  'operators/shell/time/pace.ts waiting': 'whoever waits for a frame is in it until it rings or is stopped; two copies only share no frame',
+  'operators/shell/time/pace.ts waiting':
+    'callbacks that wait for a frame, until it comes or they are stopped; two copies only share no frame',
   'operators/shell/time/pace.ts frames': 'tells one frame from the next, for the set above',
   'src/adapters/support/when-collected.ts registry': 'made on first use, and only told what to call: callers share nothing by it',
   'src/tokenizers/gpt.ts PLAIN_TEXT': 'the tokenizer wants a `Set`, and only reads it',
@@ -22,7 +23,7 @@ const exempt: Readonly<Record<string, string>> = {
 const CONTAINERS = new Set(['Map', 'Set', 'WeakMap', 'WeakSet', 'Array']);
 const READ_ONLY_TYPE = /^(readonly |Readonly<|ReadonlyMap<|ReadonlySet<|ReadonlyArray<)/;
 
-/** State at the top of a module: variables that can be assigned again, and containers somebody could put something into. */
+/** State at the top of a module: variables that can be assigned again, and containers that can be written to. */
 function stateOf({ path, file }: Source): string[] {
   return file.statements.flatMap((statement) => {
     if (!ts.isVariableStatement(statement)) return [];

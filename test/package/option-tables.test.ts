@@ -213,7 +213,7 @@ describe('the table of defaults', () => {
   });
 });
 
-describe('the guide for those who come from', () => {
+describe('the guide for users of', () => {
   const known = new Set(
     [
       ...['batch', 'batch-map', 'create-batcher', 'create-limiter'].map((name) => optionsOf(name)),

@@ -236,7 +236,7 @@ describe('the example of the page for authors', () => {
     expect(await drained).toEqual({ done: 0, aborted: 0, dropped: 1 });
   });
 
-  it('names a misspelt option, and the limiter that is none', () => {
+  it('names a misspelt option, and an invalid limiter', () => {
     const options = {
       moderate: () => Promise.resolve([]),
       translate: () => Promise.resolve(''),

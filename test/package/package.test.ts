@@ -41,7 +41,7 @@ const casesInPlainTests: Readonly<Record<string, Readonly<Record<(typeof SPEC_CA
     many: 'hands out items in the order they were let in',
     error: 'stays open when a consumer throws',
     'early leave': 'stays open when a consumer leaves, and hands it nothing more',
-    'throwing callback': 'rejects the one offer whose `lane` throws, or answers a lane nobody declared',
+    'throwing callback': 'rejects the one offer whose `lane` throws, or returns an undeclared lane',
     'synchronous source': 'takes a burst up to `maxQueued`, and the rest as there is room',
     're-entrant source': 'takes what a consumer offers while it is handed an item',
   },

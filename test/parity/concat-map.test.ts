@@ -14,7 +14,7 @@ const ours: Operator = (project) =>
 
 const rows = Object.entries(examples).flatMap(([title, example]) => [
   { title, example },
-  { title: `${title}, and nobody stays longer than 5 ms`, example: { ...example, leavesAt: 5 } },
+  { title: `${title}, left after 5 ms`, example: { ...example, leavesAt: 5 } },
 ]);
 
 describe('bulkheadMap with one per key does what concatMap does', () => {

@@ -225,7 +225,7 @@ export class Load {
     for (let i = 0; i < this.plan.callers; i++) this.#next(this.#generation);
   }
 
-  /** The process dies: nobody here hears of the calls under way any more, but the provider makes them. Another one takes over. */
+  /** The process dies. The calls under way no longer report here, but the provider makes them. A new process takes over. */
   readonly crash = (): void => {
     this.#generation++;
     this.budget = this.#start();

@@ -132,7 +132,7 @@ describe('a model caller with a budget', () => {
     });
   });
 
-  it('pays nothing for a call that was left by somebody who was told of its start', () => {
+  it('charges nothing for a call that is aborted by a listener of its start', () => {
     virtualTime((clock) => {
       let sent = 0;
       const { models, spent } = calling(
@@ -189,7 +189,7 @@ describe('a model caller with a budget', () => {
       clock.advance(15);
       expect(both.spent()).toEqual([0, 300]);
       clock.flush();
-      // The loser was sent, and nobody heard what it has used.
+      // The loser was sent, and its usage never arrived.
       expect(both.spent()).toEqual([250, 0]);
 
       const alone = calling(clock, (_request, { attempt }) => answers(attempt === 1 ? 100 : 20, USED), hedge, [{ tokens: 299 }]);
@@ -376,7 +376,7 @@ describe('a model caller with a budget', () => {
     });
   });
 
-  it('takes a mere number for tokens of prompt and answer together, and what is no number for none', () => {
+  it('counts a plain number as tokens of prompt and answer together, and rejects a cost that is no number', () => {
     virtualTime((clock) => {
       const prices = { small: { inputUsdPerMillion: 1, outputUsdPerMillion: 4 } };
       const budget = createBudget({ prices, scheduler: clock.scheduler });
@@ -669,7 +669,7 @@ describe('answers that are kept, and answers that are asked for again', () => {
 });
 
 describe('64 callers over faults, retries, hedges, streams and people who leave', () => {
-  /** What a provider would bill for a request: for everything that it has worked on, whoever hears of it. */
+  /** What a provider would bill for a request: for all work that it has done, also after the caller left. */
   function world(seed: number) {
     const random = repeatable(seed);
     const pick = (n: number): number => Math.floor(random() * n);
@@ -690,7 +690,7 @@ describe('64 callers over faults, retries, hedges, streams and people who leave'
             billed.all += tokens;
             if (request === 'k0') billed.k0 += tokens;
           };
-          // From here on it costs something, also when nobody waits for the end.
+          // From here on it costs something, also when the caller does not wait for the end.
           bill();
           return timer(1 + pick(60)).subscribe(() => {
             if (how < 0.25) to.error(failure({ status: how < 0.2 ? 503 : 400 }));

@@ -157,7 +157,7 @@ describe('64 callers at a time', () => {
     expect(overruns.at(-1)).toBe(billed - LIMIT);
   });
 
-  it.each(seeds)('keep the estimates of calls whose usage nobody knows (seed %i)', (seed) => {
+  it.each(seeds)('keep the estimates of calls with unknown usage (seed %i)', (seed) => {
     const { billed, budget } = load(seed, { estimate: upper, failures: 0.3 });
     const charged = BigInt(Math.round(budget.snapshot().spentUsd * 1e9));
     expect(charged).toBeLessThanOrEqual(LIMIT);

@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createAccount } from '../../src/account/create-account.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { ChatChunk, ChatCompletion, ChatRequest, ModelCaller, ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
 import { chatCompletions, createModelCaller } from '../../src/pipelines/create-model-caller.js';
@@ -100,7 +101,7 @@ const hello = { messages: [{ role: 'user', content: 'hello' }] };
 const contents = (chunks: readonly ChatChunk[]): string => chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
 
 describe('a key or a header that cannot be sent', () => {
-  it('is refused at once, and not quoted by anybody', async () => {
+  it('is refused at once, and quoted in no error', async () => {
     const parts = fc.constantFrom('\n', '\r\n', '\0', '\x7f', '…', 'é', ' ', '\t', 'sk-geheim');
     const text = fc.array(parts, { minLength: 1, maxLength: 5 }).map((all) => `sk-geheim${all.join('')}sk-geheim`);
     const tally = { refused: 0, sent: 0 };
@@ -339,5 +340,75 @@ describe('an event stream', () => {
       }),
       { numRuns: sized(100, 300) },
     );
+  });
+});
+
+describe('the built-in client', () => {
+  const open: (() => void)[] = [];
+  afterEach(() => {
+    for (const close of open.splice(0)) close();
+  });
+
+  /** A caller of a server on this machine that answers everything with one body. */
+  async function served(body: string) {
+    const bodies: Record<string, unknown>[] = [];
+    const server = createServer((request, response) => {
+      let text = '';
+      request.on('data', (part: Buffer) => (text += part.toString()));
+      request.on('end', () => {
+        bodies.push(JSON.parse(text) as Record<string, unknown>);
+        response.end(body);
+      });
+    });
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    open.push(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    const records: CallRecord[] = [];
+    const retry = { delayMs: 1, maxAttempts: 2 };
+    const onRecord = (record: CallRecord): number => records.push(record);
+    return {
+      models: createModelCaller({
+        call: chatCompletions({ baseUrl: `http://127.0.0.1:${port}`, model: 'small' }),
+        retry,
+        onRecord,
+        limiter: createAccount({ concurrency: 4 }),
+      }),
+      records,
+      bodies,
+    };
+  }
+  const hello = { messages: [{ role: 'user', content: 'hello' }] };
+  const codes = (records: readonly CallRecord[]) => records.map((record) => record.errorCode);
+
+  it('reads an error after a status of success, with the status that some put there', async () => {
+    const { models, records } = await served('{"error":{"message":"overloaded","code":502}}');
+    await expect(models.callAsync(hello)).rejects.toThrow('overloaded');
+    expect(codes(records)).toEqual(['HTTP_502', 'HTTP_502']);
+  });
+
+  it('refuses an answer that is no object', async () => {
+    const { models, records } = await served('null');
+    await expect(models.callAsync(hello)).rejects.toThrow('the answer is no JSON object');
+    expect(codes(records)).toEqual(['PARSE_FAILED', 'PARSE_FAILED']);
+  });
+
+  it('rejects for an error in a stream that is plain text, and for a part that is no JSON object', async () => {
+    const text = await served('data: {"error":"boom"}\n\n');
+    await expect(lastValueFrom(text.models.stream(hello))).rejects.toThrow('boom');
+    const bare = await served('data: {"choices":null}\n\ndata: [DONE]\n\n');
+    expect(await lastValueFrom(bare.models.stream(hello))).toEqual({ choices: null });
+    const nothing = await served('data: null\n\n');
+    await expect(lastValueFrom(nothing.models.stream(hello))).rejects.toThrow('the answer is no JSON object');
+  });
+
+  it('says what is wrong with a request that has no messages, and sends the model of the caller when the request has none', async () => {
+    const { models, bodies } = await served('{"choices":[]}');
+    for (const wrong of ['hello', null, { prompt: 'hello' }])
+      await expect(models.callAsync(wrong as never)).rejects.toThrow('expected `request.messages` to be an array of messages');
+    await models.callAsync({ ...hello, model: undefined } as never);
+    expect(bodies).toMatchObject([{ model: 'small', stream: false }]);
   });
 });

@@ -165,7 +165,7 @@ describe('limits', () => {
     expect(only()).toMatchObject({ inFlight: 0, resetsAt: Infinity });
   });
 
-  it.each([1e20, 1e300, Number.MAX_VALUE])('are right again after %d tokens, which nobody ever had', (much) => {
+  it.each([1e20, 1e300, Number.MAX_VALUE])('are right again after an absurd %d tokens', (much) => {
     const { budget, only, refusal } = on({ limits: [{ key: 'acme', tokens: 100 }] });
     const mine = budget.reserve({ ...tokens(40), key: 'acme' });
     mine.settle({ inputTokens: much, outputTokens: much });
@@ -179,7 +179,7 @@ describe('limits', () => {
     expect([Math.abs(spentTokens - 42) <= 1, Math.abs(spentUsd - 42e-6) < 1e-8]).toEqual([true, true]);
   });
 
-  it('charge tokens of which nobody knows the kind at the dearer price, until somebody does', () => {
+  it('charge tokens of unknown kind at the dearer price, until their kind is known', () => {
     const dear = { small: { inputUsdPerMillion: 1, outputUsdPerMillion: 2 }, reading: { inputUsdPerMillion: 3 } };
     const { budget, refusal } = on({ limits: [{ usd: 0.0003 }], prices: dear });
     expect(refusal({ model: 'small', tokens: 151 })).toMatchObject({ unit: 'usd' });
@@ -347,7 +347,7 @@ describe('a store', () => {
     const { budget, refusal } = on({ limits: [{ tokens: 100 }], storage: store });
     expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'storage.save' });
     expect(budget.snapshot()).toMatchObject({ executing: 0, limits: [{ inFlight: 0, left: 100 }] });
-    // Nor is there a rejection that nobody listens to.
+    // Nor is there an unhandled rejection.
     await new Promise((resolve) => setTimeout(resolve));
   });
 

@@ -48,7 +48,7 @@ async function all(from: Embedder, input: Iterable<string>): Promise<Settled<str
 }
 
 describe('createEmbedder', () => {
-  it('gives each text its own vector, whoever shares its call', async () => {
+  it('gives each text its own vector, whichever texts share its call', async () => {
     const { baseUrl, calls } = await provider();
     const results = await all(embedder(baseUrl, { maxSize: 10 }), texts(35));
     expect(results.map((result) => result.status)).toEqual(Array.from({ length: 35 }, () => 'fulfilled'));
@@ -179,7 +179,7 @@ describe('createEmbedder', () => {
     ],
     ['no vectors', 'nothing'],
     ['no base64', [0, 1].map((index) => ({ index, embedding: '*' }))],
-    ['entries that are none', [null, null]],
+    ['invalid entries', [null, null]],
   ])('fails the batch on an answer with %s, and shifts nothing', async (_name, data) => {
     const results = await all(
       scripted(() => Response.json({ data })),
@@ -477,7 +477,7 @@ describe('what the provider allows', () => {
 describe('an empty text', () => {
   expectNoUnhandledRejections();
 
-  it('is refused, and kills nobody who does not listen', async () => {
+  it('is refused, without an unhandled rejection', async () => {
     const made = scripted(() => new Response());
     void made.embedAsync('');
     await settle();
@@ -537,7 +537,7 @@ describe('what embeddings is given', () => {
   });
 });
 
-describe('what is no vector', () => {
+describe('an invalid vector', () => {
   const base64 = (...numbers: number[]): string => Buffer.from(Float32Array.from(numbers).buffer).toString('base64');
   /** What becomes of each text when the provider answers these, over HTTP and over a client. */
   const both = (embeddings: readonly unknown[]) => {
@@ -566,7 +566,7 @@ describe('what is no vector', () => {
     ['base64 with Infinity in it', base64(1, Infinity)],
     ['base64 of another length', base64(1)],
     ['base64 cut in a number', base64(1, 2).slice(0, 8)],
-    ['what is no base64', '%%%'],
+    ['invalid base64', '%%%'],
   ])('%s fails its own text with BatchShapeError, and its neighbours keep their vectors', async (_what, wrong) => {
     for (const results of await both([[1, 0], wrong, [2, 0], [3, 0]]))
       expect(seen(results)).toEqual([[1, 0], 'BatchShapeError', [2, 0], [3, 0]]);

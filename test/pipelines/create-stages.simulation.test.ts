@@ -227,7 +227,7 @@ class World {
       this.#under.add(call);
       if (this.#over.has(document)) this.#fault('a call for a document that is over');
       if (this.#known.has(`${document} ${path} s${String(stage)}`)) this.#fault('what the journal knows is asked for again');
-      if (this.#isLeft) this.#fault('a call when everybody has left');
+      if (this.#isLeft) this.#fault('a call after the subscriber left');
       this.#checkLimits(stage, document);
       const fate = this.#draw(20);
       if (fate < 2) this.tally.faults++;
@@ -242,7 +242,7 @@ class World {
       // Some at once.
       const call$ = this.#flip(0.2) ? outcome : timer(this.#draw(250), this.clock.scheduler).pipe(mergeMap(() => outcome));
       const over = () => this.#under.delete(call);
-      // Before those who hear of it.
+      // Before the listeners hear of it.
       return call$.pipe(tap({ error: over, complete: over, unsubscribe: over }));
     });
   }
@@ -257,7 +257,7 @@ class World {
 
   #heard(result: StageResult<string, unknown>): void {
     const { documentId: id } = result;
-    if (this.#isLeft) this.#fault('a result when everybody has left');
+    if (this.#isLeft) this.#fault('a result after the subscriber left');
     if (this.#over.has(id)) this.#fault('a result of a document that is over');
     const items = this.#items.get(id) ?? [];
     if (result.type === 'item') {

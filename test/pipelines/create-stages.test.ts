@@ -145,7 +145,7 @@ describe('failures', () => {
         [false, true].map((allowPartialFailure) => ({ atATime, error, allowPartialFailure })),
       ),
     ),
-  )('are none where each request fails once and for a while: %o', ({ atATime, error, allowPartialFailure }) => {
+  )('do not happen where each request fails once and for a while: %o', ({ atATime, error, allowPartialFailure }) => {
     virtualTime(({ flush }) => {
       const attempts = new Map<string, number>();
       const ask = (item: string): Observable<string> => {
@@ -180,11 +180,11 @@ describe('failures', () => {
         },
       },
     ],
-    ['an `id` that is none', { id: () => '' }],
-    ['a `priority` that is none', { batches: { scheduling: 'priority' as const, priority: () => Number.NaN } }],
+    ['an empty `id`', { id: () => '' }],
+    ['a `priority` of NaN', { batches: { scheduling: 'priority' as const, priority: () => Number.NaN } }],
     ['a cost in a unit that nothing counts', { stages: [{ name: 'ask', cost: () => ({ tokns: 1 }), work: (): number => 1 }] }],
-    ['a cost that is none', { stages: [{ name: 'ask', cost: () => ({ tokens: -1 }), work: (): number => 1 }] }],
-    ['a list that is none', { stages: [{ name: 'ask', expands: true, work: (): number => 1 }] }],
+    ['a negative cost', { stages: [{ name: 'ask', cost: () => ({ tokens: -1 }), work: (): number => 1 }] }],
+    ['a result that is no list', { stages: [{ name: 'ask', expands: true, work: (): number => 1 }] }],
     [
       'work that throws',
       {
@@ -247,7 +247,7 @@ describe('slots and permits', () => {
       advance(5);
       limiter.pause();
       advance(20);
-      // Two have left the first stage, and two have not begun it: nobody has a slot.
+      // Two items have left the first stage, and two have not begun it: no item has a slot.
       const { stages: held, requests } = stages.snapshot();
       expect(held['first']).toMatchObject({ queued: 2, executing: 0, heldByRate: 2, heldBySlot: 0, admitted: 2, done: 2 });
       expect(held['last']).toMatchObject({ queued: 2, executing: 0, heldByRate: 2, admitted: 2 });
@@ -338,7 +338,7 @@ describe('slots and permits', () => {
       const begun: string[] = [];
       const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'person' }, { name: 'bulk' }]) });
       const other = (): Observable<unknown> => {
-        begun.push('somebody else');
+        begun.push('another job');
         return after(10, 0);
       };
       createStages([{ name: 'ask', work: (text: string) => after(10, begun.push(text)) }], { limiter, lane: 'bulk' })
@@ -347,7 +347,7 @@ describe('slots and permits', () => {
       advance(5);
       limiter.run(other, { lane: 'person' }).subscribe();
       flush();
-      expect(begun).toEqual(['a', 'somebody else', 'b', 'c']);
+      expect(begun).toEqual(['a', 'another job', 'b', 'c']);
       expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
     });
   });
@@ -382,7 +382,7 @@ describe('slots and permits', () => {
     });
   });
 
-  it('that nobody can ever have are refused', () => {
+  it('that can never be granted are refused', () => {
     const limiter = createLimiter({
       rates: [refusing(tokenBucket({ unit: 'tokens', amount: 10, windowMs: 1000, burst: 10 }))],
       headroom: 1,
@@ -640,7 +640,7 @@ describe('a journal', () => {
     [[{ stage: {}, item: '' }], 'one whose `stage` is an object of type Object'],
     [[{ stage: 'ask' }], 'one whose `item` is `undefined`'],
     [[{ stage: 'ask', item: 0 }], 'one whose `item` is `0` (number)'],
-  ])('that recalls what is no entry says so: %j', async (entries, got) => {
+  ])('that recalls an invalid entry says so: %j', async (entries, got) => {
     const ended = deferred<unknown>();
     createStages([{ name: 'ask', work: (text: string) => text }], { journal: { recall: () => entries as never, append: () => undefined } })
       .run(['a'])
@@ -965,7 +965,7 @@ describe('limits that change', () => {
     });
   });
 
-  it('that fail, or are none, end everything with that, and are left when all is over', () => {
+  it('that fail or are invalid end everything with that error, and are unsubscribed at the end', () => {
     for (const fault of [0, 1.5, new Error('gone')]) {
       const limit = new Subject<number>();
       const seen: unknown[] = [];

@@ -14,7 +14,7 @@ import { accountedCaller } from '../support/accounted-caller.js';
 import { turns } from '../traps/tools.js';
 import { tool } from './tool-kit.js';
 
-/** What somebody who calls it hears. */
+/** Called with the outcome of a call. */
 type Heard = (outcome: 'ok' | 'failed' | 'closed') => unknown;
 
 interface Subject {
@@ -293,7 +293,7 @@ function faultsOf({ events, tooLate, told, heard, left, before, drained }: Seen)
 const rows = Object.entries(subjects).flatMap(([name, make]) => ACTS.map((act) => ({ name, act, make })));
 
 describe('a listener that ends everything', () => {
-  it.each(rows)('leaves nobody out, and nothing comes after `drained`: $name, $act', async ({ name, act, make }) => {
+  it.each(rows)('leaves no call unsettled, and no event comes after `drained`: $name, $act', async ({ name, act, make }) => {
     const plain = await run(make, 'nothing', '');
     const faults: string[] = [];
     for (const place of act === 'nothing' ? [''] : plain.places) {

@@ -18,7 +18,7 @@ type Options = Omit<Partial<ModelCallerOptions<string, string, string, string>>,
   readonly cache?: Partial<ModelCacheOptions<string, string>>;
 };
 
-/** A caller whose answers take 10 ms, and what became of whom. Requests that differ after a `#` have one key. */
+/** A caller whose answers take 10 ms, and a log of each call. Requests that differ after a `#` have one key. */
 function scripted(now: () => number, options: Options = {}, call = (request: string): Observable<string> => after(10, `re: ${request}`)) {
   const log: string[] = [];
   const records: CallRecord[] = [];
@@ -53,7 +53,7 @@ const after = (ms: number, answer: string): Observable<string> => timer(ms).pipe
 const failing = (ms: number): Observable<never> => timer(ms).pipe(mergeMap(() => throwError(() => new Error('broken'))));
 
 describe('a cache of answers', () => {
-  it('asks once for all who wait, and not at all for those who come later', () => {
+  it('makes one call for all waiting callers, and none for later ones', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log, records } = scripted(now);
       ask('a', 'x#1');
@@ -104,7 +104,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('aborts a call when the last who waits for it has left, by whatever way, and not before', () => {
+  it('aborts a call when its last caller has left, in any way, and not before', () => {
     virtualTime(({ advance, now }) => {
       const { ask, log, models, records } = scripted(now);
       const { signal, abort } = withAbort();
@@ -125,7 +125,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('cuts off each at its own deadline: who came later is not cut off with the first, but has a call of his own', () => {
+  it('ends each caller at their own deadline: a later caller outlives the first, with a call of their own', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log } = scripted(now, { deadlineMs: 20 }, () => NEVER);
       ask('a', 'x');
@@ -140,7 +140,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('makes the call anew in the lane of somebody more urgent while it waits, and once it is sent, lets it be', () => {
+  it('moves a waiting call to the lane of a more urgent caller, and leaves a sent call alone', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log, records, models } = scripted(now, { concurrency: 1 });
       for (const request of ['1', '2', '3', 'x']) ask(request, request, { lane: 'background' });
@@ -159,7 +159,7 @@ describe('a cache of answers', () => {
     });
   });
 
-  it('forgets what it is told to forget: who waits has the answer, who comes later asks anew', () => {
+  it('forgets what it is told to forget: waiting callers get the answer, later ones make a new call', () => {
     virtualTime(({ advance, flush, now }) => {
       const { ask, log, models } = scripted(now);
       ask('a', 'x');
@@ -295,7 +295,7 @@ describe.each(WAYS)('a store that reads %s', (get) => {
   const works = get === 'now' || get === 'soon';
   const lookUpMs = { now: 0, soon: 3, broken: 0, 'broken soon': 3, never: 50 }[get];
 
-  it.each(WAYS)('and writes %s: everybody has his answer, and the fault is told', (set) => {
+  it.each(WAYS)('and writes %s: every caller has their answer, and the fault is reported', (set) => {
     virtualTime(({ advance, flush, now }) => {
       const entries = new Map<string, ModelEntry<string>>();
       const { ask, log, models } = scripted(now, { cache: { storage: storeOf(get, set, entries), timeoutMs: 50 } });
@@ -323,7 +323,7 @@ describe.each(WAYS)('a store that reads %s', (get) => {
   });
 });
 
-it('what a store gives back by way of JSON is an answer, and anything else is none', async () => {
+it('what a store gives back by way of JSON is an answer, and anything else is ignored', async () => {
   const texts = new Map<string, string>();
   const store: AnswerStorage<{ n: number }> = {
     get: (key) => Promise.resolve(JSON.parse(texts.get(key) ?? 'null') as ModelEntry<{ n: number }> | null),
@@ -406,7 +406,7 @@ const caller = fc.record({
   end: fc.constantFrom('none' as const, 'drain' as const, 'close' as const),
 });
 
-it('whatever is asked, left, forgotten and ended over whatever store, everybody hears once, and nothing is left', () => {
+it('whatever is asked, left, forgotten and ended over whatever store, every caller is answered once, and nothing is left', () => {
   fc.assert(
     fc.property(caller, fc.array(step, { maxLength: 25 }), ({ get, set, concurrency, deadlineMs, ttlMs, hedged, repairs, end }, steps) => {
       const clock = new CountingScheduler();

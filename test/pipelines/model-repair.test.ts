@@ -106,7 +106,7 @@ describe('an answer that cannot be read', () => {
     });
   });
 
-  it('goes on where nobody may wait, because its permit comes back first', () => {
+  it('continues with `maxQueued: 0`, because its permit comes back first', () => {
     virtualTime(({ flush, now }) => {
       const { ask, log } = scripted(now, ['one', '2'], { concurrency: 1, maxQueued: 0 });
       ask('q');
@@ -127,7 +127,7 @@ describe('an answer that cannot be read', () => {
     });
   });
 
-  it('of a stream is nobody’s business', () => {
+  it('does not happen in streams', () => {
     const { models } = scripted(() => 0, []);
     const chunks: string[] = [];
     models.stream('text').subscribe((chunk) => chunks.push(chunk));

@@ -18,7 +18,7 @@ import { tool } from './tool-kit.js';
 
 expectNoUnhandledRejections();
 
-/** What the callback answers; nobody may wait for it any more by then. */
+/** What the callback answers. The call it answers for has ended by then. */
 type Answer = () => never;
 /** Has the callback called. It ends what it is called for, and answers. */
 type Case = (answer: Answer) => void;
@@ -27,7 +27,7 @@ const ignore = (promise: Promise<unknown>): void => {
   promise.catch(() => undefined);
 };
 
-/** How somebody ends a turn of `createAgentTurn`. */
+/** The ways to end a turn of `createAgentTurn`. */
 const turnEnds: Readonly<Record<string, (turns: AgentTurns) => void>> = {
   stop: (turns) => {
     turns.stop();
@@ -184,7 +184,7 @@ const answers: Readonly<Record<string, () => unknown>> = {
 describe('a callback that ends what it is called for, and answers with a promise', () => {
   const rows = cases.flatMap(([name, run]) => Object.entries(answers).map(([how, answer]) => [name, how, run, answer] as const));
 
-  it.each(rows)('leaves no rejection to nobody: %s, which %s', async (_name, _how, run, answer) => {
+  it.each(rows)('leaves no unhandled rejection: %s, which %s', async (_name, _how, run, answer) => {
     let called = 0;
     run(() => {
       called++;

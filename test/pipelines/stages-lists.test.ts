@@ -8,7 +8,7 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 expectNoUnhandledRejections();
 
 const refuse = (): never => {
-  throw new Error('nobody may look');
+  throw new Error('unreadable');
 };
 
 function sparse(): unknown[] {

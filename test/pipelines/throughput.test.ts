@@ -126,7 +126,7 @@ describe('a level', () => {
   });
 });
 
-/** When everything is done if whoever can start does, later stages and earlier documents first: a plan as it is worked off. */
+/** When everything is done if each call starts as early as it can, later stages and earlier documents first. */
 function workedOff({ documents, batches, stages, limits = {} }: ThroughputPlan): number {
   const free = { documents: batches?.concurrency ?? Infinity, requests: limits.concurrency ?? Infinity };
   const perMs = ((limits.requestsPerMinute ?? Infinity) * (limits.headroom ?? 0.9)) / 60_000;

@@ -209,7 +209,7 @@ class World {
     if (asked) asked.isUsed = true;
     if (asked && (asked.input !== args || asked.text !== JSON.stringify(args))) this.wrong.push(`${key}: other arguments`);
     if ((args as { list: number[] }).list.includes(666)) this.wrong.push(`${key}: the caller changed the arguments`);
-    if (this.#gone.has(id) || signal.aborted) this.wrong.push(`${key}: nobody wants it any more`);
+    if (this.#gone.has(id) || signal.aborted) this.wrong.push(`${key}: its caller has left`);
   }
 
   #answer(token: string): ToolOutput<string> {

@@ -105,7 +105,7 @@ export const BUGS: readonly Bug[] = [
       },
   ),
   bug(
-    'a call that nobody waits for goes on',
+    'a call without callers goes on',
     MACHINE,
     'BatchMachine.abandon',
     () =>

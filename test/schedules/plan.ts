@@ -7,7 +7,7 @@ export type Step =
   | { readonly do: 'act'; readonly actor: number; readonly act: Act }
   /** Time goes by. */
   | { readonly do: 'pass'; readonly ms: number }
-  /** Somebody sets the clock. */
+  /** The clock is set. */
   | { readonly do: 'jump'; readonly ms: number }
   /** The clock is set back when it has not been read for a while; no timer is late. */
   | { readonly do: 'setBack'; readonly ms: number; readonly unseenMs: number }

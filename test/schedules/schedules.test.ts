@@ -11,8 +11,8 @@ it('settles everything once, keeps every limit and leaves nothing behind, whatev
   expect(schedules).toBe(count);
 });
 
-// One that was found among a million, and that all before it had let pass.
-it.each([[15_325, 'somebody who is too late when a permit is bid for, below a limiter that grants nothing']])(
+// A seed found among a million, all of which passed before it.
+it.each([[15_325, 'an item whose deadline ends while a permit is bid for, below a limiter that grants nothing']])(
   'seed %d: %s',
   async (first) => {
     const { failures } = await simulate({ first, count: 1, mostFailures: 1 });

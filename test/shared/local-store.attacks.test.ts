@@ -151,7 +151,7 @@ const noMessage = fc.oneof(
 );
 
 describe('the process that serves', () => {
-  it('takes none of 10,000 messages that are none', () => {
+  it('accepts none of 10,000 invalid messages', () => {
     const isTaken = (line: string): boolean => {
       try {
         const message: unknown = JSON.parse(line);
@@ -165,7 +165,7 @@ describe('the process that serves', () => {
     expect(fc.sample(noMessage, { numRuns: 10_000, seed: 1 }).filter(isTaken)).toEqual([]);
   });
 
-  it('cuts off those who send them, and serves the others', async () => {
+  it('cuts off the clients that send them, and serves the others', async () => {
     const all = await served();
     const messages = fc.sample(noMessage, { numRuns: sized(1000, 10_000), seed: 2 });
     for (let i = 0; i < messages.length; i += 50) {
@@ -176,7 +176,7 @@ describe('the process that serves', () => {
     expect(contactOf(all.folder)).toEqual(all.contact);
   });
 
-  it('answers what came before a message that is none', async () => {
+  it('answers the messages before an invalid one', async () => {
     const all = await served();
     const attacker = new Attacker(all).say(
       greeting(all),
@@ -247,7 +247,7 @@ describe('the process that serves', () => {
 });
 
 describe('a client', () => {
-  it('does not send what is no message, or too long', async () => {
+  it('rejects invalid and overlong messages before it sends them', async () => {
     const common = join(testFolder(), 'stores');
     const [first, second] = [localStore({ name: 'any', folder: common }), localStore({ name: 'any', folder: common })];
     await answers(first);
@@ -284,7 +284,7 @@ describe('a client', () => {
 });
 
 describe.concurrent('what takes its time', () => {
-  /** A server that is none of ours, found in the folder. */
+  /** A foreign server, found in the folder. */
   async function stranger(said: readonly string[], whenFinished: WhenFinished): Promise<CreditStore> {
     const common = join(testFolder(whenFinished), 'stores');
     const store = localStore({ name: 'any', folder: common });

@@ -53,7 +53,7 @@ describe('processes with a local store', () => {
     const beganAt = machineTime();
     for (const child of children) child.start();
     await sleep(1300);
-    // One of the 16 has got the first number, and nobody the second.
+    // One of the 16 processes has got the first number, and none the second.
     expect(readdirSync(folder).filter((name) => /^\d+$/.test(name))).toEqual(['1']);
 
     const killedAt: number[] = [];

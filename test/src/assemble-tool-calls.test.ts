@@ -104,7 +104,7 @@ describe.each(Object.entries(PROTOCOLS))('%s', (_name, { before, call, after }) 
     );
   });
 
-  it('makes no empty arguments of what is none', () => {
+  it('makes no empty arguments of anything but an object', () => {
     for (const value of [5, 0, false, true, [1], [{ x: 1 }]]) {
       const stream = [...before(1), ...call({ id: 'a', name: 'read', input: undefined }, 0, ['HERE']), ...after(false)];
       const { calls } = heard(changed(stream, (old) => (old === 'HERE' ? value : old)) as readonly object[]);

@@ -33,7 +33,7 @@ describe('the asynchronous context', LONG, () => {
     expect(() => context.run(fails, undefined)).toThrow(failure);
   });
 
-  it('of a repair is that of whoever asked, and of a shared call that of whoever it is made for', async () => {
+  it('of a repair is that of its caller, and of a shared call that of the caller it is made for', async () => {
     const seen: string[] = [];
     const later = () => new Promise<undefined>((resolve) => setTimeout(resolve, 1, undefined));
     const models = createModelCaller({
@@ -73,7 +73,7 @@ describe('the asynchronous context', LONG, () => {
     });
     const echo = defineTool({
       name: 'echo',
-      description: 'Says who asks.',
+      description: 'Notes the caller.',
       parameters: z.object({ whose: z.string() }),
       execute: (call) => note(call.whose),
     });

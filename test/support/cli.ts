@@ -30,7 +30,7 @@ export interface CliChild extends CliRun {
 
 /** The command in this process. */
 export interface CliHere extends CliRun {
-  /** False where nobody listens: a process would be gone. */
+  /** False when no listener is left: a process would have ended. */
   kill(signal: 'SIGINT' | 'SIGTERM'): boolean;
 }
 
@@ -43,7 +43,7 @@ export interface CliOptions {
 
 /** As a process. */
 export interface Cli {
-  /** @param uid user to run as; default: the one who runs the tests. */
+  /** @param uid user to run as; default: the user that runs the tests. */
   start(args: readonly string[], options?: CliOptions & { readonly uid?: number | undefined }): CliChild;
   /** Path of the bundle, for tests that start it in their own way. */
   readonly file: string;
@@ -81,7 +81,7 @@ async function buildBundle(): Promise<string> {
   for (const old of readdirSync(cache).map((name) => join(cache, name)))
     if (Date.now() - (statSync(old, { throwIfNoEntry: false })?.mtimeMs ?? 0) > MAX_AGE_MS) rmSync(old, { recursive: true, force: true });
   const made = mkdtempSync(join(cache, 'new-'));
-  // Readable for tests that run the command as somebody else.
+  // Readable for tests that run the command as another user of the system.
   chmodSync(made, 0o755);
   writeFileSync(join(made, 'cli.mjs'), cli);
   writeFileSync(join(made, PAGE), page);

@@ -21,7 +21,7 @@ export const hostTests = [
  */
 export const aloneTests = [
   'test/composition/*.test.ts',
-  'test/adapters/{fetch,streams-left,streams.regressions}.test.ts',
+  'test/adapters/{fetch,stream-permits,streams-left}.test.ts',
   'test/frontend/devtools.test.ts',
   'test/interop/rxjs-copies.test.ts',
   'test/operators/from-subscribable.test.ts',

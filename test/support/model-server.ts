@@ -8,7 +8,7 @@ import { startModelServer } from '../../examples/model-server/index.mjs';
 
 export const EXAMPLE = fileURLToPath(new URL('../../examples/model-server/', import.meta.url));
 
-/** The chat model is installed by those who want it; most machines do without. */
+/** The chat model is optional; most machines do without. */
 export const hasChatModel = existsSync(`${EXAMPLE}chat/node_modules/node-llama-cpp`);
 
 /** For `cp`: the example without what was installed into it. */

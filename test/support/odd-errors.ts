@@ -9,7 +9,7 @@ export const READ = [
 ] as const;
 
 const refuse = (): never => {
-  throw new Error('nobody may look');
+  throw new Error('unreadable');
 };
 
 function gone(): object {
@@ -18,13 +18,13 @@ function gone(): object {
   return proxy;
 }
 
-/** Lets nobody do anything with it. */
+/** A proxy that throws for every operation. */
 function shut(): object {
   const traps = Reflect.ownKeys(Reflect).filter((key) => typeof key === 'string');
   return new Proxy({}, Object.fromEntries(traps.map((trap) => [trap, refuse])));
 }
 
-/** Values of a field that are trouble to whoever looks closer. */
+/** Values of a field that throw when they are inspected. */
 const VALUES: Readonly<Record<string, () => unknown>> = {
   gone,
   shut,
@@ -127,7 +127,7 @@ export async function unlisted(call: OddCall): Promise<string[]> {
   return [...asked].filter((name) => !listed.includes(name));
 }
 
-/** What a promise is rejected with; in an object, because nobody may look whether it has a `then`. */
+/** The reason of a promise, in an object, because it may have a `then` that throws when it is read. */
 export async function failureOf(promise: PromiseLike<unknown>): Promise<{ readonly error: unknown }> {
   try {
     await promise;

@@ -27,9 +27,9 @@ const VALUES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What can be said to each function that `sluice/operators` and `sluice/interop` export, read from its types: `maxSize`, `retry.maxMs`, `lanes[0].floor` for
- * its options, the names of its other parameters, and for the methods of what it returns `LimiterJob.timeoutMs` (fields of an object, by
- * the name of its type) or `penalize.pauseMs`.
+ * Every option and parameter of each function that `sluice/operators` and `sluice/interop` export, read from its types.
+ * Options of the function: `maxSize`, `retry.maxMs`, `lanes[0].floor`. Other parameters: their names.
+ * Methods of the returned handle: `LimiterJob.timeoutMs` (fields of an object, by the name of its type) or `penalize.pauseMs`.
  */
 export function optionLists(): ReadonlyMap<string, readonly string[]> {
   const entries = [join(operators, 'index.ts'), join(operators, 'interop.ts')];

@@ -31,7 +31,7 @@ export interface PaidChatOptions {
 
 export interface PaidChat {
   readonly baseUrl: string;
-  /** What the provider charges, in USD: also for answers that nobody received. */
+  /** What the provider charges, in USD, including answers that were never received. */
   readonly billedUsd: number;
   /** Requests that came. */
   readonly calls: number;

@@ -1,7 +1,7 @@
 import type { NativeObservable } from '../../operators/interop.js';
 import type { NativeObserver, NativeSubscriber } from '../../operators/shell/streams/native.js';
 
-/** Stands in for the platform's `Observable` where there is none: shared by its subscribers, left by the abort of a signal. */
+/** Stands in for the platform's `Observable` where it is missing: shared by its subscribers, left by the abort of a signal. */
 export class PlatformObservable<T> implements NativeObservable<T> {
   readonly #start: (subscriber: NativeSubscriber<T>) => void;
   #shared: Shared<T> | undefined;

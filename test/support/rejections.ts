@@ -5,7 +5,7 @@ export async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** After every test of the file: no promise was rejected without anybody listening. */
+/** After every test of the file: expects no unhandled rejection. */
 export function expectNoUnhandledRejections(): void {
   const unhandled: unknown[] = [];
   const collect = (reason: unknown): void => {

@@ -262,11 +262,11 @@ describe('a window that follows the calls in flight', () => {
   });
 });
 
-describe('a call nobody waits for any more', () => {
+describe('a call whose caller has left', () => {
   it('is only silenced when its stream is left; here its signal aborts, and the server can stop', () => {
     virtualTime(({ advance }) => {
       const log: string[] = [];
-      // A promise in the middle: whoever leaves the stream does not reach the call.
+      // A promise in the middle: unsubscribing from the stream does not reach the call.
       const request = (signal?: AbortSignal): Promise<readonly string[]> => {
         signal?.addEventListener('abort', () => log.push('stopped'));
         return new Promise(() => undefined);

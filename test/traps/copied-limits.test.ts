@@ -97,7 +97,7 @@ function ask(limiter: Limiter, log: string[], name: string, job: LimiterJob, now
 const queue = lanes([{ name: 'now' }, { name: 'later' }]);
 
 describe('a token bucket', () => {
-  it('that sleeps with its lock makes everybody wait for the one who needs most; here other lanes go on', async () => {
+  it('that sleeps with its lock makes every call wait for the most expensive one; here other lanes go on', async () => {
     await hostTime(async (pass) => {
       const log: string[] = [];
       const bucket = new TokenBucket(10, 10);
@@ -119,7 +119,7 @@ describe('a token bucket', () => {
     });
   });
 
-  it('never lets more than its capacity go, and nobody after that; here it goes into debt, and the next waits for that', async () => {
+  it('never grants more than its capacity, and nothing after that; here it goes into debt, and the next waits for that', async () => {
     await hostTime(async (pass) => {
       const bucket = new TokenBucket(10, 10);
       const [heavy, light] = [bucket.acquire(11), bucket.acquire(1)];
@@ -248,7 +248,7 @@ describe('a slot and a token', () => {
     });
   });
 
-  it('belong to one limiter for the whole process, whose later settings nobody reads; here each is its own', () => {
+  it('belong to one limiter for the whole process, whose later settings are ignored; here each is its own', () => {
     GlobalRateLimiter.reset();
     expect(GlobalRateLimiter.get(10, 5, 10).free).toBe(10);
     expect(GlobalRateLimiter.get(2, 1, 1).free).toBe(10);
@@ -257,7 +257,7 @@ describe('a slot and a token', () => {
 });
 
 describe('settings', () => {
-  it('that are declared and read by nobody are taken; here an unknown one is refused', () => {
+  it('that are declared and never read are accepted; here an unknown one is refused', () => {
     interface Declared {
       readonly concurrency: number;
       readonly timeout?: number;
@@ -287,7 +287,7 @@ describe('settings', () => {
     expect(ends).toEqual(expect.arrayContaining([['fulfilled', 'rejected', 'fulfilled'], fault]));
   });
 
-  it('that do not say for whom they hold are read in two ways; here a limit is each key’s, or everybody’s', () => {
+  it('that do not say what they limit are read in two ways; here a limit is per key, or for all', () => {
     const papers = ['a', 'b', 'c'];
     const most = (run: (call: (paper: string) => Observable<string>) => void): number =>
       virtualTime(({ flush }) => {

@@ -128,10 +128,10 @@ describe('a class that counts running calls', () => {
     bounded.close();
   });
 
-  it('cannot be left: a place goes to somebody who is not there any more; here it goes to the next', async () => {
+  it('cannot be left: a slot goes to a caller that has left; here it goes to the next', async () => {
     const theirs = new ConcurrencyLimiter(1);
     await theirs.acquire();
-    // Whoever asked here has given up, and has no way to say so.
+    // This caller has left, and the class has no way to say so.
     void theirs.acquire();
     const next = theirs.acquire();
     theirs.release();
@@ -364,7 +364,7 @@ describe('results of calls', () => {
     ]);
   });
 
-  it('that failed without an Error break whoever reads the message; here any reason passes through', async () => {
+  it('that failed without an Error break code that reads the message; here any reason passes through', async () => {
     // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- such reasons are what is tested
     const reject = (reason: unknown): Promise<never> => Promise.reject(reason);
     const reasons = [undefined, null, 'text'];
@@ -468,7 +468,7 @@ describe('a limit that goes up and down by counts', () => {
     }
   });
 
-  it('takes two steps down for eight refusals of one burst, and grows while nobody uses it; here one step, and it stays', () => {
+  it('takes two steps down for eight refusals of one burst, and grows while it is unused; here one step, and it stays', () => {
     virtualTime(({ advance }) => {
       const limits = [counting(new AdaptiveConcurrency(8)), (limiter: Limiter) => adaptiveLimit(limiter)].map((steer) => {
         const limiter = createLimiter();

@@ -21,7 +21,7 @@ import { hostTime, numbers, sleep } from './tools.js';
 
 const overloaded = Object.assign(new Error('overloaded'), { status: 503 });
 
-/** So many at a time; whoever waits is served in line. */
+/** Allows a number of calls at a time, and serves waiting calls in order of arrival. */
 class Semaphore {
   readonly #waiting: (() => void)[] = [];
   constructor(private free: number) {}
@@ -125,7 +125,7 @@ describe('a number of retries', () => {
 });
 
 describe('a pause before the next attempt', () => {
-  it('spent inside the semaphore keeps the place from everybody else; here the place is free meanwhile', async () => {
+  it('spent inside the semaphore keeps the slot from every other call; here the slot is free meanwhile', async () => {
     const theirs = await hostTime(async (pass) => {
       const log: string[] = [];
       const pool = new Semaphore(1);

@@ -134,7 +134,7 @@ describe('a limit that follows the outcomes', () => {
     return { all: runOurs(tasks, { limiter, maxQueued: Infinity }) };
   };
 
-  it('and is read by nobody lets as many calls go after refusals as before; the runner’s lets fewer', () =>
+  it('and is never read lets as many calls go after refusals as before; the runner’s lets fewer', () =>
     demand(theirs, ours, async (run, pass) => {
       const overloaded = Object.assign(new Error('overloaded'), { status: 503 });
       let running = 0;
@@ -208,7 +208,7 @@ describe('waves of tool calls', () => {
       for (const args of seen) expect([args.length, Array.isArray(args[2])]).toEqual([2, false]);
     }));
 
-  it('yield what is no tool result, whatever its type says; the runner’s are', () =>
+  it('yield values that are no tool results, whatever their type says; the runner’s are', () =>
     demand(theirs, ours, async (run) => {
       const [result] = await run(calls.slice(0, 1), 1, () => Promise.resolve('ok'));
       expect(result).toMatchObject({ type: 'tool_result', tool_use_id: 'id 0', content: 'ok', is_error: false });
@@ -428,7 +428,7 @@ describe('results of tools', () => {
       return Promise.reject(reason);
     };
 
-  it('sorted into two lists belong to nobody; the runner’s have the ids of their calls', () =>
+  it('sorted into two lists lose their calls; the runner’s have the ids of their calls', () =>
     demand(theirs, ours, async (run) => {
       const results = await run([reject(new Error('gone')), () => Promise.resolve('text')]);
       expect(results).toMatchObject([
@@ -437,7 +437,7 @@ describe('results of tools', () => {
       ]);
     }));
 
-  it.each([undefined, null])('break whoever reads the message of %s; the runner says something', (reason) =>
+  it.each([undefined, null])('break code that reads the message of %s; the runner says something', (reason) =>
     demand<(tasks: readonly Task[]) => Promise<readonly unknown[]>>(
       async (tasks) =>
         toToolResults(
@@ -491,7 +491,7 @@ describe('a tool that runs tools', () => {
       expect(peak).toBe(2);
     }));
 
-  it('asks nobody for permission; the runner’s guard is asked for each of its calls', () =>
+  it('checks no permission; the runner’s guard is asked for each of its calls', () =>
     demand(theirs, ours, async (run) => {
       const made: string[] = [];
       const execute = ({ path }: { path: string }): Promise<string> => {

@@ -27,7 +27,7 @@ import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf,
 
 // The classes and functions in this file are what others do, in as few lines as show it. Each test begins with what goes wrong there.
 
-/** Asks a limiter for a permit and notes who gets one when. */
+/** Asks a limiter for a permit and notes which job gets one when. */
 function granted(limiter: Limiter, log: string[], name: string, job: LimiterJob = {}, now?: () => number): Subscription {
   return limiter.acquire(job).subscribe({
     next: (lease) => {
@@ -39,7 +39,7 @@ function granted(limiter: Limiter, log: string[], name: string, job: LimiterJob 
 }
 
 describe('a timed batch whose consumer is not ready', () => {
-  /** Gathers for `waitMs`. A batch nobody has asked for is a failure, or is kept and sent, full or not, once somebody asks. */
+  /** Gathers for `waitMs`. A batch without a request fails, or is kept and sent with the next request, full or not. */
   class DemandBuffer {
     #items: string[] = [];
     #asked = 0;
@@ -53,7 +53,7 @@ describe('a timed batch whose consumer is not ready', () => {
       if (this.#items.length > 1) return;
       timer(this.waitMs).subscribe(() => {
         if (this.#asked > 0) this.#emit();
-        else if (this.unasked === 'fail') this.send(new Error('could not emit: nobody asked'));
+        else if (this.unasked === 'fail') this.send(new Error('could not emit: no request'));
       });
     }
     ask(): void {
@@ -110,7 +110,7 @@ describe('a timed batch whose consumer is not ready', () => {
       [12, 'b'],
       [30, 'c'],
     ] as const;
-    expect(theirs('fail', arrivals)).toEqual(['10 a', '22 could not emit: nobody asked']);
+    expect(theirs('fail', arrivals)).toEqual(['10 a', '22 could not emit: no request']);
     expect(ours(arrivals)).toEqual(['10 a', '50 bc']);
   });
 
@@ -563,7 +563,7 @@ describe('a loop that serves batches', () => {
     await expect(ours.loadAsync('good')).resolves.toBe('good');
   });
 
-  it('dies of an answer to somebody who has left; here the others get theirs', async () => {
+  it('dies of an answer to a caller that has left; here the others get theirs', async () => {
     const call = deferred<readonly string[]>();
     const theirs = new ServingLoop(sizeOf, (items) => (items.length === 2 ? call.promise : Promise.resolve(items)));
     const left = theirs.load('left');
@@ -841,7 +841,7 @@ describe('a client that keeps to a rate', () => {
     expect(borrowing.snapshot().requests).toBeLessThan(0);
   });
 
-  it('keeps what was reserved for somebody who has left; here it costs nothing', () => {
+  it('keeps what was reserved for a caller that has left; here it costs nothing', () => {
     /** Ten a second, each asker reserving the next free tenth. */
     let nextFreeMs = 0;
     const reserve = (): number => (nextFreeMs += 100);
@@ -880,7 +880,7 @@ describe('a client that keeps to a rate', () => {
     });
   });
 
-  it('has a timer for each one who waits; here one serves them all', async () => {
+  it('has a timer for each waiting job; here one serves them all', async () => {
     await hostTime(async (pass) => {
       for (const i of numbers(500)) void sleep(100 * i);
       expect(vi.getTimerCount()).toBe(500);
@@ -962,7 +962,7 @@ describe('a limit that finds itself', () => {
     });
   });
 
-  it('goes up while nobody uses it, and lets a burst through one day that nobody has tried; here it stays where it was tried', () => {
+  it('goes up while it is unused, and then lets through a burst that was never tried; here it stays where it was tried', () => {
     virtualTime(({ advance }) => {
       const limits = [byEachCall, ours].map((steer) => {
         const limiter = createLimiter();

@@ -34,7 +34,7 @@ describe('limitLanguageModel', () => {
     expectTypeOf<LimitLanguageModelOptions>().toExtend<CallRules>();
   });
 
-  it('refuses what is no option', () => {
+  it('rejects unknown options', () => {
     // @ts-expect-error the attempts are those of `retry`
     void limitLanguageModel(provider('m'), { maxRetries: 2 });
     // @ts-expect-error a cost is an object
@@ -55,7 +55,7 @@ describe('limitEmbeddingModel', () => {
     expectTypeOf<LimitEmbeddingModelOptions['rejected']>().toEqualTypeOf<'throw' | 'empty' | undefined>();
   });
 
-  it('refuses what is no option', () => {
+  it('rejects unknown options', () => {
     // @ts-expect-error one of two words
     void limitEmbeddingModel(provider.embeddingModel('m'), { rejected: 'skip' });
     // @ts-expect-error the lane of all requests

@@ -21,7 +21,7 @@ describe('sluice/anthropic', () => {
       },
     });
     expectTypeOf<HttpRules>().toExtend<CallRules>();
-    // @ts-expect-error -- nobody knows it
+    // @ts-expect-error -- unknown option
     createAnthropicMiddleware({ maxRetries: 2 });
   });
 

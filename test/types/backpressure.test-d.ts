@@ -46,7 +46,7 @@ describe('backpressure', () => {
     // @ts-expect-error its marks are parts of it
     backpressure({ ready: NEVER, maxQueued: () => 5 });
     backpressure({ ready: NEVER, overflow: () => (Math.random() < 0.5 ? 'error' : 'dropOldest') });
-    // @ts-expect-error nobody can be made to wait
+    // @ts-expect-error a push source cannot be blocked
     backpressure({ ready: NEVER, overflow: 'block' });
     // @ts-expect-error not an option
     backpressure({ ready: NEVER, capacity: 3 });

@@ -97,7 +97,7 @@ describe('batchMap', () => {
     batchMap((items: readonly string[]) => of(items), { limiter: createLimiter() });
   });
 
-  it('takes values for what not everybody needs', () => {
+  it('takes values for optional features', () => {
     const work: BatchWork<string, string> = (items) => of(items);
     batchMap(work, { order: inputOrder(), window: fixed(50), queue: lanes([{ name: 'a' }]) });
     batchMap(work, { repair: retryFailed({ maxAttempts: 5 }) });
@@ -135,7 +135,7 @@ describe('batchMap', () => {
     batchMap(work, { closeWhen: () => 'before' as const });
     // @ts-expect-error not an option
     batchMap(work, { maxItems: 3 });
-    // @ts-expect-error a window of a kind nobody knows
+    // @ts-expect-error a window of an unknown kind
     batchMap(work, { window: { kind: 'natural' } });
     // @ts-expect-error a fixed window needs its ms
     batchMap(work, { window: fixed() });

@@ -23,7 +23,7 @@ describe('limitFetch', () => {
     expectTypeOf<HttpRules>().toExtend<CallRules>();
   });
 
-  it('takes no options that nobody knows', () => {
+  it('rejects unknown options', () => {
     // @ts-expect-error -- that is the name the clients have for it
     expectTypeOf(() => limitFetch({ maxRetries: 2 })).toBeFunction();
   });

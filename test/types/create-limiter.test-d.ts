@@ -125,7 +125,7 @@ describe('createLimiter', () => {
     expectTypeOf(
       limiter.enlist({ bid: (affordable) => affordable / 2, granted: () => undefined, refused: () => undefined }, 'p0'),
     ).toEqualTypeOf<Place>();
-    // @ts-expect-error somebody has to hear of the refusal
+    // @ts-expect-error `refused` is required
     limiter.enlist({ granted: () => undefined });
   });
 

@@ -134,7 +134,7 @@ describe('a context', () => {
     void runner.runAllAsync([], { context: { user: 'a' } });
     // @ts-expect-error there is no context
     void runner.runAllAsync([]);
-    // @ts-expect-error there is none in the options
+    // @ts-expect-error the options have none
     void runner.run([], {});
     // @ts-expect-error another context
     runner.mapCalls({ context: { user: 1 } });
@@ -154,7 +154,7 @@ describe('a context', () => {
     createToolRunner({ tools: [ofUser, ofDb] });
   });
 
-  it('is anything where nobody looks at it', () => {
+  it('is anything for tools that do not read it', () => {
     void createToolRunner({ tools: [plain] }).runAllAsync([], { context: 5 });
     createToolRunner({ tools: [{ name: 'a', ...about, execute: (_args, { context }) => expectTypeOf(context).toBeUnknown() }] });
   });

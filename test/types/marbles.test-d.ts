@@ -82,7 +82,7 @@ describe('the rest of the kit', () => {
     expectTypeOf(leaks.left()).toEqualTypeOf<readonly string[]>();
     leaks.verify();
     // @ts-expect-error holds nothing
-    leakCheck({ holders: { nobody: {} } });
+    leakCheck({ holders: { none: {} } });
     expectTypeOf(virtualTime(({ now }) => now())).toEqualTypeOf<number>();
     expectTypeOf(seededRandom(1)).toEqualTypeOf<() => number>();
     const subject = { operator: 'batch', create: () => batch<number>(), itemsOf: (items: number[]) => items, holdsAtMost: 16 };

@@ -33,7 +33,7 @@ describe('sluice/openai-agents', () => {
     expectTypeOf<ModelRules>().toExtend<CallRules>();
   });
 
-  it('takes no options that nobody knows, and models only', () => {
+  it('rejects unknown options, and takes models only', () => {
     // @ts-expect-error -- that is the name the framework has for it
     limitModel(model, { maxRetries: 2 });
     // @ts-expect-error -- a name is no model

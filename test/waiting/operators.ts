@@ -44,7 +44,7 @@ export class Clock extends VirtualTimeScheduler {
 
 export interface Case {
   readonly make: (operators: Operators, given: Given) => Busy;
-  /** Who is served of five items under each policy, where three may wait; of two lanes under 'dropLowest', where the last two are urgent. */
+  /** Which of five items are served under each policy, where three may wait; of two lanes under 'dropLowest', where the last two are urgent. */
   readonly served: Partial<Readonly<Record<Exclude<Overflow, 'error'>, readonly number[]>>>;
   /** Whether one more fails under 'error'. */
   readonly fails: boolean;

@@ -171,7 +171,7 @@ it('leaves its source when it is taken off the page, and comes back', async () =
   expect(seen).toEqual([true, true, false, true]);
 });
 
-it('asks for no frame while nothing changes, nor while nobody can see it', async () => {
+it('requests no frame while nothing changes, nor while it is out of sight', async () => {
   const opened = await open();
   const { page } = opened;
   await until('it draws', async () => (await framesAsked(opened, 400)) > 10);
@@ -186,7 +186,7 @@ it('asks for no frame while nothing changes, nor while nobody can see it', async
   await until('all stand', async () => (await framesAsked(opened, 300)) <= 3, 20_000);
 });
 
-it('lets nothing travel for who asks for reduced motion', async () => {
+it('shows no motion to users who prefer reduced motion', async () => {
   const opened = await open();
   await opened.page.emulateMedia({ reducedMotion: 'reduce' });
   await until('something is to be seen', async () => (await painted(opened)) > 200);

@@ -14,9 +14,9 @@ export interface RatePlan {
 /**
  * What a limiter may let go, kept a second time in the plainest way: never less than what it may, so that more is a fault.
  *
- * A clock that is set back hides the time since it was last read, until a timer that ran meanwhile fires and tells it. What begins in between (a
- * pause, a grant in a window) is dated earlier by that time, and a bucket gets that refill after what is spent in between, not before: so much
- * is allowed (`timers.behind()`), and no more, however far the clock was set back.
+ * A clock that is set back hides the time since it was last read, until a timer that ran meanwhile fires and reveals it. Events in between (a
+ * pause, a grant in a window) are dated earlier by that time. A bucket gets that refill after the spending in between, not before. So the model
+ * allows this much (`timers.behind()`), and no more, however far the clock was set back.
  */
 export class Budget {
   #level: number;
@@ -106,7 +106,7 @@ export class Budget {
     this.#refundedAt = this.world.clock.passed;
     this.#refill();
     this.#level++;
-    // What is too much is lost before anybody is let in.
+    // An excess over the capacity is lost before the next grant.
     if (isSure) this.#level = Math.min(this.#level, this.#capacity);
     else if (this.#level > this.#capacity) this.#isUnsure = true;
     const place = this.#grants.lastIndexOf(grantedAt);

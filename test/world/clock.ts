@@ -13,7 +13,7 @@ const MOST_ALARMS = 10_000;
 /** A set-back of less looks like a clock that is rounded down. */
 const COARSE_MS = 250;
 
-/** Something went round and round; thrown at whoever asks next, so that the loop ends here and not at the end of the day. */
+/** Something ran in an endless loop. Thrown at the next reader of the clock, so that the loop ends here and not at the end of the day. */
 export class Runaway extends Error {
   override readonly name = 'Runaway';
 }
@@ -23,9 +23,9 @@ export class Clock {
   /** Time that has passed, whatever the clock shows. */
   passed = 0;
   ranAway = false;
-  /** Nobody has set the clock or kept timers from running. */
+  /** The clock was never set, and timers were never late. */
   isSteady = true;
-  /** The most that somebody can have seen go by who looks at the clock. */
+  /** The most time that a reader of the clock can have seen go by. */
   get elapsed(): number {
     return this.passed + this.#leaps;
   }

@@ -154,7 +154,7 @@ export class SharedLimiter implements Actor {
     return this.#enforces ? this.#width.most : Infinity;
   }
 
-  /** A permit has been given, by whoever uses it. */
+  /** Notes that the limiter has given a permit to its user. */
   granted(): void {
     this.#checkWait();
     this.#budget.grant();

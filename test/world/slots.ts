@@ -46,7 +46,7 @@ export function slotsActor(world: World, supply: Supply, script: Script, limiter
   };
   const common = {
     scheduler: timers,
-    // With nobody to be told, results go out at once.
+    // Without a listener for events, results go out at once.
     ...(choose('heard', true, true, false) && { onEvent }),
     ...(limiter ? { limiter: limiter.limiter } : { concurrency: width.option }),
     maxQueued,

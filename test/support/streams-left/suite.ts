@@ -26,7 +26,7 @@ export function streamsLeft(count: number, timeout: number): void {
         expect(left.lost).toEqual([]);
         expect(left.executing).toBe(0);
         expect(left.maxInFlight).toBeLessThanOrEqual(PERMITS);
-        // Some are aborted before they begin, and the AI SDK asks for nothing that nobody reads.
+        // Some are aborted before they begin, and the AI SDK requests nothing that is not read.
         expect(left.begun).toBeGreaterThan(count * 0.4);
         for (const [way, ms] of Object.entries(left.slowestMs)) expect(ms, way).toBeLessThanOrEqual(1000 + left.stalledMs);
       },

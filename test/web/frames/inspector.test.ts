@@ -51,8 +51,8 @@ it(
       await feed(true);
       return found;
     };
-    // Until every bound is reached (the last 2,000 events, the last 120 samples) and nearly everything is compiled: after 60 s all of the heap has
-    // grown by 7 %, after 240 s by 10, and what the page holds itself by 3, once, for the last samples.
+    // Waits until every bound is reached (the last 2,000 events, the last 120 samples) and nearly everything is compiled. From then on the whole heap
+    // grows by 7 % in 60 s and by 10 % in 240 s. What the page itself holds grows by 3 %, once, for the last samples.
     const warm = 30_000;
     await until(
       'it is warm',

@@ -49,8 +49,8 @@ it(
       `${site.url}#preset=background-and-chat&p0=20&p2=480&burst=1&windowMs=200&maxSize=60&concurrency=8&tokens=20&requestsPerMinute=100000&seconds=600`,
     );
     await page.waitForSelector('html[data-ready]');
-    // Until every ring is full, and nearly everything is compiled: after 10 s all of the heap has grown by 3 to 4 %, after 60 s by 6, after 240 s by 8,
-    // and what the page holds itself by nothing.
+    // Waits until every ring is full, and nearly everything is compiled. From then on the whole heap grows by 3 to 4 % in 10 s, by 6 % in 60 s and by
+    // 8 % in 240 s. What the page itself holds does not grow.
     await page.selectOption('#speed', '4');
     await until('it is warm', async () => (await nowMs()) > 200_000, 200_000);
     await page.selectOption('#speed', '1');

@@ -3,7 +3,7 @@ import { showInspector } from '../../../examples/devtools-panel.js';
 import type { FlowEvent } from '../../../operators/index.js';
 import { toDevtools } from '../../../src/frontend/devtools.js';
 
-// As much of TanStack's event bus as clients see in a page: it answers who connects, and hands every event to those who listen.
+// As much of TanStack's event bus as clients see in a page: it answers each connection, and hands every event to its listeners.
 const seen: { readonly type: string; readonly payload: unknown }[] = [];
 window.addEventListener('tanstack-connect', () => window.dispatchEvent(new CustomEvent('tanstack-connect-success')));
 window.addEventListener('tanstack-dispatch-event', (event) => {

@@ -43,7 +43,7 @@ function mount(node: ReactNode) {
   };
 }
 
-/** A source that counts who came and who left. */
+/** A source that counts its subscriptions and unsubscriptions. */
 function counted<T>(source: Observable<T>) {
   const count = { came: 0, left: 0 };
   const observable = new Observable<T>((subscriber) => {

@@ -11,7 +11,7 @@ export interface WebPage {
   readonly page: Page;
   readonly context: BrowserContext;
   readonly devtools: CDPSession;
-  /** Errors of the console, and what nobody caught. */
+  /** Errors of the console, and uncaught errors. */
   readonly errors: string[];
 }
 

@@ -69,7 +69,7 @@ const read = async (response: Response): Promise<ReadableStreamDefaultReader<Uin
   return reader;
 };
 
-describe('what is no question to a server', LONG, () => {
+describe('a URL without a server', LONG, () => {
   expectNoUnhandledRejections();
 
   it.each(['data:,', 'data:text/plain,hello', ' DATA:,x'])('takes no permit: %j', async (url) => {
@@ -109,7 +109,7 @@ describe('what is no question to a server', LONG, () => {
 describe('a stream whose reader is gone', LONG, () => {
   expectNoUnhandledRejections();
 
-  it('gives its permit back when the server has ended it, though nobody asks for the end', async () => {
+  it('returns its permit when the server has ended it, before the reader asks for the end', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const response = await limitFetch({ limiter })(...asked({ chunks: 40, gapMs: 1 }));
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
@@ -165,7 +165,7 @@ describe('a stream whose reader is gone', LONG, () => {
     await expect.poll(() => server.ends.has(plan.id), soon).toBe(true);
   });
 
-  it('is not given up while somebody waits for its next chunk, whoever that is', async () => {
+  it('is not abandoned while a reader waits for its next chunk', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     let text = '';
     void (async () => {

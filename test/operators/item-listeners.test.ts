@@ -405,7 +405,7 @@ describe('a consumer that is told of an error', () => {
   });
 });
 
-describe('whoever sends when told of a rejection, and nobody hears events', () => {
+describe('a subscriber that sends in answer to a rejection, without a listener for events', () => {
   const sendAt = <T>(stream: Observable<Settled<T, unknown>>, act: (settled: Settled<T, unknown>) => void): { readonly seen: string[] } =>
     watch(
       new Observable<Settled<T, unknown>>((to) =>

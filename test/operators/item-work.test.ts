@@ -143,7 +143,7 @@ describe('the asynchronous context of work that had to wait', () => {
     ['bulkheadMap by key', () => bulkheadMap(ask, { key: () => 1, perKey: 1 })],
     ['bulkheadMap, one per key', () => bulkheadMap(ask, { key: () => 1, perKey: 1 })],
     ['a cold stream', () => bulkheadMap(() => new Observable<string | undefined>((to) => from(ask()).subscribe(to)), { concurrency: 1 })],
-  ])('is that of whoever sent the item: %s', async (_, build) => {
+  ])('is that of the sender of the item: %s', async (_, build) => {
     const source = new Subject<string>();
     const done: [string, unknown][] = [];
     const ended = new Promise<void>((resolve) => {
@@ -162,7 +162,7 @@ describe('the asynchronous context of work that had to wait', () => {
     expect(done).toEqual(['ann', 'ben', 'cleo', 'dan'].map((name) => [name, name]));
   });
 
-  it('is that of whoever sent it in the middle of a result', async () => {
+  it('is that of the sender, for an item sent in the middle of a result', async () => {
     const source = new Subject<string>();
     const done: [string, unknown][] = [];
     await new Promise<void>((resolve) => {

@@ -1,27 +1,8 @@
-// Faults that use from outside has found in switchLatest, hedge, speculate, policy and createBreaker, once each.
+// The work of one call in switchLatest, hedge, speculate, policy and createBreaker: plain values, promises, thenables and the async context.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  config,
-  EMPTY,
-  firstValueFrom,
-  from,
-  lastValueFrom,
-  mergeMap,
-  NEVER,
-  Observable,
-  of,
-  Subject,
-  takeUntil,
-  throwError,
-  timer,
-  toArray,
-  UnsubscriptionError,
-  VirtualTimeScheduler,
-} from 'rxjs';
+import { EMPTY, firstValueFrom, from, lastValueFrom, Observable, of, Subject, takeUntil, throwError, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { virtualTime } from '../../marbles/virtual.js';
-import { HedgeStats, hedgeWith } from '../../operators/hedge.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { bulkheadMap, createBreaker, createLimiter, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -54,7 +35,7 @@ const WAYS: readonly [name: string, run: <R>(work: Work<Promise<R> | PromiseLike
   ['a breaker', (work) => createBreaker().run(work)],
 ];
 
-describe('whoever has the answer of a promise and leaves', () => {
+describe('a subscriber that takes the answer of a promise and leaves', () => {
   it.each(WAYS)('leaves its signal alone, because the answer may be a body that is still read: %s', async (_name, run) => {
     let signal: AbortSignal | undefined;
     await firstValueFrom(
@@ -66,7 +47,7 @@ describe('whoever has the answer of a promise and leaves', () => {
     expect(signal?.aborted).toBe(false);
   });
 
-  it('is not told of as somebody who gave the call up, by switchLatest, hedge and speculate', async () => {
+  it('is not reported as a cancellation by switchLatest, hedge and speculate', async () => {
     const events: FlowEvent[] = [];
     const onEvent = (event: FlowEvent): number => events.push(event);
     const work = (): Promise<string> => Promise.resolve('answer');
@@ -140,7 +121,7 @@ describe('what work returns', () => {
     ).toEqual(['a', 'b']);
   });
 
-  it('has ended the call well, for whoever takes it and leaves at once', async () => {
+  it('ends the call as a success, also when the subscriber takes it and leaves at once', async () => {
     const events: string[] = [];
     const signals: AbortSignal[] = [];
     const limiter = createLimiter({ concurrency: 1 });
@@ -247,12 +228,12 @@ describe('the asynchronous context of a call', () => {
   const names = ['ann', 'bob', 'cleo'];
   const forAll = (call: () => Promise<unknown>): Promise<unknown[]> => Promise.all(names.map((name) => users.run(name, call)));
 
-  it('is that of whoever asked, in a policy whose calls wait for their limiter', async () => {
+  it('is that of the caller, in a policy whose calls wait for their limiter', async () => {
     const careful = policy({ limiter: createLimiter({ concurrency: 1 }) });
     expect(await forAll(() => lastValueFrom(careful(ask)))).toEqual(names);
   });
 
-  it('is that of whoever asked, in attempts after a pause and in the fallback', async () => {
+  it('is that of the caller, in attempts after a pause and in the fallback', async () => {
     const careful = policy({
       limiter: createLimiter({ concurrency: 1 }),
       retry: retryFailed({ delayMs: 1, jitter: 'none', maxShare: Infinity }),
@@ -267,14 +248,14 @@ describe('the asynchronous context of a call', () => {
     expect(attempts.sort()).toEqual(names.flatMap((name) => [name, name, name]));
   });
 
-  it('is that of whoever asked, in the second attempts of hedge', async () => {
+  it('is that of the caller, in the second attempts of hedge', async () => {
     const slowFirst = (index: number): Promise<unknown> => (index === 0 ? new Promise(() => undefined) : ask());
     expect(await forAll(() => lastValueFrom(hedge(slowFirst, { delayMs: 1 })))).toEqual(names);
     const limiter = createLimiter({ concurrency: 1 });
     expect(await forAll(() => lastValueFrom(hedge(ask, { limiter })))).toEqual(names);
   });
 
-  it('is that of whoever sent the item, in switchLatest, also for what is sent while a value is handed on', () => {
+  it('is that of the sender of the item, in switchLatest, also for items sent while a value is emitted', () => {
     const items = new Subject<string>();
     const seen: unknown[] = [];
     items.pipe(switchLatest(() => of(users.getStore()), { key: (item) => item })).subscribe((user) => {
@@ -291,7 +272,7 @@ describe('the asynchronous context of a call', () => {
     expect(seen).toEqual(names);
   });
 
-  it('is that of whoever confirmed, in speculate', () => {
+  it('is that of the confirmation, in speculate', () => {
     const confirm = new Subject<string>();
     const seen: unknown[] = [];
     speculate(() => of(users.getStore()), { predict: EMPTY, confirm, match: () => true }).subscribe((user) => {
@@ -305,206 +286,5 @@ describe('the asynchronous context of a call', () => {
       confirm.next('a');
     });
     expect(seen).toEqual(['ann', 'bob']);
-  });
-});
-
-describe('switchLatest', () => {
-  it('says nothing of a call that speaks while it is told of as given up', () => {
-    const items = new Subject<number>();
-    const calls = [new Subject<string>(), new Subject<string>()];
-    const seen: string[] = [];
-    const onEvent = (): void => {
-      calls[0]?.next('old');
-      calls[0]?.complete();
-    };
-    items.pipe(switchLatest((item) => calls[item] as Subject<string>, { onEvent })).subscribe({
-      next: (value) => seen.push(value),
-      complete: () => seen.push('complete'),
-    });
-    items.next(0);
-    items.next(1);
-    items.complete();
-    calls[1]?.next('new');
-    calls[1]?.complete();
-    expect(seen).toEqual(['new', 'complete']);
-  });
-
-  it('takes what `key` sends as newer than the item it was asked about', async () => {
-    const items = new Subject<number>();
-    const seen: number[] = [];
-    const key = (item: number): number => {
-      if (item === 1) items.next(2);
-      return 0;
-    };
-    items.pipe(switchLatest((item) => Promise.resolve(item), { key })).subscribe((value) => seen.push(value));
-    items.next(1);
-    await delay(0);
-    expect(seen).toEqual([2]);
-  });
-});
-
-describe('switchLatest, at its ends', () => {
-  it('calls the item whose key is being asked for when the source completes', () => {
-    const items = new Subject<number>();
-    const seen: unknown[] = [];
-    const key = (item: number): number => {
-      items.complete();
-      return item;
-    };
-    items.pipe(switchLatest((item) => of(item), { key })).subscribe({
-      next: (value) => seen.push(value),
-      complete: () => seen.push('complete'),
-    });
-    items.next(1);
-    expect(seen).toEqual([1, 'complete']);
-  });
-
-  it('makes the next call when the teardown of the old one throws, and reports that', () => {
-    virtualTime(({ flush }) => {
-      const reported: unknown[] = [];
-      const seen: number[] = [];
-      config.onUnhandledError = (error) => reported.push(error);
-      const items = new Subject<number>();
-      const work = (item: number) =>
-        new Observable<number>((subscriber) => {
-          subscriber.next(item);
-          return () => {
-            throw new Error('teardown');
-          };
-        });
-      const result = items.pipe(switchLatest(work)).subscribe((value) => seen.push(value));
-      items.next(1);
-      items.next(2);
-      // What is torn down because the consumer leaves is thrown to the consumer.
-      expect(() => {
-        result.unsubscribe();
-      }).toThrow(UnsubscriptionError);
-      flush();
-      config.onUnhandledError = null;
-      expect([seen, reported.length]).toEqual([[1, 2], 1]);
-    });
-  });
-});
-
-describe('policy', () => {
-  it('does not abort work that has failed for a consumer that leaves while its error is classified', () => {
-    const stop = new Subject<void>();
-    const limiter = createLimiter({ concurrency: 1 });
-    let signal: AbortSignal | undefined;
-    const careful = policy({
-      limiter,
-      classify: () => {
-        stop.next();
-        return { class: 'transient' };
-      },
-    });
-    const work: Work<Observable<never>> = (context) => {
-      ({ signal } = context);
-      return throwError(() => new Error('no'));
-    };
-    careful(work).pipe(takeUntil(stop)).subscribe();
-    expect([signal?.aborted, limiter.executing]).toEqual([false, 0]);
-  });
-});
-
-describe('hedge', () => {
-  it('calls no attempt that waits for its permit when its consumer, told of the error, makes room', () => {
-    const scheduler = new VirtualTimeScheduler();
-    const limiter = createLimiter({ concurrency: 1, scheduler });
-    const calls: number[] = [];
-    const attempt = (index: number): Observable<never> => {
-      calls.push(index);
-      return timer(5, scheduler).pipe(mergeMap(() => throwError(() => Object.assign(new Error('no'), { status: 401 }))));
-    };
-    let failures = 0;
-    hedge(attempt, { limiter, delayMs: 1, scheduler }).subscribe({
-      error: () => {
-        failures++;
-        limiter.setLimits({ concurrency: 4 });
-      },
-    });
-    scheduler.flush();
-    expect([failures, calls, limiter.executing, limiter.snapshot().queued]).toEqual([1, [0], 0, 0]);
-  });
-
-  it('makes no attempt whose permit comes while it is being given up', async () => {
-    const stop = new Subject<void>();
-    const limiter = createLimiter({ concurrency: 1 });
-    const made: number[] = [];
-    let answer: ((value: string) => void) | undefined;
-    const ask = (index: number): Promise<string> => {
-      made.push(index);
-      return new Promise((resolve) => {
-        answer = resolve;
-      });
-    };
-    hedge(ask, {
-      delayMs: 0,
-      limiter,
-      onEvent: ({ type }) => {
-        if (type === 'cancelled') stop.next();
-      },
-    })
-      .pipe(takeUntil(stop))
-      .subscribe();
-    answer?.('answer');
-    await delay(0);
-    expect([made, limiter.executing, limiter.snapshot().queued]).toEqual([[0], 0, 0]);
-  });
-
-  it('counts no attempt twice when the consumer leaves while it hears of the loser of one without a value', () => {
-    const stats = new HedgeStats();
-    const stop = new Subject<void>();
-    const ask = (index: number, { signal }: { readonly signal: AbortSignal }) => {
-      if (index > 0) return EMPTY;
-      signal.addEventListener('abort', () => {
-        stop.next();
-      });
-      return NEVER;
-    };
-    hedgeWith(stats, ask, { delayMs: 0 }).pipe(takeUntil(stop)).subscribe();
-    expect([stats.hedging, stats.calling]).toEqual([0, 0]);
-  });
-
-  it('makes no attempt for a consumer that leaves when it hears of it', () => {
-    const stats = new HedgeStats();
-    const stop = new Subject<void>();
-    const made: number[] = [];
-    const ask = (index: number) => {
-      made.push(index);
-      return NEVER;
-    };
-    hedgeWith(stats, ask, {
-      delayMs: 0,
-      onEvent: ({ type }) => {
-        if (type === 'hedged') stop.next();
-      },
-    })
-      .pipe(takeUntil(stop))
-      .subscribe();
-    expect([made, stats.hedging, stats.calling]).toEqual([[0], 0, 0]);
-  });
-});
-
-describe('speculate', () => {
-  it('runs a call anew that a listener confirms while its prediction is given up for its length', () => {
-    const predict = new Subject<number>();
-    const confirm = new Subject<number>();
-    const predicted = new Subject<string>();
-    const seen: string[] = [];
-    speculate((_call, { isSpeculative }) => (isSpeculative ? predicted : of('anew')), {
-      predict,
-      confirm,
-      match: () => true,
-      maxQueued: 1,
-      onEvent: ({ type }) => {
-        if (type === 'dropped') confirm.next(0);
-      },
-    }).subscribe({ next: (value) => seen.push(value), complete: () => seen.push('complete') });
-    predict.next(0);
-    predicted.next('a');
-    predicted.next('b');
-    confirm.complete();
-    expect(seen).toEqual(['anew', 'complete']);
   });
 });
