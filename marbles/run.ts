@@ -126,6 +126,11 @@ function markText(mark: Mark | undefined): string {
  * ```
  */
 export function record(picture: MarblePicture): Recording {
+  return recordWith(picture);
+}
+
+/** As `record`, with marbles for inner streams that the picture does not name: a picture whose inputs have changed makes other calls. */
+export function recordWith(picture: MarblePicture, otherInner?: (name: string) => string): Recording {
   const spec = specOf(picture);
   const { values, error } = spec;
   const inputs: OpenRun[] = [];
@@ -154,7 +159,12 @@ export function record(picture: MarblePicture): Recording {
     const noWait = (): undefined => undefined;
     const wait = (name: string): number | undefined => waitingSince(name, { inputs, inners, values, frame: scheduler.frame });
     const watch = <T>(name: string, source: Observable<T>): Observable<T> => recorded(name, source, inners, scheduler, wait);
-    const streams = (kind: string, marblesByName: Readonly<Record<string, string>>, draw: typeof watch) => {
+    const streams = (
+      kind: string,
+      marblesByName: Readonly<Record<string, string>>,
+      draw: typeof watch,
+      other?: (name: string) => string,
+    ) => {
       const made = new Map(
         Object.entries(marblesByName).map(([name, marbles]) => [
           name,
@@ -163,6 +173,7 @@ export function record(picture: MarblePicture): Recording {
       );
       return <T>(name: string): Observable<T> => {
         const found = made.get(name);
+        if (found === undefined && other) return draw(name, stream(other(name), false)) as Observable<T>;
         if (found === undefined) {
           const names = [...made.keys()].map((each) => `'${each}'`).join(', ') || 'none';
           throw new Error(`no ${kind} is named '${name}'; the spec has ${names}`);
@@ -172,8 +183,9 @@ export function record(picture: MarblePicture): Recording {
     };
     const kit = {
       input: streams('input', spec.inputs, (name, source) => recorded(name, source, inputs, scheduler, noWait)),
-      inner: streams('inner stream', spec.inners ?? {}, watch),
+      inner: streams('inner stream', spec.inners ?? {}, watch, otherInner),
       watch,
+      options: spec.options ?? {},
       scheduler,
     };
     const result = recorded('result', spec.build(kit), results, scheduler, noWait);

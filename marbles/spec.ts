@@ -52,6 +52,11 @@ export interface MarbleSpec {
   readonly cover?: true;
   /** Set on the one example that answers one of the questions every operator is asked. */
   readonly shows?: (typeof SPEC_CASES)[number];
+  /**
+   * Numbers of the example that a reader may change, as options by name: `build` reads them from the kit, and `label` names each as
+   * `name: value`.
+   */
+  readonly options?: Readonly<Record<string, number>>;
   /** The stream under test. */
   readonly build: (kit: SpecKit) => Observable<unknown>;
 }
@@ -74,6 +79,8 @@ export interface SpecKit {
   readonly inner: <T = string>(name: string) => Observable<T>;
   /** Draws any stream (a call of a fake provider, a worker) as an inner one of this name. */
   readonly watch: <T>(name: string, stream: Observable<T>) => Observable<T>;
+  /** The `options` of the spec, or what a reader has made of them. */
+  readonly options: Readonly<Record<string, number>>;
   /** The virtual clock. rxjs' own schedulers are virtual too, so operators do not need it passed. */
   readonly scheduler: TestScheduler;
 }

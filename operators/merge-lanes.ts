@@ -92,7 +92,7 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
  * ```text marbles/mergeLanes
  * high    ------(AB)--------------C---|
  * low     --a---b---c---d---e---f-----|
- *         mergeLanes([high, low]) with maxWaitMs 0 and 12
+ *         mergeLanes([high, low]), low = { maxWaitMs: 12 }
  * result  ------x---------------y-z---|
  *         x = "ABab by high: urgent"
  *         y = "cdef by low: time"

@@ -66,7 +66,8 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { ab: '^---!', cd: '----^---!', e: '--------^---!' },
     expected:                '----(AB)(CD)(E|)',
     cover: true,
-    build: mapped('abcde', { maxSize: 2, concurrency: 1 }),
+    options: { maxSize: 2, concurrency: 1 },
+    build: (kit) => mapped('abcde', kit.options)(kit),
   },
   {
     operator: 'batchMapFrom',

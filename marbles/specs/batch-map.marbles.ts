@@ -83,7 +83,8 @@ export const specs: readonly MarbleSpec[] = [
                      bcd:    '------^--!' },
     expected:                '------A--(BCD)|',
     cover: true,
-    build: mapped({ concurrency: 1 }),
+    options: { concurrency: 1 },
+    build: (kit) => mapped(kit.options)(kit),
   },
 
   // What every operator must answer for.

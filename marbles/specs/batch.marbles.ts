@@ -39,7 +39,8 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---x-----y--------(w|)',
     values,
     cover: true,
-    build: batched({ maxSize: 2, maxWaitMs: 5 }),
+    options: { maxSize: 2, maxWaitMs: 5 },
+    build: (kit) => batched(kit.options)(kit),
   },
 
   // What every operator must answer for.

@@ -50,7 +50,8 @@ export const specs: readonly MarbleSpec[] = [
                      c:      '-----^--!' },
     expected:                '--------z-x---y--|',
     cover: true,
-    build: mapped({ key, perKey: 1 }),
+    options: { perKey: 1 },
+    build: (kit) => mapped({ key, ...kit.options })(kit),
   },
 
   // What every operator must answer for.

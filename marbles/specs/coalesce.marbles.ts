@@ -43,7 +43,8 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '------x------(y|)',
     values,
     cover: true,
-    build: merged({ maxWaitMs: 5 }),
+    options: { maxWaitMs: 5 },
+    build: (kit) => merged(kit.options)(kit),
   },
 
   // What every operator must answer for.

@@ -56,7 +56,8 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { source: '^-------------!', a: '-^----!', bc: '------^--!' },
     expected:                '------A--(BC)-|',
     cover: true,
-    build: loaded({ concurrency: 1 }),
+    options: { concurrency: 1 },
+    build: (kit) => loaded(kit.options)(kit),
   },
 
   // What every operator must answer for.

@@ -39,7 +39,8 @@ export const specs: readonly MarbleSpec[] = [
     expected:                'x-x-r-r----EF|',
     error: down,
     cover: true,
-    build: calls({ opens: { inARow: 2 }, openMs: 5 }),
+    options: { inARow: 2, openMs: 5 },
+    build: (kit) => calls({ opens: { inARow: kit.options['inARow'] ?? 2 }, openMs: kit.options['openMs'] ?? 5 })(kit),
   }),
   spec({
     title: 'stays open twice as long when the probe fails',

@@ -60,7 +60,8 @@ export const specs: readonly MarbleSpec[] = [
                      c:      '----^---!' },
     expected:                '----A--BC----|',
     cover: true,
-    build: limited({ concurrency: 2 }),
+    options: { concurrency: 2 },
+    build: (kit) => limited(kit.options)(kit),
   },
   {
     operator: 'createLimiter',

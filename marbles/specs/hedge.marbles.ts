@@ -23,7 +23,8 @@ export const specs: readonly MarbleSpec[] = [
                      second: '----^--!' },
     expected:                '-------(b|)',
     cover: true,
-    build: hedged({ delayMs: 4 }),
+    options: { delayMs: 4 },
+    build: (kit) => hedged(kit.options)(kit),
   }),
   spec({
     title: 'makes one attempt when it answers in time',

@@ -26,7 +26,7 @@ export const specs: readonly MarbleSpec[] = [
     operator: 'mergeLanes',
     title: 'sends urgent items at once, and waiting items of the lower lane travel with them',
     shows: 'many',
-    label: 'mergeLanes([high, low]) with maxWaitMs 0 and 12',
+    label: 'mergeLanes([high, low]), low = { maxWaitMs: 12 }',
     inputs: { high:          '------(AB)--------------C---|',
               low:           '--a---b---c---d---e---f-----|' },
     subscriptions: { high:   '^---------------------------!',
@@ -34,7 +34,8 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '------x---------------y-z---|',
     values: { x: 'ABab by high: urgent', y: 'cdef by low: time', z: 'C by high: urgent' },
     cover: true,
-    build: merged({ high: {}, low: { maxWaitMs: 12 } }),
+    options: { maxWaitMs: 12 },
+    build: (kit) => merged({ high: {}, low: kit.options })(kit),
   },
   {
     operator: 'mergeLanes',

@@ -29,7 +29,8 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---------(c|)',
     error: busy,
     cover: true,
-    build: tried({ retry }),
+    options: { delayMs: 2 },
+    build: (kit) => tried({ retry: retryFailed({ jitter: 'none', ...kit.options }) })(kit),
   }),
   spec({
     title: 'waits longer by the same step with a function of the attempt',

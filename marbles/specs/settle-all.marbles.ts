@@ -35,7 +35,8 @@ export const specs: readonly MarbleSpec[] = [
     values: { 1: '1', 3: '3', r: [value(0, '1'), failure(1, broken), value(2, '3')] },
     error: broken,
     cover: true,
-    build: settled({ concurrency: 2 }),
+    options: { concurrency: 2 },
+    build: (kit) => settled(kit.options)(kit),
   }),
   spec({
     title: "stops everything at the first failure with errors 'propagate'",

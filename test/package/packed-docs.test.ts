@@ -13,8 +13,10 @@ const forContributors = [
   'docs/behaviour.md',
   'docs/exercises.md',
   'docs/first-use.md',
+  'docs/index.md',
   'docs/mutation.md',
   'docs/sizes.md',
+  'docs/site/',
 ];
 const isForContributors = (path: string): boolean =>
   forContributors.some((start) => path.startsWith(start)) || /^docs\/decisions|^marbles\/diagrams\/exercises\./.test(path);
