@@ -35,7 +35,7 @@ export default defineConfig(
       '**/node_modules/',
       '.stryker-tmp/',
       'operators/platform.d.ts',
-      '{test,bench,examples}/**/*.{ts,tsx,mts}',
+      '{test,bench,examples,docs}/**/*.{ts,tsx,mts}',
     ],
   },
   eslint.configs.recommended,

@@ -3,6 +3,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import { diskError, errorCode } from '../../journal/file-error.js';
+import { LineFile } from '../../journal/line-file.js';
 import { takeLock } from '../../journal/lock.js';
 import { identityOf } from '../../journal/same-file.js';
 import { type Host, pathOf } from '../host.js';
@@ -205,4 +206,12 @@ export async function takeLocks({ lock, failuresLock, cacheLock }: RunPaths): Pr
     await release();
     throw error;
   }
+}
+
+/** The file for events, where the user has named one. */
+export async function openEvents(events: { readonly path: string; readonly shown: string } | undefined): Promise<LineFile | undefined> {
+  if (events === undefined) return undefined;
+  const file = eventsFile(events.path, events.shown);
+  await refuseForeign(file);
+  return LineFile.open(file.path, file.what, 0);
 }

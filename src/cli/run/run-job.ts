@@ -8,7 +8,7 @@ import { createAccount, isFlowError } from '../../../operators/index.js';
 import { ledgerOf } from '../../account/ledger.js';
 import { batchRules } from '../../edge/config/stages-options.js';
 import { onDisk } from '../../journal/file-error.js';
-import { LineFile } from '../../journal/line-file.js';
+import type { LineFile } from '../../journal/line-file.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { Budget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
@@ -28,14 +28,15 @@ import { budgetStates, isLimited, isPriced, openBudget, spentBudget } from './ru
 import { RunCost } from './run-cost.js';
 import { Doubts } from './run-doubts.js';
 import { faultOf } from './run-faults.js';
-import { eventsFile, refuseForeign, shownCache, takeLocks } from './run-files.js';
+import { openEvents, shownCache, takeLocks } from './run-files.js';
 import type { RunJournal } from './run-journal.js';
+import { cutNote, skippedNote } from './run-notes.js';
 import { outcomeOf } from './run-outcome.js';
 import { type FailureLine, type FinishedDocument, keepOutput, RunOutput, unknownLines } from './run-output.js';
 import type { RunPlan } from './run-plan.js';
 import { type Progress, progressOf } from './run-progress.js';
 import { type RunDocument, type StageHost, stagesOf } from './run-stages.js';
-import type { RunSummary, StageSummary } from './run-summary.js';
+import { inOrder, type RunSummary } from './run-summary.js';
 import { RunTally } from './run-tally.js';
 import { levelsOf, type RunView } from './run-view.js';
 import { changeNote } from './stage-change.js';
@@ -136,7 +137,7 @@ export class RunJob implements StageHost {
     this.#source = await openRows(input);
     for (const [path, shown] of [
       [paths.output, shownOutput],
-      [paths.failures, this.#shownFailures],
+      [paths.failures, this.#plan.shownFailures],
     ] as const)
       await onDisk(`create the folder of \`${shown}\``, () => mkdir(dirname(path), { recursive: true, mode: OWN_FOLDER_MODE }));
     const release = await takeLocks(paths);
@@ -146,12 +147,9 @@ export class RunJob implements StageHost {
       if (isLimited(this.#plan, this.#options.maxUsd) && journal.hasAnswers && !existsSync(paths.budget))
         this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
       const cut = await unknownLines(paths, journal);
-      if (cut > 0)
-        this.#notes.push(
-          `${counted(cut, 'line')} at the end of \`${shownOutput}\` that the journal does not know ${cut === 1 ? 'was' : 'were'} cut off: what a run had written that was killed is written again`,
-        );
+      if (cut > 0) this.#notes.push(cutNote(cut, shownOutput));
       if (journal.damagedLines > 0) this.#notes.push(skippedNote(journal.damagedLines, 'journal'));
-      const events = await this.#openEvents();
+      const events = await openEvents(this.#options.events);
       const cache = await this.#openCache();
       if (journal.change !== undefined) {
         this.#notes.push(changeNote(journal.change, shownOutput));
@@ -379,14 +377,6 @@ export class RunJob implements StageHost {
 
   // ---- beginning and end ----------------------------------------------------------------------------------------------
 
-  async #openEvents(): Promise<LineFile | undefined> {
-    const { events } = this.#options;
-    if (events === undefined) return undefined;
-    const file = eventsFile(events.path, events.shown);
-    await refuseForeign(file);
-    return LineFile.open(file.path, file.what, 0);
-  }
-
   async #openCache(): Promise<AnswerCache | undefined> {
     const { paths, config } = this.#plan;
     if (paths.cache === undefined) return undefined;
@@ -410,12 +400,6 @@ export class RunJob implements StageHost {
     return isPriced(this.#plan) ? amount : undefined;
   }
 
-  /** What the user calls the failures. */
-  get #shownFailures(): string {
-    const { config, shownOutput } = this.#plan;
-    return config.output?.failures ?? `${shownOutput}.failures.jsonl`;
-  }
-
   #summary(): RunSummary {
     const { shownOutput, stages } = this.#plan;
     const tally = this.#tally;
@@ -433,7 +417,7 @@ export class RunJob implements StageHost {
       exitCode,
       stopped,
       output: shownOutput,
-      failuresFile: this.#shownFailures,
+      failuresFile: this.#plan.shownFailures,
       journal: `${shownOutput}.journal`,
       rows: { ...tally.rows },
       results: { ...tally.items },
@@ -447,7 +431,7 @@ export class RunJob implements StageHost {
       ...sums,
       meanFill: tally.busyMs / (durationMs * rowConcurrency),
       rowConcurrency,
-      stages: sorted(tally.stages(), stages),
+      stages: inOrder(tally.stages(), stages),
       estimatedCalls: tally.estimatedCalls,
       costUsd: this.#usd(costUsd),
       estimatedUsd: this.#usd(estimatedUsd),
@@ -467,13 +451,4 @@ async function closing(file: { close(): Promise<void> }, work: () => Promise<voi
   } finally {
     await file.close();
   }
-}
-
-function skippedNote(lines: number, of: string): string {
-  return `${counted(lines, 'damaged line')} of the ${of} ${lines === 1 ? 'was' : 'were'} skipped`;
-}
-
-/** In the order of the configuration, those that ask somebody. */
-function sorted(summaries: readonly StageSummary[], stages: RunPlan['stages']): StageSummary[] {
-  return stages.flatMap(({ name, chunk }) => (chunk === undefined && summaries.find(({ stage }) => stage === name)) || []);
 }

@@ -30,6 +30,8 @@ export interface RunPlan {
   readonly paths: RunPaths;
   /** What the user calls the output. */
   readonly shownOutput: string;
+  /** What the user calls the file of failures. */
+  readonly shownFailures: string;
   /** Stands for all that is asked. */
   readonly work: string;
   /** Of each stage, what its answers are answers to: others are of no use. */
@@ -180,6 +182,7 @@ export function planRun(
     input: { path: resolve(folder, input.path), shown: input.path, format: input.format, id: input.id, exclude },
     paths,
     shownOutput: output.path,
+    shownFailures: output.failures ?? `${output.path}.failures.jsonl`,
     ...workOf(config, stages),
   };
 }

@@ -5,6 +5,7 @@ import { counted, formatCount, formatMs } from '../format.js';
 import { visibleName } from '../visible.js';
 import type { FailureReason } from './failure-reasons.js';
 import type { BudgetState, SpentBudget } from './run-budget.js';
+import type { RunPlan } from './run-plan.js';
 
 /** What the calls of one stage came to. */
 export interface StageSummary {
@@ -74,6 +75,11 @@ export interface RunSummary {
   readonly otherReasons: number;
   readonly notes: readonly string[];
   readonly durationMs: number;
+}
+
+/** The stages that call a model, in the order of the configuration. */
+export function inOrder(summaries: readonly StageSummary[], stages: RunPlan['stages']): StageSummary[] {
+  return stages.flatMap(({ name, chunk }) => (chunk === undefined && summaries.find(({ stage }) => stage === name)) || []);
 }
 
 /** What a run did, for people. */

@@ -398,7 +398,7 @@ describe('lines behind what the journal knows', () => {
     const written = readFileSync(join(cwd, 'out.jsonl'), 'utf8');
     appendFileSync(join(cwd, 'out.jsonl'), '{"id":"x","row":9,"reply":"y"}\n{"i');
     expect((await runHere([...COMMANDS[2]], { cwd })).stdout).toMatch(
-      /^note: 2 lines at the end of `out\.jsonl` that the journal does not know were cut off: what a run had written that was killed is written again\n/,
+      /^note: 2 lines at the end of `out\.jsonl` that the journal does not know were cut off: the run writes again what a killed run had written\n/,
     );
     expect(readFileSync(join(cwd, 'out.jsonl'), 'utf8')).toBe(written);
   });
