@@ -32,10 +32,11 @@ export function wrapped(text: string, columns: number): string {
     .split('\n')
     .flatMap((line) => {
       if (line.length <= columns) return [line];
-      const [, start = '', rest = ''] = /^( *\S*)(.*)$/.exec(line) ?? [];
       const lines: string[] = [];
-      let current = start;
-      for (const word of rest.split(' ').slice(1)) {
+      const margin = line.length - line.trimStart().length;
+      const [first = '', ...words] = line.slice(margin).split(' ');
+      let current = line.slice(0, margin) + first;
+      for (const word of words) {
         if (current.length + 1 + word.length <= columns) current += ` ${word}`;
         else {
           lines.push(current);

@@ -202,7 +202,7 @@ describe('redisStore', () => {
     '{"waitMs":-1,"left":[],"holdMs":0,"epoch":0,"lessons":{}}',
     Buffer.from('{}'),
   ])('rejects %j as an answer', async (answer) => {
-    await expect(ask(redisStore(saying(answer), { name: 'any' }))).rejects.toThrow('its keys were written by something else');
+    await expect(ask(redisStore(saying(answer), { name: 'any' }))).rejects.toThrow('another program has written to its keys');
   });
 
   it('rejects what cannot be a message, and sends nothing of it', async () => {

@@ -35,7 +35,10 @@ export function liveDrawing(example: MarbleSpec, { inputs, options }: Changes): 
   const [likeTheFirst = '---(r|)'] = Object.values(example.inners ?? {});
   const recording = recordWith(spec, () => likeTheFirst);
   // Inside a page a style holds for all of it.
-  const svg = renderSvg(spec, recording).replace(/<style>(.*?)<\/style>/s, '<style>.live-drawing{$1}</style>');
+  const svg = renderSvg(spec, recording)
+    .replace(/<style>(.*?)<\/style>/s, '<style>.live-drawing{$1}</style>')
+    // An image has no controls inside; here marbles are some.
+    .replace('role="img"', 'role="group"');
   return { spec, recording, svg, text: renderText(spec, recording) };
 }
 
